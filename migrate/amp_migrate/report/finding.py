@@ -1,0 +1,40 @@
+"""The one model of everything the tool says about a place in a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Kind(str, Enum):
+    """What became of the place a finding speaks of."""
+
+    MIGRATED = "migrated"  # rewritten; the message says to what
+    LEFT = "left"  # stayed as it was; the message says why, the hint what to write by hand
+    NOTE = "note"  # rewritten, and something about the result needs a reader's eye
+    ERROR = "error"  # the file could not be read or parsed; nothing in it was touched
+
+
+@dataclass(frozen=True, order=True)
+class Finding:
+    """One sentence about one place.
+
+    Findings order by (path, line, column, code), which is the order every report prints them in.
+
+    Attributes:
+        path: the file as the user named it, with forward slashes.
+        line: 1-based line in the text as it was before the migration; 0 where no line applies.
+        column: 1-based column, counted in characters; 0 where no column applies.
+        code: the rule's code, `AMP101` and so on; `AMP001` for a file that cannot be read or parsed.
+        kind: what became of the place.
+        message: the fact, in one line without a full stop.
+        hint: the next step, in one line; empty where there is none.
+    """
+
+    path: str
+    line: int
+    column: int
+    code: str
+    kind: Kind
+    message: str
+    hint: str = ""
