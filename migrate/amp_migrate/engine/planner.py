@@ -1,0 +1,39 @@
+"""From the files of a project to the new text of each, with nothing written.
+
+The plan is made for the whole project at once, because a scaler may have to travel from the file that
+creates the optimizer to the file that steps it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from amp_migrate.engine.source import Source
+from amp_migrate.engine.workspace import Workspace
+from amp_migrate.report.finding import Finding
+from amp_migrate.settings import Settings
+
+
+@dataclass(frozen=True)
+class FilePlan:
+    """What is to become of one file.
+
+    Attributes:
+        source: the file as it was read.
+        after: its new text; equal to `source.text` where only findings are to be told.
+        findings: everything to be said about the file, in order of place.
+    """
+
+    source: Source
+    after: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def changed(self) -> bool:
+        """Whether the file's text would change."""
+        return self.after != self.source.text
+
+
+def plan(workspace: Workspace, settings: Settings) -> tuple[FilePlan, ...]:
+    """Plan the migration of every file of `workspace`, without touching any."""
+    return ()
