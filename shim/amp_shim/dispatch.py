@@ -1,0 +1,153 @@
+"""Put a policy into force at the dispatcher's Autocast keys, and take it out again.
+
+    with enforce(NATIVE_CUDA, "cpu"), torch.autocast("cpu", dtype=torch.float16):
+        model(x)  # casts like CUDA autocast, on a machine without a GPU
+
+An operator that the policy treats as PyTorch does keeps PyTorch's kernel and costs nothing.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+import torch
+
+from amp_shim.kernels import Kernel, kernel_for, rounding_kernel
+from amp_shim.policy import NATIVE_CUDA, Policy, Treatment, registered_operators
+from amp_shim.weight_cache import WeightCache
+
+_Library: Any = torch.library.Library  # its methods carry no annotations
+
+_KEYS = {"cpu": "AutocastCPU", "cuda": "AutocastCUDA"}
+
+# What a CPU runs instead of a kernel that exists on CUDA only.
+_CPU_STAND_INS: dict[str, tuple[str, ...]] = {
+    "_cudnn_rnn": ("lstm", "gru", "rnn_tanh", "rnn_relu"),
+    "cudnn_convolution": (),
+    "cudnn_convolution_transpose": (),
+}
+
+# Natural on CUDA, but without a half kernel on the CPU: computed in float32 and rounded to the type of the input.
+_CPU_WITHOUT_HALF = frozenset({"avg_pool3d"})
+
+_open: dict[str, list[Enforcement]] = {"cpu": [], "cuda": []}
+
+
+class Enforcement:
+    """A policy in force on one device type, process-wide, until `close()`; also a context manager.
+
+    Enforcements nest: the newest one holds, and closing it puts the one below back in force.
+    """
+
+    def __init__(self, policy: Policy, device_type: str) -> None:
+        self.policy = policy
+        self.device_type = device_type
+        self._library: Any = None
+        self._cache = WeightCache()
+
+    def close(self) -> None:
+        """Take the policy out of force. Closing twice is harmless."""
+        stack = _open[self.device_type]
+        if self not in stack:
+            return
+        was_on_top = stack[-1] is self
+        stack.remove(self)
+        if was_on_top:
+            self._withdraw()
+            if stack:
+                stack[-1]._register()
+
+    def __enter__(self) -> Enforcement:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _register(self) -> None:
+        library = _Library("aten", "IMPL")
+        key = _KEYS[self.device_type]
+        for name, kernel in _kernels(self.policy, self.device_type, self._cache).items():
+            library.impl(name, kernel, key)
+        self._library = library
+        self._cache.attach()
+
+    def _withdraw(self) -> None:
+        if self._library is not None:
+            self._cache.detach()
+            self._library._destroy()
+            self._library = None
+
+
+def enforce(policy: Policy, device_type: str = "cpu") -> Enforcement:
+    """Make `torch.autocast(device_type)` follow `policy` in this process until the returned handle is closed.
+
+    On "cpu" the policy replaces the CPU's own lists, and the CPU stands in for a GPU: an operator that runs in half
+    gets its arguments rounded to half, computes in float32 and rounds its result to half, which is what tensor cores
+    do and many times faster than the CPU's half kernels; its backward pass rounds at the same places. `nn.LSTM` and
+    its kin are cast as cuDNN's are. On "cuda" only the operators that differ from native autocast are touched, and
+    half means half. Banned operators raise RuntimeError while autocast is enabled for the device.
+
+    Forked workers inherit the enforcement; spawned ones do not. Raises ValueError for another device type and for a
+    policy that names an operator that PyTorch does not have.
+    """
+    if device_type not in _KEYS:
+        raise ValueError(f"enforce: no autocast policy for device type {device_type!r}; use one of {sorted(_KEYS)}")
+    unknown = sorted(family for family in policy.families if not hasattr(torch.ops.aten, family))
+    if unknown:
+        raise ValueError(f"enforce: PyTorch {torch.__version__} has no operator {', '.join(unknown)}")
+    enforcement = Enforcement(policy, device_type)
+    stack = _open[device_type]
+    if stack:
+        stack[-1]._withdraw()
+    stack.append(enforcement)
+    enforcement._register()
+    return enforcement
+
+
+def entry_points(family: str) -> tuple[torch._ops.OpOverload, ...]:
+    """The overloads through which a family is called: functional ones, on positional dimensions.
+
+    Overloads with an `out_dtype` are left out, as in PyTorch's own lists: their caller has chosen the types.
+    """
+    packet = getattr(torch.ops.aten, family)
+    overloads = (getattr(packet, name) for name in packet.overloads())
+    return tuple(op for op in overloads if _is_functional(op) and op._overloadname != "dtype")
+
+
+def _full_name(op: torch._ops.OpOverload) -> str:
+    schema = op._schema
+    return f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
+
+
+def _is_functional(op: torch._ops.OpOverload) -> bool:
+    schema = op._schema
+    return not schema.is_mutable and all("Dimname" not in str(argument.type) for argument in schema.arguments)
+
+
+def _kernels(policy: Policy, device_type: str, cache: WeightCache) -> dict[str, Kernel]:
+    """The kernels that turn the device's native lists into the policy, by full operator name."""
+    if device_type == "cpu":
+        return _cpu_kernels(policy, cache)
+    kernels: dict[str, Kernel] = {}
+    for family in sorted(policy.families | NATIVE_CUDA.families):
+        treatment = policy.treatment(family)
+        if treatment is not NATIVE_CUDA.treatment(family):
+            for op in entry_points(family):
+                natural = treatment is Treatment.NATURAL
+                kernel = torch.library.fallthrough_kernel if natural else kernel_for(op, treatment, "cuda", cache)
+                kernels[_full_name(op)] = kernel
+    return kernels
+
+
+def _cpu_kernels(policy: Policy, cache: WeightCache) -> dict[str, Kernel]:
+    kernels: dict[str, Kernel] = dict.fromkeys(registered_operators("AutocastCPU"), torch.library.fallthrough_kernel)
+    for family in sorted(_CPU_WITHOUT_HALF - policy.families):
+        kernels.update({_full_name(op): rounding_kernel(op, "cpu") for op in entry_points(family)})
+    for family in sorted(policy.families):
+        for name in _CPU_STAND_INS.get(family, (family,)):
+            for op in entry_points(name):
+                kernels[_full_name(op)] = kernel_for(op, policy.treatment(family), "cpu", cache)
+    return kernels

@@ -1,0 +1,70 @@
+"""Low-precision copies of weights, kept for one autocast region as PyTorch itself keeps them.
+
+PyTorch's own cache is not reachable from Python, so casts made by `amp_shim.dispatch` need this one. It lives and dies
+with the original: `torch.autocast` calls `torch.clear_autocast_cache()` when a thread leaves its outermost region, and
+the cache empties then. A region that stays open across `optimizer.step()` therefore sees stale weights, natively too.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from threading import RLock
+
+import torch
+from torch import Tensor
+
+
+class WeightCache:
+    """Casts of float32 leaves that require grad, until `torch.clear_autocast_cache()` is called.
+
+    `attach()` hooks that function, `detach()` puts the original back.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[int, tuple[weakref.ref[Tensor], Tensor]] = {}
+        self._lock = RLock()
+        self._native_clear: Callable[[], None] | None = None
+
+    def cast(self, tensor: Tensor, dtype: torch.dtype) -> Tensor:
+        """`tensor.to(dtype)`, from the cache where autocast would take it from there."""
+        if not _is_weight(tensor) or not torch.is_autocast_cache_enabled():
+            return tensor.to(dtype)
+        with self._lock:
+            entry = self._entries.get(id(tensor))
+            if entry is not None and entry[0]() is tensor and _reusable(entry[1], dtype):
+                return entry[1]
+            copy = tensor.to(dtype)
+            self._entries[id(tensor)] = (weakref.ref(tensor), copy)
+            return copy
+
+    def clear(self) -> None:
+        with self._lock:
+            self._entries.clear()
+
+    def attach(self) -> None:
+        """Empty this cache whenever PyTorch empties its own."""
+        native_clear = torch.clear_autocast_cache
+
+        def clear_autocast_cache() -> None:
+            self.clear()
+            native_clear()
+
+        self._native_clear = native_clear
+        torch.clear_autocast_cache = clear_autocast_cache
+
+    def detach(self) -> None:
+        """Undo `attach()` and forget every copy."""
+        if self._native_clear is not None:
+            torch.clear_autocast_cache = self._native_clear
+            self._native_clear = None
+        self.clear()
+
+
+def _is_weight(tensor: Tensor) -> bool:
+    return tensor.requires_grad and tensor.is_leaf and tensor.dtype is torch.float32 and not tensor._is_view()
+
+
+def _reusable(copy: Tensor, dtype: torch.dtype) -> bool:
+    # A copy made under no_grad has no way back to the weight: a grad-mode use needs a fresh one.
+    return copy.dtype is dtype and (copy.requires_grad or not torch.is_grad_enabled())
