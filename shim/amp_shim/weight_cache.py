@@ -8,7 +8,6 @@ the cache empties then. A region that stays open across `optimizer.step()` there
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
 from threading import RLock
 
 import torch
@@ -24,7 +23,6 @@ class WeightCache:
     def __init__(self) -> None:
         self._entries: dict[int, tuple[weakref.ref[Tensor], Tensor]] = {}
         self._lock = RLock()
-        self._native_clear: Callable[[], None] | None = None
 
     def cast(self, tensor: Tensor, dtype: torch.dtype) -> Tensor:
         """`tensor.to(dtype)`, from the cache where autocast would take it from there."""
@@ -44,21 +42,27 @@ class WeightCache:
 
     def attach(self) -> None:
         """Empty this cache whenever PyTorch empties its own."""
-        native_clear = torch.clear_autocast_cache
-
-        def clear_autocast_cache() -> None:
-            self.clear()
-            native_clear()
-
-        self._native_clear = native_clear
-        torch.clear_autocast_cache = clear_autocast_cache
+        _attached.append(self)
+        if len(_attached) == 1:
+            torch.clear_autocast_cache = _clear_every_cache
 
     def detach(self) -> None:
         """Undo `attach()` and forget every copy."""
-        if self._native_clear is not None:
-            torch.clear_autocast_cache = self._native_clear
-            self._native_clear = None
+        if self in _attached:
+            _attached.remove(self)
+        if not _attached:
+            torch.clear_autocast_cache = _native_clear
         self.clear()
+
+
+_attached: list[WeightCache] = []
+_native_clear = torch.clear_autocast_cache
+
+
+def _clear_every_cache() -> None:
+    for cache in _attached:
+        cache.clear()
+    _native_clear()
 
 
 def _is_weight(tensor: Tensor) -> bool:
