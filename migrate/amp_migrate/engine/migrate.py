@@ -1,0 +1,184 @@
+"""A run without the disk's share: plan, check what was planned, and say what happened."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from amp_migrate.engine.check import Refused, check_text
+from amp_migrate.engine.imports import ImportGraph
+from amp_migrate.engine.layout import LayoutError, restore
+from amp_migrate.engine.parse import parse
+from amp_migrate.engine.planner import FilePlan, plan
+from amp_migrate.engine.problems import refused
+from amp_migrate.engine.source import Source
+from amp_migrate.engine.workspace import Workspace
+from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.settings import Settings
+
+_PLEASE_REPORT = "a fault of this tool, please report it; the file is untouched"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run came to.
+
+    Attributes:
+        plans: the files that change or have findings, in order of name; every new text is checked.
+        problems: what is to be said of files that could not be read, planned, checked or written.
+        files: how many files were looked at.
+    """
+
+    plans: tuple[FilePlan, ...]
+    problems: tuple[Finding, ...]
+    files: int
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Everything to be said, in order of place."""
+        planned = (finding for each in self.plans for finding in each.findings)
+        return tuple(sorted({*self.problems, *planned}))
+
+    @property
+    def changed(self) -> tuple[FilePlan, ...]:
+        """The plans that would change their file."""
+        return tuple(each for each in self.plans if each.changed)
+
+    def plan_of(self, path: Path) -> FilePlan | None:
+        """The plan of one file; None where there is nothing to change or say."""
+        return next((each for each in self.plans if each.source.path == path), None)
+
+
+def migrate(paths: Sequence[Path], settings: Settings) -> Outcome:
+    """Plan the migration of all Python files below `paths`. Reads the disk, writes nothing."""
+    return migrate_workspace(Workspace.open(paths), settings)
+
+
+def migrate_text(text: str, settings: Settings, name: str = "<stdin>") -> FilePlan:
+    """Plan the migration of one text on its own, as if no other file could be seen.
+
+    A text that does not parse gives a plan that changes nothing and has a finding of kind `ERROR`.
+    """
+    return migrate_source(Source(Path(name), name, text), settings)
+
+
+def migrate_source(source: Source, settings: Settings) -> FilePlan:
+    """Like `migrate_text`, for a text whose encoding is known."""
+    outcome = migrate_workspace(Workspace.of_text(source), settings)
+    return outcome.plan_of(source.path) or FilePlan(source, source.text, outcome.findings)
+
+
+def migrate_file(path: Path, settings: Settings) -> Outcome:
+    """Plan the migration of one script, of the modules beside it that it imports, and of their other callers.
+
+    The outcome's plans are those of the script (`plan_of(path)`) and of every other file that changes with it.
+    """
+    top = path.parent
+    while (top / "__init__.py").exists():
+        top = top.parent
+    workspace = Workspace.open([path, top])
+    script = workspace.file(path)
+    if script is None:
+        return Outcome((), workspace.problems, 1)
+    return migrate_workspace(workspace.focused(ImportGraph(workspace).reachable(script).values()), settings)
+
+
+def migrate_workspace(workspace: Workspace, settings: Settings) -> Outcome:
+    """Plan, check, and leave out what does not pass together with the files that changed for its sake."""
+    planned, failures = _plan_what_can_be(workspace, settings)
+    plans, wrong = _checked(planned)
+    sound = [each for each in plans if each.source.path not in wrong]
+    wrong.update(_changed_again(workspace, sound, settings))
+    outcome = Outcome(plans, (*workspace.problems, *failures), len(workspace.files))
+    return without_refused(workspace, outcome, wrong)
+
+
+def without_refused(workspace: Workspace, outcome: Outcome, wrong: Mapping[Path, Finding]) -> Outcome:
+    """`outcome` without the changes to the files in `wrong`, and without those that only make sense with them."""
+    if not wrong:
+        return outcome
+    said = dict(wrong)
+    for group in ImportGraph(workspace).groups(each.source for each in outcome.changed):
+        causes = sorted(source.name for source in group if source.path in wrong)
+        for source in group:
+            if causes and source.path not in wrong:
+                message = f"left as it was, because {causes[0]} could not be migrated with it"
+                said[source.path] = refused(source.name, message)
+    plans = tuple(_withdrawn(each) if each.source.path in said else each for each in outcome.plans)
+    plans = tuple(each for each in plans if each.changed or each.findings)
+    return Outcome(plans, (*outcome.problems, *said.values()), outcome.files)
+
+
+def _withdrawn(each: FilePlan) -> FilePlan:
+    # What was left before is still left; what was to be migrated is not.
+    findings = tuple(finding for finding in each.findings if finding.kind in (Kind.LEFT, Kind.ERROR))
+    return replace(each, after=each.source.text, findings=findings)
+
+
+def _plan_what_can_be(workspace: Workspace, settings: Settings) -> tuple[tuple[FilePlan, ...], list[Finding]]:
+    """All plans; where a file makes the planner fail, those of the others and a finding for it."""
+    try:
+        return plan(workspace, settings), []
+    except Exception as error:
+        first = error
+    sound: list[Source] = []
+    failures: list[Finding] = []
+    for source in list(workspace.candidates()):
+        try:
+            plan(workspace.focused([source]), settings)
+            sound.append(source)
+        except Exception as error:
+            failures.append(_failure(source, error))
+    try:
+        return plan(workspace.focused(sound), settings), failures
+    except Exception:
+        # Each file is sound on its own, only the project as a whole is not: nothing can be said to be safe.
+        return (), failures + [_failure(source, first) for source in sound]
+
+
+def _failure(source: Source, error: Exception) -> Finding:
+    if isinstance(error, RecursionError):
+        return refused(source.name, "nested too deeply to be migrated", "the file is untouched")
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}"
+    message = " ".join(str(error).split())
+    return refused(source.name, f"internal error: {type(error).__name__}: {message} ({place})", _PLEASE_REPORT)
+
+
+def _checked(plans: Iterable[FilePlan]) -> tuple[tuple[FilePlan, ...], dict[Path, Finding]]:
+    """The plans with their texts as they would be written, and a finding for each whose text is not fit for it."""
+    done: list[FilePlan] = []
+    wrong: dict[Path, Finding] = {}
+    for each in plans:
+        if each.changed:
+            source = each.source
+            try:
+                after = restore(source.text, parse(source).code, each.after)
+                check_text(source, after)
+                done.append(replace(each, after=after))
+                continue
+            except (Refused, LayoutError) as error:
+                wrong[source.path] = _refusal(source, str(error))
+        done.append(each)
+    return tuple(done), wrong
+
+
+def _changed_again(workspace: Workspace, plans: Iterable[FilePlan], settings: Settings) -> dict[Path, Finding]:
+    """A finding for each file that a second run would change once more."""
+    migrated = [each.source.with_text(each.after) for each in plans if each.changed]
+    if not migrated:
+        return {}
+    try:
+        again = plan(workspace.with_texts(migrated).focused(migrated), settings)
+    except Exception:
+        return {source.path: _refusal(source, "a second run over the result fails") for source in migrated}
+    unstable = [each.source for each in again if each.changed]
+    if any(source not in migrated for source in unstable):
+        unstable = migrated  # another file would change for the sake of one of these
+    return {source.path: _refusal(source, "a second run would change the result again") for source in unstable}
+
+
+def _refusal(source: Source, message: str) -> Finding:
+    return refused(source.name, f"internal: {message}", _PLEASE_REPORT)

@@ -1,0 +1,43 @@
+"""Which file an `import` would load, among files known beforehand and without running anything."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+
+
+def resolve(dotted: str, importer: str, files: Collection[str], roots: Sequence[str]) -> str | None:
+    """The file that `dotted` names when the file `importer` imports it; None when it is none of `files`.
+
+    Args:
+        dotted: a module as an import statement names it: `engine`, `pkg.engine`, `.engine`, `..`.
+        importer: the real path of the importing file.
+        files: the real paths that may be answered.
+        roots: real paths of folders that may stand on `sys.path`.
+    """
+    name = dotted.lstrip(".")
+    level = len(dotted) - len(name)
+    for base in _bases(level, os.path.dirname(importer), files, roots):
+        stem = os.path.join(base, *name.split(".")) if name else base
+        # A package wins over a module of the same name, as in the import system.
+        for candidate in (os.path.join(stem, "__init__.py"), stem + ".py"):
+            if candidate in files:
+                return candidate
+    return None
+
+
+def _bases(level: int, folder: str, files: Collection[str], roots: Sequence[str]) -> Iterator[str]:
+    if level:
+        for _ in range(level - 1):
+            folder = os.path.dirname(folder)
+        yield folder
+        return
+    package_root = folder
+    while os.path.join(package_root, "__init__.py") in files:
+        package_root = os.path.dirname(package_root)
+    # A file of a package finds its siblings only when it is run as a script: the package's root comes first.
+    yield package_root
+    yield folder
+    for root in roots:
+        yield root
+        yield os.path.join(root, "src")  # the layout in which a project's packages stand below `src`

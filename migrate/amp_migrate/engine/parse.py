@@ -1,0 +1,92 @@
+"""From a source to its LibCST tree, with every way to fail turned into one line that names the place."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from typing import TYPE_CHECKING
+
+from amp_migrate.engine.source import Source, SourceError
+
+if TYPE_CHECKING:
+    import libcst
+
+# Lines that only Python 2 accepts. They decide the wording of an error, never whether there is one.
+_PYTHON2 = re.compile(
+    r"""^[ \t]*(?:
+        print\b[ \t]*(?:[\"'\w%`]|>>|$)       # print "x", print x, print >>f, x
+      | except[ \t]+[\w.]+[ \t]*,[ \t]*[a-z_]\w*[ \t]*:  # `except A, B:` with two classes is Python 3.14
+      | except[ \t]*\([^)]*\)[ \t]*,[ \t]*\w+[ \t]*:
+      | raise[ \t]+[\w.]+[ \t]*,
+      | exec[ \t]+[\"'\w]
+    )""",
+    re.VERBOSE,
+)
+_PYTHON2_FACT = "looks like Python 2"
+_TOO_DEEP = "nested too deeply to be parsed"
+# What CPython's own tokenizer allows; LibCST's native parser has no limit and would overflow the stack.
+_BRACKETS_LIMIT = 200
+
+
+def parse(source: Source) -> libcst.Module:
+    """The LibCST tree of a file.
+
+    Raises:
+        SourceError: the text does not parse; it says where, and that it looks like Python 2 where it does.
+    """
+    import libcst
+
+    refusal = syntax_error(source.text)
+    if refusal is not None:
+        if refusal.message.startswith((_TOO_DEEP, _PYTHON2_FACT)):
+            raise refusal
+        if _bracket_depth(source.text) > _BRACKETS_LIMIT:
+            raise SourceError(_TOO_DEEP, refusal.line, refusal.column)
+    try:
+        # LibCST has the last word: it may know a syntax that is newer than the Python this runs on.
+        return libcst.parse_module(source.text)
+    except libcst.ParserSyntaxError as error:
+        raise refusal or _from_libcst(error) from None
+    except RecursionError:
+        raise SourceError(_TOO_DEEP) from None
+
+
+def syntax_error(text: str) -> SourceError | None:
+    """Why the running Python cannot parse `text`; None when it can."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # invalid escapes in the user's strings
+            ast.parse(text)
+    except SyntaxError as error:
+        line, column = error.lineno or 0, max(error.offset or 0, 0)
+        if "too many nested" in error.msg:
+            return SourceError(_TOO_DEEP, line, column)
+        if _is_python2(text, line):
+            hint = "migrate it to Python 3 first, for example with 2to3"
+            return SourceError(f"{_PYTHON2_FACT}: {error.msg}", line, column, hint)
+        return SourceError(f"does not parse: {error.msg}", line, column)
+    except (RecursionError, MemoryError):
+        return SourceError(_TOO_DEEP)
+    except ValueError as error:  # lone surrogates and the like
+        return SourceError(f"does not parse: {error}")
+    return None
+
+
+def _is_python2(text: str, line: int) -> bool:
+    lines = text.splitlines()
+    return 0 < line <= len(lines) and _PYTHON2.match(lines[line - 1]) is not None
+
+
+def _from_libcst(error: libcst.ParserSyntaxError) -> SourceError:
+    reason = str(error.message).strip().splitlines()[0]
+    return SourceError(f"does not parse: {reason}", error.raw_line, error.raw_column + 1)
+
+
+def _bracket_depth(text: str) -> int:
+    """An upper bound of how deep brackets nest: brackets in strings and comments count as well."""
+    depth = deepest = 0
+    for bracket in re.findall(r"[()\[\]{}]", text):
+        depth = depth + 1 if bracket in "([{" else max(depth - 1, 0)
+        deepest = max(deepest, depth)
+    return deepest

@@ -1,0 +1,25 @@
+"""What the engine itself has to say about a file, as findings."""
+
+from __future__ import annotations
+
+from amp_migrate.engine.source import SourceError
+from amp_migrate.report.finding import Finding, Kind
+
+UNREADABLE = "AMP001"  # the file cannot be found, read, decoded or parsed
+REFUSED = "AMP002"  # a result did not pass its checks or could not be written
+
+
+def unreadable(name: str, error: SourceError) -> Finding:
+    """The finding for a file that cannot be read or parsed."""
+    return Finding(name, error.line, error.column, UNREADABLE, Kind.ERROR, error.message, error.hint)
+
+
+def refused(name: str, message: str, hint: str = "") -> Finding:
+    """The finding for a file whose migrated text was thrown away, the file untouched."""
+    return Finding(name, 0, 0, REFUSED, Kind.ERROR, message, hint)
+
+
+def os_error(error: OSError, what: str = "cannot be read") -> SourceError:
+    """An error of the operating system as one line."""
+    reason = (error.strerror or str(error)).lower()
+    return SourceError(f"{what}: {reason}")

@@ -1,0 +1,135 @@
+"""The files of a run, read when they are asked for and not kept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from amp_migrate.engine import modules, prefilter
+from amp_migrate.engine.discover import Discovery, Found, discover
+from amp_migrate.engine.parse import parse
+from amp_migrate.engine.problems import os_error, unreadable
+from amp_migrate.engine.source import Source, SourceError, display_name
+from amp_migrate.report.finding import Finding
+
+if TYPE_CHECKING:
+    import libcst
+
+# A file of this size is data in the shape of a program; its tree would take gigabytes.
+MAX_BYTES = 4 * 2**20
+
+
+class Workspace:
+    """The Python files that a plan is made for.
+
+    Files are read on demand. What cannot be read or parsed is left out of every answer and told in `problems`.
+    """
+
+    def __init__(
+        self,
+        discovery: Discovery,
+        texts: Mapping[str, Source] | None = None,
+        focus: frozenset[str] | None = None,
+    ) -> None:
+        self._discovery = discovery
+        self._by_real = {found.real: found for found in discovery.files}
+        self._texts = dict(texts or {})
+        self._focus = focus
+        self._problems = {finding.path: finding for finding in discovery.problems}
+
+    @classmethod
+    def open(cls, paths: Sequence[Path], without: Path | None = None) -> Workspace:
+        """The files below `paths`, but for those at or below `without`."""
+        return cls(discover(paths, without))
+
+    @classmethod
+    def of_text(cls, source: Source) -> Workspace:
+        """One file that is held in memory and need not exist on disk."""
+        real = os.path.realpath(source.path)
+        return cls(Discovery((Found(source.path, real),), (os.path.dirname(real),), ()), {real: source})
+
+    def focused(self, sources: Iterable[Source]) -> Workspace:
+        """This workspace with only `sources` as candidates; all of its files still answer every other question."""
+        focus = frozenset(os.path.realpath(source.path) for source in sources)
+        return Workspace(replace(self._discovery, problems=()), self._texts, focus)
+
+    def with_texts(self, sources: Iterable[Source]) -> Workspace:
+        """This workspace with `sources` in the place of what the disk holds."""
+        texts = {**self._texts, **{os.path.realpath(source.path): source for source in sources}}
+        return Workspace(replace(self._discovery, problems=()), texts, self._focus)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All files, sorted by name, each once."""
+        return tuple(found.path for found in self._discovery.files)
+
+    @property
+    def problems(self) -> tuple[Finding, ...]:
+        """What could not be found, read or parsed so far, in order of place."""
+        return tuple(sorted(self._problems.values()))
+
+    def file(self, path: Path) -> Source | None:
+        """One file of this workspace; None where it is not among them or cannot be read."""
+        return self._at(os.path.realpath(path))
+
+    def candidates(self) -> Iterator[Source]:
+        """The files that may hold something to migrate, in order of name."""
+        files = self._discovery.files
+        if self._focus is not None:
+            files = tuple(found for found in files if found.real in self._focus)
+        return self._reading(files, prefilter.may_matter)
+
+    def mentioning(self, identifier: str) -> Iterator[Source]:
+        """The files in which `identifier` stands as a word, comments and strings included, in order of name."""
+        pattern = prefilter.word(identifier)
+        return self._reading(self._discovery.files, lambda data: pattern.search(data) is not None)
+
+    def module(self, dotted: str, importer: Source) -> Source | None:
+        """The file of this workspace that `import dotted` (`.engine` if relative) in `importer` would load."""
+        importer_path = os.path.realpath(importer.path)
+        real = modules.resolve(dotted, importer_path, self._by_real, self._discovery.roots)
+        return None if real is None else self._at(real)
+
+    def parse(self, source: Source) -> libcst.Module | None:
+        """The tree of a file; None, and a problem told, where it does not parse."""
+        try:
+            return parse(source)
+        except SourceError as error:
+            self._problems.setdefault(source.name, unreadable(source.name, error))
+            return None
+
+    def _at(self, real: str) -> Source | None:
+        found = self._by_real.get(real)
+        return None if found is None else next(self._reading([found], lambda _: True), None)
+
+    def _reading(self, files: Iterable[Found], wanted: Callable[[bytes], bool]) -> Iterator[Source]:
+        for found in files:
+            if found.real in self._texts:
+                source = self._texts[found.real]
+                if wanted(source.text.encode("utf-8", "surrogatepass")):
+                    yield source
+                continue
+            try:
+                data = _read(found.path)
+                if wanted(data):
+                    yield _decode(data, found.path)
+            except SourceError as error:
+                name = display_name(found.path)
+                self._problems.setdefault(name, unreadable(name, error))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise os_error(error) from None
+
+
+def _decode(data: bytes, path: Path) -> Source:
+    if len(data) > MAX_BYTES:
+        size = f"{len(data) / 2**20:.1f} MiB"
+        raise SourceError(f"{size} is too large to be a program: the limit is {MAX_BYTES // 2**20} MiB")
+    return Source.decode(data, path)
