@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from amp_migrate.analysis.project import Project
+from amp_migrate.engine.library import ParsedLibrary
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding
 from amp_migrate.settings import Settings
+from amp_migrate.steps.migrate_steps import StepMigration
 
 
 @dataclass(frozen=True)
@@ -36,4 +39,18 @@ class FilePlan:
 
 def plan(workspace: Workspace, settings: Settings) -> tuple[FilePlan, ...]:
     """Plan the migration of every file of `workspace`, without touching any."""
-    return ()
+    library = ParsedLibrary(workspace)
+    steps = StepMigration(Project(library), settings)
+    steps.run(library.candidates())
+    plans: list[FilePlan] = []
+    by_name: dict[str, list[Finding]] = {}
+    for finding in steps.findings:
+        by_name.setdefault(finding.path, []).append(finding)
+    files = {file.name: file for file in library.parsed}
+    for name in sorted({*by_name, *(file.name for file in steps.drafts)}):
+        file = files[name]
+        draft = steps.drafts.get(file)
+        source = library.source(file)
+        after = source.text if draft is None else draft.finish()
+        plans.append(FilePlan(source, after, tuple(sorted(by_name.get(name, ())))))
+    return tuple(plans)

@@ -1,0 +1,63 @@
+"""One file of the project with everything known about it by itself."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import cached_property
+
+import libcst as cst
+
+from amp_migrate.analysis.names import Names
+from amp_migrate.analysis.scopes import Scopes, dotted
+from amp_migrate.trees.tree import Tree, find, walk
+
+
+class File:
+    """A parsed file: its tree, scopes and names.
+
+    Attributes:
+        name: the file as the user named it.
+        tree: the tree with parents.
+        scopes: who binds what.
+        names: what names stand for.
+    """
+
+    def __init__(self, name: str, module: cst.Module) -> None:
+        self.name = name
+        self.tree = Tree(name, module)
+        self.scopes = Scopes(self.tree)
+        self.names = Names(self.tree, self.scopes)
+
+    @cached_property
+    def calls(self) -> tuple[cst.Call, ...]:
+        """Every call in the file."""
+        return tuple(node for node in walk(self.tree.module) if isinstance(node, cst.Call))
+
+    @cached_property
+    def methods_called(self) -> dict[str, set[str]]:
+        """For each object, by its path as written (`self.model`, `nets[]`), the names of the methods called on it."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for call in self.calls:
+            if isinstance(call.func, cst.Attribute):
+                path = object_path(call.func.value)
+                if path is not None:
+                    found[path].add(call.func.attr.value)
+        return found
+
+    def class_attribute(self, owner: cst.ClassDef, path: str) -> tuple[cst.CSTNode, ...]:
+        """The statements in the methods of a class that assign an attribute such as `self.optimizer`."""
+        found: list[cst.CSTNode] = []
+        for method in find(owner.body, cst.FunctionDef):
+            found.extend(binding.node for binding in self.scopes.inside(method).bindings.get(path, ()))
+        return tuple(found)
+
+
+def object_path(node: cst.CSTNode) -> str | None:
+    """A path for an object, subscripts folded: `self.nets["d"]` is `self.nets[]`; None for other expressions."""
+    if isinstance(node, cst.Subscript):
+        base = object_path(node.value)
+        return None if base is None else f"{base}[]"
+    if isinstance(node, cst.Attribute):
+        base = object_path(node.value)
+        return None if base is None else f"{base}.{node.attr.value}"
+    return dotted(node)

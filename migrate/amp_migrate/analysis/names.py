@@ -1,0 +1,113 @@
+"""What a name or a dotted path stands for, as the full name of the thing imported.
+
+A name has one meaning only where every way it can be bound agrees; anything else is `UNKNOWN`, and nobody rewrites it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.analysis.scopes import BindingKind, Scope, Scopes, dotted
+from amp_migrate.trees.tree import Tree, walk
+
+UNKNOWN = ""
+
+
+class Names:
+    """Full names of the expressions of one tree."""
+
+    def __init__(self, tree: Tree, scopes: Scopes) -> None:
+        self.tree = tree
+        self.scopes = scopes
+
+    def meanings(self, node: cst.CSTNode) -> frozenset[str]:
+        """Every full name a name or attribute chain may stand for; `UNKNOWN` among them where one is not an import."""
+        return self._meanings(node, frozenset())
+
+    def full(self, node: cst.CSTNode) -> str:
+        """The one full name of a name or attribute chain (`torch.cuda.amp.autocast`), or `UNKNOWN`."""
+        found = self.meanings(node)
+        return next(iter(found)) if len(found) == 1 else UNKNOWN
+
+    def callee(self, call: cst.CSTNode | None) -> str:
+        """The full name of what a call calls; `UNKNOWN` for anything that is not a call of an imported name."""
+        return self.full(call.func) if isinstance(call, cst.Call) else UNKNOWN
+
+    def _meanings(self, node: cst.CSTNode, seen: frozenset[cst.CSTNode]) -> frozenset[str]:
+        if isinstance(node, cst.Attribute):
+            path = dotted(node)
+            if path is not None and self.scopes.of(node).lookup(path):  # `self.amp = torch.cuda.amp`
+                return self._of_path(path, node, seen)
+            bases = self._meanings(node.value, seen)
+            return frozenset(f"{base}.{node.attr.value}" if base else UNKNOWN for base in bases)
+        if isinstance(node, cst.Name):
+            return self._of_path(node.value, node, seen)
+        return frozenset({UNKNOWN})
+
+    def _of_path(self, path: str, node: cst.CSTNode, seen: frozenset[cst.CSTNode]) -> frozenset[str]:
+        found: set[str] = set()
+        for binding in self.scopes.of(node).lookup(path):
+            if binding.kind is BindingKind.IMPORT:
+                found.add(binding.imported)
+            elif (
+                binding.kind is BindingKind.ASSIGNMENT
+                and isinstance(binding.value, (cst.Name, cst.Attribute))
+                and binding.value not in seen
+            ):
+                found |= self._meanings(binding.value, seen | {binding.value})
+            else:
+                found.add(UNKNOWN)
+        return frozenset(found or {UNKNOWN})
+
+    def references(self, prefix: str) -> Iterator[tuple[cst.BaseExpression, str]]:
+        """The longest names and chains in the tree that may stand for `prefix` or something below it, with a full name.
+
+        A reference with several meanings is yielded with `UNKNOWN` as its name.
+        """
+        below = prefix + "."
+        inside: set[cst.CSTNode] = set()
+        for node in walk(self.tree.module):
+            if node in inside or not isinstance(node, (cst.Name, cst.Attribute)) or self._is_label(node):
+                continue
+            if dotted(node) is None:
+                continue
+            meanings = self.meanings(node)
+            if any(each == prefix or each.startswith(below) for each in meanings):
+                inside.update(walk(node))
+                yield node, next(iter(meanings)) if len(meanings) == 1 else UNKNOWN
+
+    def _is_label(self, node: cst.CSTNode) -> bool:
+        """Whether a name only labels something: an attribute's own name, a keyword, a definition, an import."""
+        parent = self.tree.parents[node]
+        if isinstance(parent, cst.Attribute):
+            return parent.attr is node
+        if isinstance(parent, cst.Arg):
+            return parent.keyword is node
+        if isinstance(parent, (cst.FunctionDef, cst.ClassDef, cst.Param)):
+            return parent.name is node
+        return any(isinstance(a, (cst.Import, cst.ImportFrom)) for a in self.tree.ancestors(node))
+
+    def local(self, full: str, at: cst.CSTNode) -> str | None:
+        """How `full` can be written at a place with the names that are bound there: `th.amp` for `torch.amp`."""
+        head, tail = full, ""
+        while head:
+            name = self._bound_to(head, at)
+            if name is not None:
+                return name + tail
+            head, _, last = head.rpartition(".")
+            tail = f".{last}{tail}"
+        return None
+
+    def _bound_to(self, full: str, at: cst.CSTNode) -> str | None:
+        """A plain name that stands for exactly `full` where `at` is: the function's own first, then the module's."""
+        here = self.scopes.of(at)
+        scope: Scope | None = here
+        while scope is not None:
+            for name, bindings in scope.bindings.items():
+                is_visible = "." not in name and bool(bindings) and here.find(name) is scope
+                if is_visible and all(b.kind is BindingKind.IMPORT and b.imported == full for b in bindings):
+                    return name
+            scope = scope.parent
+        return None

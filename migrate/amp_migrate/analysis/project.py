@@ -1,0 +1,189 @@
+"""Functions and classes across the files of a project: which one a call means, and who calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.scopes import BindingKind, dotted
+from amp_migrate.trees.tree import find, walk
+
+
+class Library(Protocol):
+    """The files that can be asked for; they are parsed when somebody asks."""
+
+    def mentioning(self, identifier: str) -> Iterator[File]:
+        """The files that contain `identifier` as a word."""
+
+    def module(self, dotted_name: str, importer: File) -> File | None:
+        """The file that `import dotted_name` in `importer` loads; None where it is not one of the project's."""
+
+
+@dataclass(frozen=True)
+class FunctionRef:
+    """A function of the project: the file it is in, its node, and the class it is a method of."""
+
+    file: File
+    node: cst.FunctionDef
+    owner: cst.ClassDef | None
+
+    @property
+    def name(self) -> str:
+        return self.node.name.value
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether a call through an object fills its first parameter."""
+        decorators = {dotted(each.decorator) for each in self.node.decorators}
+        return self.owner is not None and "staticmethod" not in decorators
+
+
+@dataclass(frozen=True)
+class CallSite:
+    """A call of a function of the project."""
+
+    file: File
+    call: cst.Call
+
+
+class Project:
+    """Answers questions that reach beyond one file."""
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+        self._references: dict[cst.FunctionDef, tuple[CallSite, ...] | None] = {}
+
+    def reference(self, file: File, node: cst.FunctionDef) -> FunctionRef:
+        """The function a definition makes."""
+        parent = file.tree.parents[node]
+        while not isinstance(parent, (cst.ClassDef, cst.FunctionDef, cst.Module)):
+            parent = file.tree.parents[parent]
+        return FunctionRef(file, node, parent if isinstance(parent, cst.ClassDef) else None)
+
+    def definition(self, file: File, name: cst.CSTNode) -> tuple[File, cst.CSTNode] | None:
+        """The function or class that a name stands for, in whichever file it is defined; None if that is in doubt."""
+        if isinstance(name, cst.Name):
+            scope = file.scopes.of(name)
+            bindings = scope.lookup(name.value)
+            if len(bindings) == 1 and bindings[0].kind in (BindingKind.FUNCTION, BindingKind.CLASS):
+                return file, bindings[0].node
+            if not bindings:
+                return self._from_star(file, name.value)
+        full = file.names.full(name)
+        return self._imported(file, full) if full else None
+
+    def called(self, file: File, call: cst.Call) -> FunctionRef | None:
+        """The function of the project that a call runs, where there is exactly one candidate."""
+        method = self._own_method(file, call)
+        if method is not None:
+            return method
+        found = self.definition(file, call.func)
+        if found is None:
+            return None
+        where, node = found
+        if isinstance(node, cst.ClassDef):
+            init = next((m for m in find(node.body, cst.FunctionDef) if m.name.value == "__init__"), None)
+            return None if init is None else self.reference(where, init)
+        return self.reference(where, node) if isinstance(node, cst.FunctionDef) else None
+
+    def call_sites(self, function: FunctionRef) -> tuple[CallSite, ...] | None:
+        """Every call of a function in the project; None where it is used other than by calling it."""
+        if function.node not in self._references:
+            self._references[function.node] = self._find_call_sites(function)
+        return self._references[function.node]
+
+    def _find_call_sites(self, function: FunctionRef) -> tuple[CallSite, ...] | None:
+        wanted = function.name
+        if wanted == "__init__":
+            assert function.owner is not None
+            wanted = function.owner.name.value
+        found: list[CallSite] = []
+        for file in self.library.mentioning(wanted):
+            for node in walk(file.tree.module):
+                if not self._mentions(file, node, wanted):
+                    continue
+                if function.owner is not None and wanted == function.name:
+                    target = self._method_named(file, node, function)
+                else:
+                    definition = self.definition(file, node)
+                    target = definition is not None and definition[1] in (function.node, function.owner)
+                if not target:
+                    continue
+                parent = file.tree.parents[node]
+                if isinstance(parent, cst.Call) and parent.func is node:
+                    found.append(CallSite(file, parent))
+                else:
+                    return None
+        return tuple(found)
+
+    @staticmethod
+    def _mentions(file: File, node: cst.CSTNode, wanted: str) -> bool:
+        parent = file.tree.parents.get(node)
+        if isinstance(node, cst.Attribute):
+            return node.attr.value == wanted
+        if not isinstance(node, cst.Name) or node.value != wanted:
+            return False
+        if isinstance(parent, (cst.FunctionDef, cst.ClassDef)):
+            return parent.name is not node
+        if isinstance(parent, cst.Attribute):
+            return parent.attr is not node
+        if isinstance(parent, (cst.Arg, cst.Param)):
+            return parent.value is node if isinstance(parent, cst.Arg) else False
+        return not any(isinstance(a, (cst.Import, cst.ImportFrom)) for a in file.tree.ancestors(node))
+
+    def _own_method(self, file: File, call: cst.Call) -> FunctionRef | None:
+        """`self.f(...)` inside a class that defines `f`."""
+        path = dotted(call.func)
+        owner = file.tree.owner_class(call)
+        if path is None or owner is None or not path.startswith("self.") or path.count(".") != 1:
+            return None
+        name = path.removeprefix("self.")
+        method = next((m for m in find(owner.body, cst.FunctionDef) if m.name.value == name), None)
+        return None if method is None else FunctionRef(file, method, owner)
+
+    def _method_named(self, file: File, node: cst.CSTNode, function: FunctionRef) -> bool:
+        """Whether `object.name` means the given method: on `self` of its class, or where no other class defines it."""
+        if not isinstance(node, cst.Attribute):
+            return False
+        if dotted(node.value) == "self" and file.tree.owner_class(node) is function.owner:
+            return True
+        return self._definitions_of_method(function.name) == [function.node]
+
+    def _definitions_of_method(self, name: str) -> list[cst.FunctionDef]:
+        found: list[cst.FunctionDef] = []
+        for file in self.library.mentioning(name):
+            for node in walk(file.tree.module):
+                if isinstance(node, cst.ClassDef):
+                    found.extend(m for m in find(node.body, cst.FunctionDef) if m.name.value == name)
+        return found
+
+    def _imported(self, file: File, full: str) -> tuple[File, cst.CSTNode] | None:
+        module_name, _, name = full.rpartition(".")
+        if not module_name or not name:
+            return None
+        if not module_name.strip("."):
+            module_name = full[: len(full) - len(name)]
+        module = self.library.module(module_name, file)
+        return None if module is None else self._defined_in(module, name, {file.name})
+
+    def _defined_in(self, file: File, name: str, seen: set[str]) -> tuple[File, cst.CSTNode] | None:
+        if file.name in seen:
+            return None
+        bindings = file.scopes.module.bindings.get(name, [])
+        if len(bindings) == 1 and bindings[0].kind in (BindingKind.FUNCTION, BindingKind.CLASS):
+            return file, bindings[0].node
+        if len(bindings) == 1 and bindings[0].kind is BindingKind.IMPORT:
+            return self._imported(file, bindings[0].imported)
+        return None if bindings else self._from_star(file, name)
+
+    def _from_star(self, file: File, name: str) -> tuple[File, cst.CSTNode] | None:
+        for origin in file.scopes.module.star_imports:
+            module = self.library.module(origin, file)
+            found = None if module is None else self._defined_in(module, name, {file.name})
+            if found is not None:
+                return found
+        return None

@@ -1,0 +1,217 @@
+"""What part an object plays in training: module, optimizer, scheduler, criterion.
+
+Nothing here runs code. A role is read from how the object is made where that can be seen, from what is done with it
+(`x.parameters()` shows a module, `x.zero_grad()` together with `x.step()` an optimizer) where it comes in as an
+argument, and from its name only for what people name with one word everywhere.
+"""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from amp_migrate.analysis.calls import passed
+from amp_migrate.analysis.files import File, object_path
+from amp_migrate.analysis.project import FunctionRef, Project
+from amp_migrate.analysis.scopes import Binding, BindingKind, dotted
+from amp_migrate.tables import torch_names as table
+from amp_migrate.trees.tree import find
+
+_MODULE_NAME = re.compile(r"(^|[._])(model|net|network|ddp_model)$", re.IGNORECASE)
+_OPTIMIZER_NAME = re.compile(
+    r"(^|[._])(\w*optimizer\w*|optim|opt|\w+_opt|opt_\w+|optim_\w+|\w+_optim)(\[\])?$", re.IGNORECASE
+)
+_SCHEDULER_NAME = re.compile(r"sched|warmup", re.IGNORECASE)
+_LOSS_NAME = re.compile(r"(^|[._])(\w*criterion\w*|crit|\w*loss\w*|bce|mse|l1|ce|objective)(\[\])?$", re.IGNORECASE)
+_MAX_DEPTH = 6
+
+
+class Roles:
+    """The roles of objects in one project."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self._forwards: dict[cst.FunctionDef, bool] = {}
+
+    # Modules
+
+    def is_module(self, file: File, node: cst.BaseExpression, depth: int = 0) -> bool:
+        """Whether an expression is an `nn.Module` that is called for its forward."""
+        if isinstance(node, cst.Attribute) and node.attr.value == "module" and depth < _MAX_DEPTH:
+            return self.is_module(file, node.value, depth + 1)
+        if isinstance(node, cst.Call):
+            return self._makes_module(file, node, depth)
+        path = object_path(node)
+        if path is None:
+            return False
+        bindings = self._bindings(file, node)
+        if any(each.kind in (BindingKind.FUNCTION, BindingKind.CLASS, BindingKind.IMPORT) for each in bindings):
+            return False
+        if path == "self":
+            owner = file.tree.owner_class(node)
+            return owner is not None and self.is_module_class(file, owner)
+        if self.is_loss_object(file, node) or self.is_optimizer(file, node):
+            return False
+        if file.methods_called.get(path, set()) & table.MODULE_EVIDENCE:
+            return True
+        values = [each.value for each in bindings if each.value is not None]
+        if depth < _MAX_DEPTH and any(
+            isinstance(value, cst.Call) and self._makes_module(file, value, depth + 1) for value in values
+        ):
+            return True
+        if depth < _MAX_DEPTH and self._is_passed_module(file, node, bindings, depth):
+            return True
+        return _MODULE_NAME.search(path) is not None
+
+    def _makes_module(self, file: File, call: cst.Call, depth: int) -> bool:
+        full = file.names.callee(call)
+        if full in table.MODULE_WRAPPERS:
+            return True
+        if full.startswith(table.MODULE_FACTORIES) and not full.startswith("torch.nn.functional."):
+            return not full.endswith(table.LOSS_CLASS_SUFFIX)
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("to", "cuda", "train", "eval", "cpu"):
+            return depth < _MAX_DEPTH and self.is_module(file, call.func.value, depth + 1)
+        found = self.project.definition(file, call.func)
+        return found is not None and isinstance(found[1], cst.ClassDef) and self.is_module_class(found[0], found[1])
+
+    def is_module_class(self, file: File, node: cst.ClassDef, depth: int = 0) -> bool:
+        """Whether a class derives from `nn.Module`, across files."""
+        for base in node.bases:
+            if file.names.full(base.value) in table.MODULE_BASES:
+                return True
+            found = self.project.definition(file, base.value)
+            if (
+                found is not None
+                and isinstance(found[1], cst.ClassDef)
+                and depth < _MAX_DEPTH
+                and self.is_module_class(found[0], found[1], depth + 1)
+            ):
+                return True
+            if file.names.full(base.value).startswith("torch.nn."):
+                return True
+        return False
+
+    def _is_passed_module(self, file: File, node: cst.BaseExpression, bindings: list[Binding], depth: int) -> bool:
+        """Whether a parameter is given a module by a caller."""
+        if not (isinstance(node, cst.Name) and len(bindings) == 1 and bindings[0].kind is BindingKind.PARAMETER):
+            return False
+        owner = file.tree.function(bindings[0].node)
+        scope = file.scopes.of(node).find(node.value)
+        if owner is None and scope is not None and isinstance(scope.node, cst.FunctionDef):
+            owner = scope.node
+        if owner is None:
+            return False
+        function = self.project.reference(file, owner)
+        for site in self.project.call_sites(function) or ():
+            given = passed(owner, site.call, node.value, bound=function.is_bound)
+            if given is not None and given.argument is not None:
+                value = given.argument.value
+                if (site.file is not file or value is not node) and self.is_module(site.file, value, depth + 2):
+                    return True
+        return False
+
+    # Optimizers, schedulers, criteria
+
+    def is_optimizer(self, file: File, node: cst.BaseExpression) -> bool:
+        """Whether an expression is an optimizer."""
+        path = object_path(node)
+        if path is None or self.is_scheduler(file, node):
+            return False
+        for binding in self._bindings(file, node):
+            value = binding.value if binding.value is not None else binding.source
+            if isinstance(value, cst.Call) and file.names.callee(value).startswith(table.OPTIMIZER_FACTORIES):
+                return True
+        called = file.methods_called.get(path, set())
+        return _OPTIMIZER_NAME.search(path) is not None or {"zero_grad", "step"} <= called
+
+    def is_scheduler(self, file: File, node: cst.BaseExpression) -> bool:
+        """Whether an expression is a learning-rate scheduler."""
+        path = object_path(node)
+        if path is None:
+            return False
+        for binding in self._bindings(file, node):
+            value = binding.value
+            if isinstance(value, cst.Call) and file.names.callee(value).startswith(table.SCHEDULER_FACTORIES):
+                return True
+        return _SCHEDULER_NAME.search(path.rpartition(".")[2]) is not None
+
+    def is_loss_object(self, file: File, node: cst.BaseExpression) -> bool:
+        """Whether an expression is a criterion: made from a `torch.nn.*Loss`, or named like one."""
+        path = object_path(node)
+        if path is None:
+            return False
+        if any(_is_loss_class(file, each.value) for each in self._bindings(file, node)):
+            return True
+        return _LOSS_NAME.search(path) is not None
+
+    def is_loss_call(self, file: File, call: cst.Call) -> bool:
+        """Whether a call computes a loss."""
+        full = file.names.callee(call)
+        if full:
+            return full in table.LOSS_FUNCTIONS or _LOSS_NAME.search(full) is not None
+        if isinstance(call.func, cst.Call):  # nn.CrossEntropyLoss()(output, target)
+            return _is_loss_class(file, call.func)
+        return isinstance(call.func, cst.BaseExpression) and self.is_loss_object(file, call.func)
+
+    def is_banned_loss(self, file: File, call: cst.Call) -> bool:
+        """Whether a call computes a loss that CUDA autocast refuses: `nn.BCELoss`, `F.binary_cross_entropy`."""
+        if file.names.callee(call) == table.BANNED_LOSS_FUNCTION:
+            return True
+        if isinstance(call.func, cst.Call):
+            return file.names.callee(call.func) == table.BANNED_LOSS_CLASS
+        return any(
+            isinstance(each.value, cst.Call) and _class_of(file, each.value) == table.BANNED_LOSS_CLASS
+            for each in self._bindings(file, call.func)
+        )
+
+    # Forwards
+
+    def runs_forward(self, file: File, call: cst.Call) -> bool:
+        """Whether a call runs a module: by calling it, by a method of it, or through a function of the project."""
+        if self.is_module(file, call.func):
+            return True
+        if isinstance(call.func, cst.Attribute):
+            method = call.func.attr.value
+            if method not in table.MODULE_BOOKKEEPING and not method.startswith("init"):
+                receiver = call.func.value
+                if dotted(receiver) != "self" and self.is_module(file, receiver):
+                    return True
+        function = self.project.called(file, call)
+        return function is not None and function.name != "__init__" and self._has_forward(function)
+
+    def _has_forward(self, function: FunctionRef) -> bool:
+        if function.node not in self._forwards:
+            self._forwards[function.node] = False  # a recursive function is decided by its other calls
+            self._forwards[function.node] = any(
+                self.runs_forward(function.file, call) for call in find(function.node.body, cst.Call)
+            )
+        return self._forwards[function.node]
+
+    def _bindings(self, file: File, node: cst.CSTNode) -> list[Binding]:
+        """Where an object gets its value: the name's bindings, or for `self.x` those in all methods of the class."""
+        path = dotted(node)
+        if path is None:
+            return []
+        found = file.scopes.of(node).lookup(path)
+        owner = file.tree.owner_class(node)
+        if path.startswith("self.") and owner is not None:
+            for method in find(owner.body, cst.FunctionDef):
+                found.extend(b for b in file.scopes.inside(method).bindings.get(path, ()) if b not in found)
+        return found
+
+
+def _class_of(file: File, call: cst.Call) -> str:
+    """The full name of the class that a construction makes, through `.to(device)` and `.cuda()`."""
+    while isinstance(call.func, cst.Attribute) and isinstance(call.func.value, cst.Call):
+        if call.func.attr.value not in ("to", "cuda"):
+            break
+        call = call.func.value
+    return file.names.callee(call)
+
+
+def _is_loss_class(file: File, value: cst.BaseExpression | None) -> bool:
+    if not isinstance(value, cst.Call):
+        return False
+    full = _class_of(file, value)
+    return full.startswith("torch.nn.") and full.endswith(table.LOSS_CLASS_SUFFIX)

@@ -1,0 +1,219 @@
+"""Which names a module binds, where, and to what: one pass over the tree, Python's own scoping rules.
+
+Attributes of names (`self.model`, `state.optimizer`) are recorded beside plain names, under their dotted path: in
+training code an object's home is as often an attribute of `self` as a variable.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+import libcst as cst
+
+from amp_migrate.trees.tree import Tree, children
+
+ScopeNode: TypeAlias = "cst.Module | cst.FunctionDef | cst.ClassDef | cst.Lambda | cst.BaseComp | cst.DictComp"
+_SCOPE_TYPES = (cst.FunctionDef, cst.ClassDef, cst.Lambda, cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
+
+
+class BindingKind(Enum):
+    """How a name comes to stand for something."""
+
+    IMPORT = "import"
+    PARAMETER = "parameter"
+    ASSIGNMENT = "assignment"
+    FUNCTION = "function"
+    CLASS = "class"
+    OTHER = "other"  # loop targets, with-as, except-as, walrus, del, augmented assignment
+
+
+@dataclass(frozen=True, eq=False)
+class Binding:
+    """One place where a name gets a value.
+
+    Attributes:
+        kind: how it is bound.
+        node: the statement's node (or the `Param`) that binds it.
+        value: the expression it is bound to, where that is known exactly.
+        source: for a value unpacked from a longer one (`a, b = f()`), the expression that is unpacked.
+        imported: for an import, the full dotted name.
+    """
+
+    kind: BindingKind
+    node: cst.CSTNode
+    value: cst.BaseExpression | None = None
+    source: cst.BaseExpression | None = None
+    imported: str = ""
+
+
+@dataclass(eq=False)
+class Scope:
+    """The names of one module, class, function, lambda or comprehension."""
+
+    node: cst.CSTNode
+    parent: Scope | None
+    bindings: dict[str, list[Binding]] = field(default_factory=lambda: defaultdict(list))
+    elsewhere: dict[str, str] = field(default_factory=dict)  # names declared `global` or `nonlocal`
+    star_imports: list[str] = field(default_factory=list)
+
+    @property
+    def is_class(self) -> bool:
+        return isinstance(self.node, cst.ClassDef)
+
+    @property
+    def module(self) -> Scope:
+        scope = self
+        while scope.parent is not None:
+            scope = scope.parent
+        return scope
+
+    def find(self, name: str) -> Scope | None:
+        """The scope that `name` (or a dotted path) belongs to when read here; None for builtins and unknown names."""
+        root = name.partition(".")[0]
+        declared = self.elsewhere.get(root)
+        if declared == "global":
+            return self.module if root in self.module.bindings else None
+        scope: Scope | None = self.parent if declared else self
+        while scope is not None:
+            if root in scope.bindings and (scope is self or not scope.is_class):
+                return scope
+            scope = scope.parent
+        return None
+
+    def lookup(self, name: str) -> list[Binding]:
+        """All bindings of `name` (or of a dotted path) as seen from here."""
+        scope = self.find(name)
+        return [] if scope is None else list(scope.bindings.get(name, ()))
+
+
+def dotted(node: cst.CSTNode | None) -> str | None:
+    """`a.b.c` for a name or a chain of attributes on a name; None for anything else."""
+    parts: list[str] = []
+    while isinstance(node, cst.Attribute):
+        parts.append(node.attr.value)
+        node = node.value
+    if not isinstance(node, cst.Name):
+        return None
+    parts.append(node.value)
+    return ".".join(reversed(parts))
+
+
+class Scopes:
+    """All scopes of a tree."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.module = Scope(tree.module, None)
+        self._of_node: dict[cst.CSTNode, Scope] = {tree.module: self.module}
+        _fill(self.module, tree.module, self._of_node)
+
+    def of(self, node: cst.CSTNode) -> Scope:
+        """The scope in which a node's names are looked up."""
+        previous = node
+        for ancestor in self.tree.ancestors(node):
+            if ancestor in self._of_node and not _evaluated_outside(ancestor, previous):
+                return self._of_node[ancestor]
+            previous = ancestor
+        return self.module
+
+    def all(self) -> tuple[Scope, ...]:
+        """Every scope of the file."""
+        return tuple(self._of_node.values())
+
+    def inside(self, node: cst.CSTNode) -> Scope:
+        """The scope that a function, class or module opens."""
+        return self._of_node[node]
+
+
+def _evaluated_outside(scope_node: cst.CSTNode, child: cst.CSTNode) -> bool:
+    """Decorators, defaults, bases and annotations belong to the scope around a definition."""
+    if isinstance(scope_node, (cst.FunctionDef, cst.ClassDef)):
+        return child is not scope_node.body and not (
+            isinstance(scope_node, cst.FunctionDef) and child is scope_node.params
+        )
+    return False
+
+
+def _fill(scope: Scope, node: cst.CSTNode, scopes: dict[cst.CSTNode, Scope]) -> None:
+    stack = list(children(node))
+    while stack:
+        current = stack.pop(0)
+        for name, binding in _bindings(current):
+            target = scope
+            if "." not in name and scope.elsewhere.get(name) == "global":
+                target = scope.module
+            target.bindings[name].append(binding)
+        if isinstance(current, (cst.Global, cst.Nonlocal)):
+            kind = "global" if isinstance(current, cst.Global) else "nonlocal"
+            scope.elsewhere.update((item.name.value, kind) for item in current.names)
+        elif isinstance(current, cst.ImportFrom) and isinstance(current.names, cst.ImportStar):
+            scope.star_imports.append(import_source(current))
+        if isinstance(current, _SCOPE_TYPES):
+            inner = Scope(current, scope)
+            scopes[current] = inner
+            _fill(inner, current, scopes)
+        elif not isinstance(current, (cst.Import, cst.ImportFrom)):  # their `as` is bound above
+            stack[:0] = children(current)
+
+
+def import_source(node: cst.ImportFrom) -> str:
+    """The module an `from ... import` names, relative dots kept in front."""
+    return "." * len(node.relative) + (dotted(node.module) or "")
+
+
+def _bindings(node: cst.CSTNode) -> Iterator[tuple[str, Binding]]:
+    """The names that one node binds by itself."""
+    if isinstance(node, cst.Import):
+        for alias in node.names:
+            full = dotted(alias.name) or ""
+            if alias.asname is not None:
+                yield dotted(alias.asname.name) or "", Binding(BindingKind.IMPORT, node, imported=full)
+            else:
+                root = full.partition(".")[0]
+                yield root, Binding(BindingKind.IMPORT, node, imported=root)
+    elif isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
+        origin = import_source(node)
+        for alias in node.names:
+            name = dotted(alias.name) or ""
+            local = name if alias.asname is None else dotted(alias.asname.name) or ""
+            separator = "" if origin.endswith(".") else "."
+            yield local, Binding(BindingKind.IMPORT, node, imported=origin + separator + name)
+    elif isinstance(node, cst.Assign):
+        for target in node.targets:
+            yield from _targets(target.target, node, node.value)
+    elif isinstance(node, (cst.AnnAssign, cst.NamedExpr)):
+        yield from _targets(node.target, node, node.value)
+    elif isinstance(node, (cst.AugAssign, cst.For, cst.CompFor)):
+        yield from _targets(node.target, node, None)
+    elif isinstance(node, cst.AsName):
+        yield from _targets(node.name, node, None)
+    elif isinstance(node, cst.Param):
+        yield node.name.value, Binding(BindingKind.PARAMETER, node)
+    elif isinstance(node, cst.FunctionDef):
+        yield node.name.value, Binding(BindingKind.FUNCTION, node)
+    elif isinstance(node, cst.ClassDef):
+        yield node.name.value, Binding(BindingKind.CLASS, node)
+
+
+def _targets(
+    target: cst.BaseExpression, node: cst.CSTNode, value: cst.BaseExpression | None
+) -> Iterator[tuple[str, Binding]]:
+    path = dotted(target)
+    kind = BindingKind.OTHER if value is None else BindingKind.ASSIGNMENT
+    if path is not None:
+        yield path, Binding(kind, node, value=value)
+    elif isinstance(target, (cst.Tuple, cst.List)):
+        elements = [element.value for element in target.elements]
+        values: list[cst.BaseExpression] | None = None
+        if isinstance(value, (cst.Tuple, cst.List)) and len(value.elements) == len(elements):
+            values = [element.value for element in value.elements]
+        for index, element in enumerate(elements):
+            if values is not None:
+                yield from _targets(element, node, values[index])
+            else:
+                for name, _ in _targets(element, node, None):
+                    yield name, Binding(kind, node, source=value)

@@ -1,0 +1,95 @@
+"""One file being rewritten: its edits, and what the new code needs at the top of the file."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.scopes import dotted
+from amp_migrate.settings import Dtype
+from amp_migrate.trees import build
+from amp_migrate.trees.edits import Edits, Line, apply
+from amp_migrate.trees.tree import Statement, statements
+
+AUTO_DTYPE = "amp_dtype"
+_AUTO_VALUE = (
+    "{torch}.bfloat16 if {torch}.cuda.is_available() and {torch}.cuda.is_bf16_supported(including_emulation=False)"
+    " else {torch}.float16"
+)
+
+
+class Draft:
+    """Collects the edits of one file.
+
+    Attributes:
+        file: the file as it was read.
+        edits: what changes in it.
+    """
+
+    def __init__(self, file: File) -> None:
+        self.file = file
+        self.edits = Edits()
+        self._needs_torch = False
+        self._needs_auto_dtype = False
+
+    def torch(self, at: cst.CSTNode) -> str:
+        """How torch is written at a place: the name the user gave it, or `torch`, which is then imported."""
+        name = self.file.names.local("torch", at)
+        if name is None:
+            self._needs_torch = True
+        return name or "torch"
+
+    def amp(self, name: str, at: cst.CSTNode) -> str:
+        """How `torch.amp.<name>` is written at a place, through whatever is bound there."""
+        return self.file.names.local(f"torch.amp.{name}", at) or f"{self.torch(at)}.amp.{name}"
+
+    def dtype(self, dtype: Dtype, at: cst.CSTNode) -> str:
+        """How the low-precision dtype is written at a place."""
+        torch = self.torch(at)
+        if dtype is Dtype.AUTO:
+            self._needs_auto_dtype = True
+            return AUTO_DTYPE
+        return f"{torch}.float16" if dtype is Dtype.FP16 else f"{torch}.bfloat16"
+
+    def line(self, code: str) -> Line:
+        """One new statement, in the style of the file."""
+        return build.line(code, self.file.tree.module)
+
+    def code(self, node: cst.CSTNode) -> str:
+        """The source text of a node of this file."""
+        return self.file.tree.code(node)
+
+    def finish(self) -> str:
+        """The new text of the file."""
+        imports = self._imports()
+        if self._needs_torch:
+            new = self.line("import torch")
+            first = next((s for s in imports if _imports_torch(s)), None)
+            if first is not None:
+                self.edits.before(first, new)
+            else:
+                self._at_top(imports, new)
+        if self._needs_auto_dtype:
+            torch = self.file.names.local("torch", self.file.tree.module) or "torch"
+            self._at_top(imports, self.line(f"{AUTO_DTYPE} = {_AUTO_VALUE.format(torch=torch)}"))
+        return apply(self.file.tree.module, self.edits).code
+
+    def _imports(self) -> list[Statement]:
+        return [s for s in statements(self.file.tree.module) if isinstance(s, (cst.Import, cst.ImportFrom))]
+
+    def _at_top(self, imports: list[Statement], line: Line) -> None:
+        if imports:
+            self.edits.after(imports[-1], line)
+            return
+        top = statements(self.file.tree.module)
+        has_docstring = isinstance(top[0], cst.Expr) and isinstance(top[0].value, cst.SimpleString)
+        if has_docstring:
+            self.edits.after(top[0], line)
+        else:
+            self.edits.before(top[0], line)
+
+
+def _imports_torch(statement: Statement) -> bool:
+    if isinstance(statement, cst.Import):
+        return any((dotted(alias.name) or "").partition(".")[0] == "torch" for alias in statement.names)
+    return isinstance(statement, cst.ImportFrom) and (dotted(statement.module) or "").partition(".")[0] == "torch"

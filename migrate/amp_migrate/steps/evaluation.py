@@ -1,0 +1,77 @@
+"""Evaluation and inference beside migrated training: their forwards get regions too, and no scaler."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.steps.model import Region, TrainingStep
+from amp_migrate.steps.native import uses_amp
+from amp_migrate.steps.read_fp32 import backward_calls, bodies
+from amp_migrate.steps.regions import RegionFinder
+from amp_migrate.trees.tree import Statement, find
+
+_QUIET = frozenset(
+    {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.grad_mode.no_grad"}
+)
+_EVALUATION_NAME = re.compile(
+    r"(^|_)(eval\w*|test\w*|valid\w*|val|infer\w*|predict\w*|sample\w*|generate\w*)(_|$)", re.I
+)
+
+
+def evaluation_regions(file: File, roles: Roles, moved: list[TrainingStep]) -> list[Region]:
+    """The regions of forwards that run without gradients, in a file whose training steps have moved.
+
+    Methods of modules are left out: they run inside the region of whoever calls the module.
+    """
+    finder = RegionFinder(file, roles)
+    found: list[Region] = []
+    for function, body in bodies(file):
+        if function is not None and _is_module_method(file, roles, function):
+            continue
+        step = next((each for each in moved if each.function is function), None)
+        if step is None and (any(True for _ in backward_calls(body)) or uses_amp(file, body, function)):
+            continue
+        whole = step is None and function is not None and _is_evaluation(file, function)
+
+        def is_quiet(statement: Statement, whole: bool = whole) -> bool:
+            return whole or _under_no_grad(file, statement)
+
+        found.extend(finder.evaluation(body, () if step is None else step.regions, is_quiet))
+    return found
+
+
+def _is_module_method(file: File, roles: Roles, function: cst.FunctionDef) -> bool:
+    owner = file.tree.owner_class(function)
+    return owner is not None and roles.is_module_class(file, owner)
+
+
+def _is_evaluation(file: File, function: cst.FunctionDef) -> bool:
+    """Whether all of a function evaluates: it says so by decorator, by `model.eval()`, or by its name."""
+    if any(_is_no_grad(file, each.decorator) for each in function.decorators):
+        return True
+    if _EVALUATION_NAME.search(function.name.value):
+        return True
+    return any(
+        isinstance(call.func, cst.Attribute) and call.func.attr.value == "eval" and not call.args
+        for call in find(function.body, cst.Call)
+    )
+
+
+def _under_no_grad(file: File, statement: Statement) -> bool:
+    return any(
+        isinstance(around, cst.With) and any(_is_no_grad(file, item.item) for item in around.items)
+        for around in file.tree.ancestors(statement)
+    )
+
+
+def _is_no_grad(file: File, expression: cst.BaseExpression) -> bool:
+    if isinstance(expression, cst.Call):
+        if file.names.callee(expression) == "torch.set_grad_enabled":
+            first = expression.args[0].value if expression.args else None
+            return isinstance(first, cst.Name) and first.value == "False"
+        expression = expression.func
+    return file.names.full(expression) in _QUIET

@@ -1,0 +1,108 @@
+"""Data flow inside one function, as far as finding a region needs it: who writes what the loss is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import libcst as cst
+
+from amp_migrate.analysis.scopes import dotted
+from amp_migrate.trees.tree import Statement, Tree, header, walk
+
+# Methods that put their argument into the object they are called on.
+_MUTATORS = frozenset("append extend insert add update setdefault appendleft".split())
+
+
+def _key(node: cst.CSTNode) -> str | None:
+    """What a flow is followed by: a plain name, or one attribute of `self`."""
+    while isinstance(node, (cst.Subscript, cst.Call)):
+        node = node.value if isinstance(node, cst.Subscript) else node.func
+    path = dotted(node)
+    if path is None:
+        return _key(node.value) if isinstance(node, cst.Attribute) else None
+    parts = path.split(".")
+    return ".".join(parts[:2]) if parts[0] == "self" and len(parts) > 1 else parts[0]
+
+
+def reads(nodes: Iterable[cst.CSTNode]) -> frozenset[str]:
+    """The names that some code reads, and of `self` the attributes."""
+    found: set[str] = set()
+    for root in nodes:
+        labels: set[cst.CSTNode] = set()
+        for node in walk(root):
+            if isinstance(node, cst.Arg) and node.keyword is not None:
+                labels.add(node.keyword)
+            elif isinstance(node, cst.Attribute):
+                labels.add(node.attr)
+                if isinstance(node.value, cst.Name) and node.value.value == "self":
+                    labels.add(node.value)
+                    found.add(f"self.{node.attr.value}")
+            elif isinstance(node, cst.Name) and node not in labels:
+                found.add(node.value)
+    return frozenset(found)
+
+
+def statement_reads(statement: Statement) -> frozenset[str]:
+    """What a statement reads; for an assignment, not what it overwrites."""
+    if isinstance(statement, cst.Assign):
+        weak = [t.target for t in statement.targets if not isinstance(t.target, cst.Name)]
+        subscripts = [each for target in weak for each in _flat(target) if isinstance(each, cst.Subscript)]
+        return reads([statement.value, *subscripts])
+    if isinstance(statement, cst.AnnAssign):
+        return reads([statement.value]) if statement.value is not None else frozenset()
+    return reads(header(statement))
+
+
+def _flat(target: cst.BaseExpression) -> list[cst.BaseExpression]:
+    if isinstance(target, (cst.Tuple, cst.List)):
+        return [leaf for element in target.elements for leaf in _flat(element.value)]
+    return [target]
+
+
+def targets(statement: Statement) -> list[cst.BaseExpression]:
+    """The expressions that a simple statement assigns to."""
+    if isinstance(statement, cst.Assign):
+        return [leaf for each in statement.targets for leaf in _flat(each.target)]
+    if isinstance(statement, (cst.AnnAssign, cst.AugAssign)):
+        return [statement.target]
+    return []
+
+
+def writes(statement: Statement) -> frozenset[str]:
+    """What a simple statement gives a value to, or puts something into."""
+    found = {_key(target) for target in targets(statement)}
+    if isinstance(statement, cst.Expr) and isinstance(statement.value, cst.Call):
+        func = statement.value.func
+        if isinstance(func, cst.Attribute) and (func.attr.value in _MUTATORS or func.attr.value.endswith("_")):
+            found.add(_key(func.value))
+    return frozenset(key for key in found if key is not None)
+
+
+def overwrites(statement: Statement) -> frozenset[str]:
+    """The names that have a wholly new value after a statement."""
+    if not isinstance(statement, (cst.Assign, cst.AnnAssign)):
+        return frozenset()
+    plain = [t for t in targets(statement) if not isinstance(t, cst.Subscript)]
+    return frozenset(key for key in map(_key, plain) if key is not None) - statement_reads(statement)
+
+
+def backward_slice(tree: Tree, wanted: frozenset[str], before: list[Statement], at: Statement) -> list[Statement]:
+    """The statements among `before` whose results reach the names `wanted` at the statement `at`.
+
+    Args:
+        before: simple statements that precede `at`, in source order.
+
+    Returns:
+        The slice, in source order.
+    """
+    need = set(wanted)
+    found: list[Statement] = []
+    around = {tree.block(at), *tree.ancestors(at)}
+    for statement in reversed(before):
+        if not writes(statement) & need:
+            continue
+        found.append(statement)
+        if tree.block(statement) in around:  # it runs whenever `at` is reached: what it overwrites has no other source
+            need -= overwrites(statement)
+        need |= statement_reads(statement)
+    return found[::-1]

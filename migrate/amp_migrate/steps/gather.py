@@ -1,0 +1,199 @@
+"""What the readers share: from the backwards of one function to the whole step around them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.scopes import dotted
+from amp_migrate.steps.flow import backward_slice, reads
+from amp_migrate.steps.gradients import gradient_uses
+from amp_migrate.steps.model import Backward, OptimizerStep, Refusal, TrainingStep
+from amp_migrate.steps.regions import RegionFinder
+from amp_migrate.steps.updates import place_updates
+from amp_migrate.trees.tree import LOOP_TYPES, Block, Statement, blocks, find, header, nested_statements
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """A step as the bf16 writer needs it, and what keeps a loss scaler from it, if anything does."""
+
+    step: TrainingStep
+    unscalable: Refusal | None
+
+
+class Gatherer:
+    """Builds training steps in one file."""
+
+    def __init__(self, file: File, roles: Roles) -> None:
+        self.file = file
+        self.tree = file.tree
+        self.roles = roles
+        self.regions = RegionFinder(file, roles)
+
+    def gather(
+        self,
+        function: cst.FunctionDef | None,
+        backwards: list[Backward],
+        enabled: cst.BaseExpression | None = None,
+    ) -> Gathered | Refusal:
+        """The step of one function, given its calls of backward.
+
+        Args:
+            function: the function; None for module level.
+            backwards: what the dialect's reader found there, in source order.
+            enabled: the script's own switch for mixed precision.
+
+        Returns:
+            A `Refusal` where not even the regions can be placed.
+        """
+        body = self.tree.module if function is None else function.body
+        assert isinstance(body, (cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite))
+        steps = self.optimizer_steps(body)
+        barriers = frozenset([b.statement for b in backwards] + [s.statement for s in steps])
+        members: set[Statement] = set()
+        for index, backward in enumerate(backwards):
+            found, has_forward = self._slice(body, backward)
+            if self._computes(backward.loss):
+                backwards[index] = Backward(backward.statement, backward.call, backward.loss, inline=True)
+            elif not has_forward and not members:
+                return self._without_forward(backward)
+            members.update(found)
+        placement = self.regions.training(body, members, barriers)
+        refused = self._refused_region(members, placement.regions, body)
+        if refused is not None:
+            return refused
+        uses = gradient_uses(self.file, self.roles, body, backwards, steps)
+        updates = place_updates(self.file, backwards, steps)
+        problems = [each for each in (uses, updates) if isinstance(each, Refusal)]
+        step = TrainingStep(
+            file=self.file,
+            function=function,
+            regions=placement.regions,
+            islands=placement.islands,
+            backwards=tuple(backwards),
+            gradient_uses=() if isinstance(uses, Refusal) else uses,
+            optimizer_steps=tuple(steps),
+            updates=() if isinstance(updates, Refusal) else updates,
+            enabled=enabled,
+        )
+        unscalable = self._cannot_scale(body, function, steps, backwards) or next(iter(problems), None)
+        return Gathered(step, unscalable)
+
+    def optimizer_steps(self, body: Block) -> list[OptimizerStep]:
+        """The calls `optimizer.step()` of a body, in source order."""
+        found: list[OptimizerStep] = []
+        for statement in nested_statements(body):
+            for part in header(statement):
+                for call in find(part, cst.Call):
+                    if (
+                        isinstance(call.func, cst.Attribute)
+                        and call.func.attr.value == "step"
+                        and self.roles.is_optimizer(self.file, call.func.value)
+                    ):
+                        found.append(OptimizerStep(statement, call, call.func.value))
+        return found
+
+    def _slice(self, body: Block, backward: Backward) -> tuple[list[Statement], bool]:
+        """The statements the loss depends on, looked for in ever wider loops until a forward is among them."""
+        order = self.tree.order
+        at = backward.statement
+        scopes: list[Block] = [
+            loop.body  # type: ignore[misc]  # a loop's body is a block
+            for loop in self.tree.ancestors(at)
+            if isinstance(loop, LOOP_TYPES) and self.tree.function(loop) is self.tree.function(at)
+        ]
+        found: list[Statement] = []
+        for scope in [*scopes, body]:
+            before = [s for s in nested_statements(scope) if order[s] < order[at] and not blocks(s)]
+            found = backward_slice(self.tree, reads([backward.loss]), before, at)
+            if any(self.regions.runs_forward(each) for each in found):
+                return found, True
+        return found, False
+
+    def _computes(self, expression: cst.BaseExpression) -> bool:
+        return any(
+            self.roles.runs_forward(self.file, call) or self.roles.is_loss_call(self.file, call)
+            for call in find(expression, cst.Call)
+        )
+
+    def _without_forward(self, backward: Backward) -> Refusal:
+        return Refusal(
+            self.file,
+            backward.statement,
+            f"the forward pass behind `{self.tree.code(backward.loss)}` is not in this function",
+            "put forward and loss into a torch.amp.autocast region by hand, and scale the loss before backward()",
+        )
+
+    def _refused_region(self, members: set[Statement], regions: tuple[object, ...], body: Block) -> Refusal | None:
+        for statement in members:
+            banned = self.regions.banned_calls(statement)
+            if banned and self.regions.runs_forward(statement):
+                return Refusal(
+                    self.file,
+                    statement,
+                    "BCELoss cannot run under autocast, and forward and loss share one statement",
+                    "give the forward's result a name of its own, so that the loss can stay outside the region",
+                )
+        if any(True for node in find(body, cst.Yield)):
+            return Refusal(
+                self.file,
+                next(find(body, cst.Yield)),
+                "a generator would leave its autocast region open between two values",
+                "move forward, loss and backward into a function that returns",
+            )
+        return None
+
+    def _cannot_scale(
+        self,
+        body: Block,
+        function: cst.FunctionDef | None,
+        steps: list[OptimizerStep],
+        backwards: list[Backward],
+    ) -> Refusal | None:
+        bf16 = "run with --dtype bf16, which needs no scaler"
+        for step in steps:
+            if step.call.args:
+                return Refusal(
+                    self.file,
+                    step.statement,
+                    f"{self.tree.code(step.call)} cannot be used with a loss scaler",
+                    f"an optimizer that evaluates a closure reads several losses per step; {bf16}",
+                )
+            if not (isinstance(step.statement, cst.Expr) and step.statement.value is step.call):
+                return Refusal(self.file, step.statement, f"the result of {self.tree.code(step.call)} is used", bf16)
+        for call in find(body, cst.Call):
+            if self.file.names.callee(call) == "torch.autograd.grad":
+                return Refusal(
+                    self.file,
+                    call,
+                    "torch.autograd.grad() gives gradients of an unscaled loss beside those of a scaled one",
+                    f"scale the loss for it and divide its result by scaler.get_scale(), or {bf16}",
+                )
+        if not steps:
+            if function is not None and self._is_closure(function):
+                return Refusal(
+                    self.file,
+                    function,
+                    f"optimizer.step({function.name.value}) cannot be used with a loss scaler",
+                    f"an optimizer that evaluates a closure reads several losses per step; {bf16}",
+                )
+            return Refusal(
+                self.file,
+                backwards[0].statement,
+                "no optimizer.step() belongs to this backward() in the same function",
+                f"scale the loss and step through one GradScaler by hand, or {bf16}",
+            )
+        return None
+
+    def _is_closure(self, function: cst.FunctionDef) -> bool:
+        name = function.name.value
+        return any(
+            isinstance(call.func, cst.Attribute)
+            and call.func.attr.value == "step"
+            and any(dotted(arg.value) == name for arg in call.args)
+            for call in self.file.calls
+        )

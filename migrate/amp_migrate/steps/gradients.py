@@ -1,0 +1,126 @@
+"""Who reads gradients between a backward and its step: there the scaler has to unscale them first."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.scopes import dotted
+from amp_migrate.steps.model import Backward, GradientUse, OptimizerStep, Refusal
+from amp_migrate.tables.torch_names import GRADIENT_FUNCTIONS
+from amp_migrate.trees.tree import LOOP_TYPES, Block, Statement, Tree, find, header, nested_statements, walk
+
+_CLIP_NAME = re.compile(r"clip_?grad", re.IGNORECASE)
+
+
+def gradient_uses(
+    file: File, roles: Roles, body: Block, backwards: list[Backward], steps: list[OptimizerStep]
+) -> tuple[GradientUse, ...] | Refusal:
+    """Where the gradients of which optimizer must be unscaled: at most once per optimizer and step."""
+    tree = file.tree
+    order = tree.order
+    starts = [order[b.statement] for b in backwards]
+    using = [s for s in nested_statements(body) if order[s] > starts[0] and _uses_gradients(file, roles, s)]
+    wanted: dict[OptimizerStep, list[Statement]] = {}
+    for statement in using:
+        for step in _steps_after(file, statement, starts, steps):
+            wanted.setdefault(step, []).append(statement)
+    found: list[GradientUse] = []
+    for step, statements in wanted.items():
+        anchor = _anchor(tree, step, statements)
+        if anchor is None:
+            return Refusal(
+                file,
+                statements[0],
+                "gradients are read where the optimizer does not always step, so they cannot be unscaled there",
+                "read or clip gradients only on the iterations that step, directly before optimizer.step()",
+            )
+        found.append(GradientUse(anchor, step.optimizer))
+    return tuple(sorted(found, key=lambda use: order[use.before]))
+
+
+def _steps_after(
+    file: File, statement: Statement, starts: list[int], steps: list[OptimizerStep]
+) -> list[OptimizerStep]:
+    """The steps whose gradients a statement reads: those that follow it before the next backward."""
+    order = file.tree.order
+    here = order[statement]
+    limit = min((start for start in starts if start > here), default=None)
+    following = [s for s in steps if order[s.statement] > here and (limit is None or order[s.statement] < limit)]
+    if not following:  # two backwards before one step: the step comes after the next backward
+        later = [s for s in steps if order[s.statement] > here]
+        following = later[:1]
+    by_name: dict[str | None, OptimizerStep] = {}
+    for step in following:  # branches of one `if` may step the same optimizer: the first stands for all
+        by_name.setdefault(dotted(step.optimizer), step)
+    candidates = list(by_name.values())
+    if len(candidates) > 1:
+        owners = [s for s in candidates if _owns_parameters(file, s, statement)]
+        return owners or candidates
+    return candidates
+
+
+def _owns_parameters(file: File, step: OptimizerStep, statement: Statement) -> bool:
+    """Whether the optimizer was built from the parameters that the statement names (`netD.parameters()`)."""
+    named = {
+        file.tree.code(call)
+        for part in header(statement)
+        for call in find(part, cst.Call)
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "parameters"
+    }
+    path = dotted(step.optimizer)
+    if path is None or not named:
+        return False
+    made = [b.value for b in file.scopes.of(step.optimizer).lookup(path) if isinstance(b.value, cst.Call)]
+    return any(file.tree.code(node) in named for value in made for node in find(value, cst.Call))
+
+
+def _anchor(tree: Tree, step: OptimizerStep, using: list[Statement]) -> Statement | None:
+    """The statement to unscale before: it is reached once whenever the step is, and comes before every use."""
+    target = tree.block(step.statement)
+    block = tree.common_block([*using])
+    around_step = [target, *(a for a in tree.ancestors(target))]
+    while tree.parents.get(block) in LOOP_TYPES and block not in around_step:
+        block = tree.block(tree.statement(tree.parents[block]))  # `for p in model.parameters(): p.grad...`
+    first = min((tree.lift(each, block) for each in using), key=lambda each: tree.order[each])
+    inside_target = block is target or target in tree.ancestors(block)
+    return first if inside_target else None
+
+
+def _uses_gradients(file: File, roles: Roles, statement: Statement) -> bool:
+    if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+        return False
+    return any(_reads_gradients(file, roles, part) for part in header(statement))
+
+
+def _reads_gradients(file: File, roles: Roles, part: cst.CSTNode, depth: int = 0) -> bool:
+    for node in walk(part):
+        if isinstance(node, cst.Attribute) and node.attr.value == "grad" and not file.names.full(node):
+            if not _only_clears(file.tree, node):
+                return True
+        elif isinstance(node, cst.Call):
+            if file.names.callee(node) in GRADIENT_FUNCTIONS:
+                return True
+            if isinstance(node.func, (cst.Attribute, cst.Name)):
+                name = node.func.attr.value if isinstance(node.func, cst.Attribute) else node.func.value
+                if _CLIP_NAME.search(name):
+                    return True
+            function = roles.project.called(file, node) if depth < 2 else None
+            if function is not None and _reads_gradients(function.file, roles, function.node.body, depth + 1):
+                return True
+    return False
+
+
+def _only_clears(tree: Tree, node: cst.Attribute) -> bool:
+    """`p.grad = None`, which any scale may do."""
+    parent = tree.parents[node]
+    statement = tree.parents.get(parent)
+    return (
+        isinstance(parent, cst.AssignTarget)
+        and isinstance(statement, cst.Assign)
+        and isinstance(statement.value, cst.Name)
+        and statement.value.value == "None"
+    )

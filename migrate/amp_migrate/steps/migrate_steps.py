@@ -1,0 +1,85 @@
+"""From the files of a project to the edits that move its training steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.settings import Dtype, Settings
+from amp_migrate.steps import read_fp32
+from amp_migrate.steps.draft import Draft
+from amp_migrate.steps.evaluation import evaluation_regions
+from amp_migrate.steps.gather import Gathered
+from amp_migrate.steps.model import Refusal, TrainingStep
+from amp_migrate.steps.travel import Traveller
+from amp_migrate.steps.write_native import write_region, write_step
+from amp_migrate.steps.write_ways import write_ways
+
+
+class StepMigration:
+    """Moves the training steps of a project; the edits end up in the drafts, what is said in `findings`."""
+
+    def __init__(self, project: Project, settings: Settings) -> None:
+        self.project = project
+        self.settings = settings
+        self.roles = Roles(project)
+        self.drafts: dict[File, Draft] = {}
+        self.findings: list[Finding] = []
+        self._traveller = Traveller(project, {})
+
+    def draft(self, file: File) -> Draft:
+        """The draft of a file, made when something in it is to change."""
+        return self.drafts.setdefault(file, Draft(file))
+
+    def run(self, files: Iterable[File]) -> None:
+        """Read, decide and write every step."""
+        for file in files:
+            moved: list[TrainingStep] = []
+            for read in read_fp32.read_steps(file, self.roles):
+                step = self._move(read)
+                if step is not None:
+                    moved.append(step)
+            if moved:
+                for region in evaluation_regions(file, self.roles, moved):
+                    write_region(self.draft(file), region, self.settings.dtype)
+        write_ways(self._traveller.ways, self.draft, self.settings.dtype, {})
+
+    def _move(self, read: Gathered | Refusal) -> TrainingStep | None:
+        if isinstance(read, Refusal):
+            self._refuse(read)
+            return None
+        step, scaler = read.step, None
+        if self.settings.dtype is not Dtype.BF16:
+            if read.unscalable is not None:
+                self._refuse(read.unscalable)
+                return None
+            route = self._traveller.reach(step.file, [each.optimizer for each in step.optimizer_steps])
+            if isinstance(route, Refusal):
+                self._refuse(route, step)
+                return None
+            self._traveller.ways.add(route)
+            scaler = route.scaler
+        write_step(self.draft(step.file), step, self.settings.dtype, scaler)
+        line, column = step.file.tree.position(step.place)
+        self.findings.append(
+            Finding(
+                step.file.name, line, column, "AMP501", Kind.MIGRATED, f"training step moved to {self._what(scaler)}"
+            )
+        )
+        return step
+
+    def _what(self, scaler: str | None) -> str:
+        names = {Dtype.FP16: "float16", Dtype.BF16: "bfloat16", Dtype.AUTO: "bfloat16 or float16"}
+        return f"{names[self.settings.dtype]} autocast" + ("" if scaler is None else f" with {scaler}")
+
+    def _refuse(self, refusal: Refusal, step: TrainingStep | None = None) -> None:
+        file, node = refusal.file, refusal.node
+        line, column = file.tree.position(node)
+        message = f"step left as it was: {refusal.reason}"
+        if step is not None and (step.file is not file or step.place is not node):
+            where = step.file.tree.position(step.place)
+            message += f" (step at {step.file.name}:{where[0]})"
+        self.findings.append(Finding(file.name, line, column, refusal.code, Kind.LEFT, message, refusal.hint))

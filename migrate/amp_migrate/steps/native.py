@@ -1,0 +1,62 @@
+"""Signs that code uses native AMP already, so that nobody adds a second one."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.scopes import dotted
+from amp_migrate.trees.tree import Block, find, walk
+
+AUTOCAST = frozenset(
+    (
+        "torch.autocast torch.amp.autocast torch.amp.autocast_mode.autocast torch.cuda.amp.autocast "
+        "torch.cpu.amp.autocast torch.cuda.amp.autocast_mode.autocast torch.cpu.amp.autocast_mode.autocast"
+    ).split()
+)
+GRAD_SCALER = frozenset(
+    (
+        "torch.amp.GradScaler torch.amp.grad_scaler.GradScaler torch.cuda.amp.GradScaler torch.cpu.amp.GradScaler "
+        "torch.cuda.amp.grad_scaler.GradScaler"
+    ).split()
+)
+_SCALER_METHODS = frozenset({"scale", "unscale_"})
+
+
+def uses_amp(file: File, body: Block, function: cst.FunctionDef | None) -> bool:
+    """Whether a body casts or scales by itself: names autocast or a scaler, or enters a context that stands for one."""
+    if function is not None and any(names_amp(file, each) for each in function.decorators):
+        return True
+    for call in find(body, cst.Call):
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _SCALER_METHODS and call.args:
+            return True
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "scale_loss":
+            return True
+    if names_amp(file, body):
+        return True
+    return any(_stands_for_amp(file, item.item) for with_ in find(body, cst.With) for item in with_.items)
+
+
+def names_amp(file: File, node: cst.CSTNode) -> bool:
+    """Whether some code names autocast or GradScaler, old or new."""
+    return any(
+        isinstance(each, (cst.Name, cst.Attribute)) and file.names.meanings(each) & (AUTOCAST | GRAD_SCALER)
+        for each in walk(node)
+    )
+
+
+def _stands_for_amp(file: File, item: cst.BaseExpression) -> bool:
+    """Whether the context of a `with` may be an autocast made elsewhere: `with ctx:`, `with self.cast():`."""
+    if isinstance(item, cst.Call):
+        item = item.func
+    path = dotted(item)
+    if path is None:
+        return False
+    bindings = file.scopes.of(item).lookup(path)
+    owner = file.tree.owner_class(item)
+    if path.startswith("self.") and owner is not None:
+        nodes = file.class_attribute(owner, path)
+        return any(names_amp(file, node) for node in nodes)
+    return any(each.value is not None and names_amp(file, each.value) for each in bindings) or (
+        "autocast" in path.lower() or path.lower().endswith("amp")
+    )

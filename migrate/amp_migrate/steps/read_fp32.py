@@ -1,0 +1,91 @@
+"""Plain FP32 training: steps are found from their calls of `backward()`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.scopes import dotted
+from amp_migrate.steps.gather import Gathered, Gatherer
+from amp_migrate.steps.model import Backward, Refusal
+from amp_migrate.steps.native import uses_amp
+from amp_migrate.trees.tree import Block, Statement, find, header, nested_statements, walk
+
+# Objects whose `backward(loss)` is a framework's own: its precision is a switch of that framework.
+_FRAMEWORK_NAME = re.compile(r"(^|[._])(accelerator|fabric|engine|model_engine|manager|booster|trainer|strategy)$")
+_BACKWARD_KEYWORDS = frozenset({"gradient", "retain_graph", "create_graph", "inputs"})
+
+
+def read_steps(file: File, roles: Roles) -> Iterator[Gathered | Refusal]:
+    """The FP32 training steps of a file, one for each function that goes backward, in source order."""
+    gatherer = Gatherer(file, roles)
+    for function, body in bodies(file):
+        calls = list(backward_calls(body))
+        if not calls or uses_amp(file, body, function):
+            continue
+        backwards: list[Backward] = []
+        refusal: Refusal | None = None
+        for statement, call in calls:
+            read = _read(file, roles, statement, call)
+            if isinstance(read, Refusal):
+                refusal = refusal or read
+            else:
+                backwards.append(read)
+        yield refusal or gatherer.gather(function, backwards)
+
+
+def bodies(file: File) -> Iterator[tuple[cst.FunctionDef | None, Block]]:
+    """The module's own code and every function of a file, in source order."""
+    yield None, file.tree.module
+    for node in walk(file.tree.module):
+        if isinstance(node, cst.FunctionDef):
+            assert isinstance(node.body, (cst.IndentedBlock, cst.SimpleStatementSuite))
+            yield node, node.body
+
+
+def backward_calls(body: Block) -> Iterator[tuple[Statement, cst.Call]]:
+    """Every call of a method named `backward` that runs in a body, with its statement."""
+    for statement in nested_statements(body):
+        if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+            continue
+        for part in header(statement):
+            for call in find(part, cst.Call):
+                if isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward":
+                    yield statement, call
+
+
+def _read(file: File, roles: Roles, statement: Statement, call: cst.Call) -> Backward | Refusal:
+    assert isinstance(call.func, cst.Attribute)
+    receiver = call.func.value
+    code = file.tree.code(call)
+    path = dotted(receiver) or ""
+    full = file.names.full(receiver)
+    if full.startswith("torch.autograd"):
+        return Refusal(
+            file, call, f"{code} goes backward from several losses at once", "call backward() on their sum instead"
+        )
+    if call.args and (_FRAMEWORK_NAME.search(path) or path == "self"):
+        return Refusal(
+            file,
+            call,
+            f"{code} is a framework's own backward",
+            "switch mixed precision on in that framework instead",
+            code="AMP591",
+        )
+    if call.args and (roles.is_optimizer(file, receiver) or roles.is_module(file, receiver)):
+        return Refusal(
+            file,
+            call,
+            f"{code} is the backward of a wrapper that scales the loss by itself",
+            "switch mixed precision on in that wrapper instead",
+            code="AMP591",
+        )
+    if any(arg.star or (arg.keyword is not None and arg.keyword.value not in _BACKWARD_KEYWORDS) for arg in call.args):
+        return Refusal(file, call, f"the arguments of {code} are not those of Tensor.backward()", "migrate it by hand")
+    if not (isinstance(statement, cst.Expr) and statement.value is call):
+        return Refusal(file, call, f"{code} is part of a longer expression", "make it a statement of its own")
+    return Backward(statement, call, receiver)

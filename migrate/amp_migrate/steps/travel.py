@@ -1,0 +1,276 @@
+"""Where the scaler lives and how it gets to a step: the way the optimizer goes.
+
+The scaler is created where the optimizer is, and follows it: as a variable of the same scope, as an attribute of the
+same object, or as an argument beside it through every call on the way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from amp_migrate.analysis.calls import parameter, passed
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import CallSite, FunctionRef, Project
+from amp_migrate.analysis.scopes import Binding, BindingKind, Scope, dotted
+from amp_migrate.steps.model import Refusal
+from amp_migrate.trees.tree import Statement
+
+SCALER_NAMES = ("scaler", "grad_scaler", "amp_scaler")
+
+
+@dataclass(frozen=True)
+class Creation:
+    """A scaler is made after the statement that makes the optimizer (or in place of it, for Apex's `initialize`)."""
+
+    file: File
+    home: Statement
+    target: str
+
+
+@dataclass(frozen=True)
+class NewParameter:
+    """A function takes the scaler, directly after one of its parameters."""
+
+    function: FunctionRef
+    after: str
+    name: str
+
+
+@dataclass(frozen=True)
+class NewArgument:
+    """A call passes the scaler, directly after one of its arguments."""
+
+    site: CallSite
+    after: int
+    name: str
+    by_keyword: bool
+    value: str
+
+
+@dataclass(frozen=True)
+class Route:
+    """How the code at one place writes the scaler, and what it takes to get it there."""
+
+    scaler: str
+    creations: tuple[Creation, ...] = ()
+    parameters: tuple[NewParameter, ...] = ()
+    arguments: tuple[NewArgument, ...] = ()
+
+
+@dataclass(eq=False)
+class Ways:
+    """All that has been decided so far; routes that share a part of the way share it here too."""
+
+    creations: dict[cst.CSTNode, Creation] = field(default_factory=dict)
+    parameters: dict[cst.CSTNode, NewParameter] = field(default_factory=dict)
+    arguments: dict[cst.Call, NewArgument] = field(default_factory=dict)
+
+    def add(self, route: Route) -> None:
+        for creation in route.creations:
+            known = self.creations.get(_home_key(creation))
+            order = creation.file.tree.order
+            if known is None or order[creation.home] < order[known.home]:  # made before any step that uses it
+                self.creations[_home_key(creation)] = creation
+        for new in route.parameters:
+            self.parameters.setdefault(new.function.node, new)
+        for argument in route.arguments:
+            self.arguments.setdefault(argument.site.call, argument)
+
+
+def _home_key(creation: Creation) -> cst.CSTNode:
+    """Scalers are told apart by the scope they live in: one class, one function, one module."""
+    tree = creation.file.tree
+    if creation.target.startswith("self."):
+        owner = tree.owner_class(creation.home)
+        assert owner is not None
+        return owner
+    return tree.function(creation.home) or tree.module
+
+
+class Traveller:
+    """Finds the ways of scalers through a project.
+
+    Args:
+        homes: statements that a scaler is to be created at instead of where the optimizer is made, by the scope they
+            stand in (Apex's `initialize`).
+    """
+
+    def __init__(self, project: Project, homes: dict[cst.CSTNode, Statement]) -> None:
+        self.project = project
+        self.homes = homes
+        self.ways = Ways()
+
+    def reach(self, file: File, optimizers: list[cst.BaseExpression], *, create: bool = True) -> Route | Refusal:
+        """The way of the scaler to the place where `optimizers` are used together.
+
+        Args:
+            create: whether a scaler may be made; otherwise one that is already on its way must be met.
+        """
+        return self._reach(file, optimizers, create, ())
+
+    def _reach(
+        self, file: File, optimizers: list[cst.BaseExpression], create: bool, seen: tuple[cst.CSTNode, ...]
+    ) -> Route | Refusal:
+        at = optimizers[0]
+        paths = [dotted(_container(each)) for each in optimizers]
+        if any(path is None for path in paths):
+            return _lost(file, at, f"`{file.tree.code(at)}` is not a plain name or an attribute")
+        names = [path for path in paths if path is not None]
+        if all(name.startswith("self.") for name in names):
+            return self._from_self(file, at, names, create)
+        found = [file.scopes.of(at).find(name) for name in names]
+        scope = found[0]
+        if scope is None or any(each is not scope for each in found):
+            return _lost(file, at, "the optimizers of this step come from different places")
+        bindings = [scope.bindings.get(name, []) for name in names]
+        if isinstance(scope.node, cst.FunctionDef) and any(_is_parameter(each) for each in bindings):
+            return self._from_caller(file, scope.node, names, create, seen)
+        return self._from_scope(file, at, scope, bindings, create)
+
+    def _from_self(self, file: File, at: cst.CSTNode, names: list[str], create: bool) -> Route | Refusal:
+        owner = file.tree.owner_class(at)
+        nodes = [] if owner is None else [n for name in names for n in file.class_attribute(owner, name)]
+        if owner is None or not nodes:
+            return _lost(file, at, f"`{names[0]}` is not assigned in this class")
+        known = self.ways.creations.get(owner)
+        if known is not None and not create:
+            return Route(known.target)
+        if not create:
+            return _lost(file, at, "no scaler belongs to this optimizer")
+        name = self._free_name(file, [f"self.{each}" for each in SCALER_NAMES])
+        if name is None:
+            return _lost(file, at, f"the names {', '.join(SCALER_NAMES)} are all taken")
+        method = file.tree.function(nodes[0])
+        homes = [n for n in nodes if file.tree.function(n) is method]
+        return Route(name, (Creation(file, self._home(file, [homes]), name),))
+
+    def _from_scope(
+        self, file: File, at: cst.CSTNode, scope: Scope, bindings: list[list[Binding]], create: bool
+    ) -> Route | Refusal:
+        key = scope.node
+        known = self.ways.creations.get(key)
+        if known is not None and not create:
+            return Route(known.target)
+        if not create:
+            return _lost(file, at, "no scaler belongs to this optimizer")
+        owner = scope.node if isinstance(scope.node, cst.FunctionDef) else None
+        made = [[b.node for b in each if _makes(b) and file.tree.function(b.node) is owner] for each in bindings]
+        if not all(made) or scope.is_class:
+            return _lost(file, at, f"where `{file.tree.code(at)}` is made cannot be seen")
+        name = known.target if known is not None else self._free_name(file, list(SCALER_NAMES))
+        if name is None:
+            return _lost(file, at, f"the names {', '.join(SCALER_NAMES)} are all taken")
+        return Route(name, (Creation(file, self._home(file, made), name),))
+
+    def _from_caller(
+        self,
+        file: File,
+        node: cst.FunctionDef,
+        names: list[str],
+        create: bool,
+        seen: tuple[cst.CSTNode, ...],
+    ) -> Route | Refusal:
+        known = self.ways.parameters.get(node)
+        if known is not None:
+            return Route(known.name)
+        function = self.project.reference(file, node)
+        if node in seen:
+            return _lost(file, node, f"{function.name}() calls itself")
+        sites = self.project.call_sites(function)
+        if sites is None:
+            return _lost(file, node, f"{function.name}() is also passed around as a value, so not every call is known")
+        if not sites:
+            return _lost(file, node, f"no call of {function.name}() is among the files that were given")
+        name = self._free_name(file, list(SCALER_NAMES))
+        last = max(names, key=lambda each: list(file.scopes.inside(node).bindings).index(each))
+        if name is None or parameter(node, last) is None:
+            return _lost(file, node, f"{function.name}() cannot take a scaler beside {last}")
+        route = Route(name, parameters=(NewParameter(function, last, name),))
+        for site in sites:
+            step = self._through(site, function, names, last, name, create, (*seen, node))
+            if isinstance(step, Refusal):
+                return step
+            route = Route(
+                name,
+                route.creations + step.creations,
+                route.parameters + step.parameters,
+                route.arguments + step.arguments,
+            )
+        return route
+
+    def _through(
+        self,
+        site: CallSite,
+        function: FunctionRef,
+        names: list[str],
+        last: str,
+        name: str,
+        create: bool,
+        seen: tuple[cst.CSTNode, ...],
+    ) -> Route | Refusal:
+        """The way through one call: what is passed beside the optimizer, and how it got there."""
+        given = [passed(function.node, site.call, each, bound=function.is_bound) for each in names]
+        beside = given[names.index(last)]
+        if beside is None or any(each is None for each in given):
+            return _lost(site.file, site.call, "the optimizer may be among starred arguments")
+        if beside.argument is None:  # the optimizer is left to its default, and so is the scaler
+            return Route("None")
+        values = [each.argument.value for each in given if each is not None and each.argument is not None]
+        optimizers = [value for value in values if not (isinstance(value, cst.Name) and value.value == "None")]
+        if optimizers:
+            route = self._reach(site.file, optimizers, create, seen)
+            if isinstance(route, Refusal):
+                return route
+        else:
+            route = Route("None")
+        argument = NewArgument(site, beside.index, name, beside.by_keyword, route.scaler)
+        return Route(route.scaler, route.creations, route.parameters, (*route.arguments, argument))
+
+    def _home(self, file: File, made: list[list[cst.CSTNode]]) -> Statement:
+        """The statement after which all optimizers of a step exist.
+
+        Args:
+            made: for each optimizer, the statements that assign it: one that may stand in branches, or the first of
+                several.
+        """
+        tree = file.tree
+        found: list[Statement] = []
+        for nodes in made:
+            scope = tree.function(nodes[0]) or tree.module
+            if scope in self.homes:
+                return self.homes[scope]
+            block = tree.common_block(nodes)
+            found.append(min((tree.lift(node, block) for node in nodes), key=lambda each: tree.order[each]))
+        return max(found, key=lambda each: tree.order[each])
+
+    @staticmethod
+    def _free_name(file: File, candidates: list[str]) -> str | None:
+        """The first name that nothing in the file is called by."""
+        taken = {name for scope in file.scopes.all() for name in scope.bindings}
+        return next((name for name in candidates if name not in taken), None)
+
+
+def _container(node: cst.BaseExpression) -> cst.BaseExpression:
+    """`optimizers` for `optimizers["d"]`: a scaler is kept beside the collection."""
+    while isinstance(node, cst.Subscript):
+        node = node.value
+    return node
+
+
+def _is_parameter(bindings: list[Binding]) -> bool:
+    return any(binding.kind is BindingKind.PARAMETER for binding in bindings)
+
+
+def _makes(binding: Binding) -> bool:
+    return binding.kind is BindingKind.ASSIGNMENT
+
+
+def _lost(file: File, node: cst.CSTNode, why: str) -> Refusal:
+    return Refusal(
+        file,
+        node,
+        f"no way for a loss scaler to this step: {why}",
+        "create a torch.amp.GradScaler beside the optimizer by hand, or run with --dtype bf16, which needs no scaler",
+    )

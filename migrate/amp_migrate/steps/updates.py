@@ -1,0 +1,83 @@
+"""Where `scaler.update()` goes: once per iteration, after the last optimizer has stepped."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.steps.model import Backward, OptimizerStep, Refusal
+from amp_migrate.trees.tree import Statement, Tree, blocks, nested_statements, statements
+
+
+def place_updates(file: File, backwards: list[Backward], steps: list[OptimizerStep]) -> tuple[Statement, ...] | Refusal:
+    """The statements after which the scaler is updated.
+
+    Steps share an update when they belong to one iteration: to the same innermost loop that also goes backward.
+    """
+    tree = file.tree
+    loops_with_backward = {
+        loop
+        for backward in backwards
+        for loop in tree.ancestors(backward.statement)
+        if isinstance(loop, (cst.For, cst.While))
+    }
+    groups: dict[cst.CSTNode | None, list[Statement]] = {}
+    for step in steps:
+        loop = next((a for a in tree.ancestors(step.statement) if a in loops_with_backward), None)
+        groups.setdefault(loop, []).append(step.statement)
+    found: list[Statement] = []
+    for group in groups.values():
+        placed = _after_group(tree, group)
+        if placed is None:
+            return Refusal(
+                file,
+                group[0],
+                "an iteration may step no optimizer at all, and scaler.update() would have nothing to go by",
+                "call scaler.update() by hand where at least one optimizer has stepped, or run with --dtype bf16",
+            )
+        found.extend(placed)
+    return tuple(found)
+
+
+def _after_group(tree: Tree, group: list[Statement]) -> list[Statement] | None:
+    block = tree.common_block(list(group))
+    holders = [tree.lift(statement, block) for statement in group]
+    if len(set(holders)) == 1 and isinstance(holders[0], (cst.If, cst.Try)) and holders[0] not in group:
+        return _after_branches(tree, holders[0], group)
+    if not any(_always_steps(holder, group) for holder in holders):
+        return None
+    return [max(holders, key=lambda each: tree.order[each])]
+
+
+def _after_branches(tree: Tree, branching: Statement, group: list[Statement]) -> list[Statement] | None:
+    """Each branch that steps updates by itself."""
+    found: list[Statement] = []
+    for branch in blocks(branching):
+        inside = set(nested_statements(branch))
+        stepping = [statement for statement in group if statement in inside]
+        if stepping:
+            placed = _after_group(tree, stepping)
+            if placed is None:
+                return None
+            found.extend(placed)
+    return found
+
+
+def _always_steps(statement: Statement, group: list[Statement]) -> bool:
+    """Whether some optimizer has stepped for certain once a statement is done."""
+    if statement in group:
+        return True
+    if isinstance(statement, (cst.With, cst.For, cst.While)):  # `for optimizer in optimizers: optimizer.step()`
+        return any(_always_steps(each, group) for each in _top(statement.body))
+    if isinstance(statement, cst.If):
+        branches = blocks(statement)
+        node: cst.If | cst.Else | None = statement
+        while isinstance(node, cst.If):
+            node = node.orelse
+        return node is not None and all(any(_always_steps(s, group) for s in statements(b)) for b in branches)
+    return False
+
+
+def _top(block: cst.BaseSuite) -> list[Statement]:
+    assert isinstance(block, (cst.IndentedBlock, cst.SimpleStatementSuite))
+    return list(statements(block))

@@ -1,0 +1,110 @@
+"""Any training step as native `torch.amp`: its regions, and the scaler's calls round its backwards and steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from amp_migrate.settings import Dtype
+from amp_migrate.steps.draft import Draft
+from amp_migrate.steps.model import Backward, Region, TrainingStep
+from amp_migrate.trees import build
+from amp_migrate.trees.edits import Line
+from amp_migrate.trees.tree import Statement
+
+
+def write_step(draft: Draft, step: TrainingStep, dtype: Dtype, scaler: str | None) -> None:
+    """Write a step in low precision.
+
+    Args:
+        scaler: how the scaler is written where the step is; None to go without one.
+    """
+    alone = {backward.statement: backward for backward in step.backwards if backward.inline}
+    for region in step.regions:
+        after = _next(draft, region.last)
+        following = None if after is None else alone.pop(after, None)
+        # A forward before `criterion(output, target).backward()`: one region holds forward and loss.
+        tail = [] if following is None else [_named_loss(draft, step, following)]
+        write_region(draft, region, dtype, step.enabled, tail)
+    for statement, backward in alone.items():
+        header = _header(draft, statement, dtype, step.enabled)
+        body = cst.IndentedBlock([_named_loss(draft, step, backward)])
+        draft.edits.before(statement, header.with_changes(body=body))
+    for island in step.islands:
+        for value in island.inputs:
+            draft.edits.change(value, _as_float)
+    for backward in step.backwards:
+        _write_backward(draft, step, backward, scaler)
+    if scaler is not None:
+        _write_scaled_steps(draft, step, scaler)
+
+
+def write_region(
+    draft: Draft,
+    region: Region,
+    dtype: Dtype,
+    enabled: cst.BaseExpression | None = None,
+    tail: Sequence[Line] = (),
+) -> None:
+    """Put a run of statements, and the lines of `tail` behind them, into an autocast region."""
+    draft.edits.wrap(region.first, region.last, _header(draft, region.first, dtype, enabled), tuple(tail))
+
+
+def _write_scaled_steps(draft: Draft, step: TrainingStep, scaler: str) -> None:
+    for use in step.gradient_uses:
+        draft.edits.before(use.before, draft.line(f"{scaler}.unscale_({draft.code(use.optimizer)})"))
+    for each in step.optimizer_steps:
+        draft.edits.replace(each.call, build.expression(f"{scaler}.step({draft.code(each.optimizer)})"))
+    for statement in step.updates:
+        draft.edits.after(statement, draft.line(f"{scaler}.update()"))
+
+
+def _write_backward(draft: Draft, step: TrainingStep, backward: Backward, scaler: str | None) -> None:
+    assert isinstance(backward.call.func, cst.Attribute)
+    loss = cst.Name(_loss_name(draft, step)) if backward.inline else backward.loss
+    if scaler is not None:
+        loss = build.expression(f"{scaler}.scale({_bare_code(draft, loss)})")
+    func = backward.call.func.with_changes(value=loss)
+    if isinstance(backward.statement, cst.Expr) and backward.statement.value is backward.call:
+        if loss is not backward.call.func.value:
+            draft.edits.replace(backward.call.func, func)
+    else:  # Apex's `with amp.scale_loss(...)`, or an `if` around it
+        draft.edits.substitute(backward.statement, draft.line(draft.code(backward.call.with_changes(func=func))))
+
+
+def _header(draft: Draft, at: cst.CSTNode, dtype: Dtype, enabled: cst.BaseExpression | None) -> cst.With:
+    arguments = f'device_type="cuda", dtype={draft.dtype(dtype, at)}'
+    if enabled is not None:
+        arguments += f", enabled={draft.code(enabled)}"
+    return build.with_header(f"{draft.amp('autocast', at)}({arguments})")
+
+
+def _named_loss(draft: Draft, step: TrainingStep, backward: Backward) -> Line:
+    return draft.line(f"{_loss_name(draft, step)} = {_bare_code(draft, backward.loss)}")
+
+
+def _loss_name(draft: Draft, step: TrainingStep) -> str:
+    """A name for a loss that had none, which nothing else in its scope is called by."""
+    scope = draft.file.scopes.of(step.place)
+    return next(name for name in ("loss", "step_loss", "amp_loss") if scope.find(name) is None)
+
+
+def _bare_code(draft: Draft, node: cst.BaseExpression) -> str:
+    """The text of an expression without its outer parentheses, unless they hold it together over several lines."""
+    code = draft.code(node.with_changes(lpar=[], rpar=[]))
+    return draft.code(node) if "\n" in code else code
+
+
+def _next(draft: Draft, statement: Statement) -> Statement | None:
+    siblings = draft.file.tree.siblings(statement)
+    index = siblings.index(statement) + 1
+    return siblings[index] if index < len(siblings) else None
+
+
+def _as_float(node: cst.CSTNode) -> cst.CSTNode:
+    """`x.float()`, with parentheses where the dot would otherwise bind to a part of the expression."""
+    assert isinstance(node, cst.BaseExpression)
+    atomic = isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or node.lpar
+    inner = node if atomic else node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    return cst.Call(cst.Attribute(inner, cst.Name("float")))

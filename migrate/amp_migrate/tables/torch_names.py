@@ -1,0 +1,71 @@
+"""Names of torch that tell what an object is: data for `amp_migrate.analysis.roles`."""
+
+from __future__ import annotations
+
+# Modules of `torch.nn` whose call computes a loss, and the functions behind them.
+LOSS_CLASS_SUFFIX = "Loss"
+LOSS_FUNCTIONS = frozenset(
+    f"torch.nn.functional.{name}"
+    for name in (
+        "binary_cross_entropy",
+        "binary_cross_entropy_with_logits",
+        "cosine_embedding_loss",
+        "cross_entropy",
+        "ctc_loss",
+        "gaussian_nll_loss",
+        "hinge_embedding_loss",
+        "huber_loss",
+        "kl_div",
+        "l1_loss",
+        "margin_ranking_loss",
+        "mse_loss",
+        "multi_margin_loss",
+        "multilabel_margin_loss",
+        "multilabel_soft_margin_loss",
+        "nll_loss",
+        "poisson_nll_loss",
+        "smooth_l1_loss",
+        "soft_margin_loss",
+        "triplet_margin_loss",
+        "triplet_margin_with_distance_loss",
+    )
+)
+
+# Losses that CUDA autocast refuses to run: they must stand outside the region, on float32 input.
+BANNED_LOSS_CLASS = "torch.nn.BCELoss"
+BANNED_LOSS_FUNCTION = "torch.nn.functional.binary_cross_entropy"
+
+# Calls that read or change `p.grad` of the parameters they are given.
+GRADIENT_FUNCTIONS = frozenset(
+    f"torch.nn.utils.{name}"
+    for name in ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "get_total_norm", "clip_grads_with_norm_")
+)
+
+# Methods of a module that compute nothing worth a region, although their result may reach the loss.
+MODULE_BOOKKEEPING = frozenset(
+    (
+        "add_module apply buffers children cpu cuda double eval float half init_hidden load_state_dict modules "
+        "named_buffers named_children named_modules named_parameters no_sync parameters register_buffer "
+        "register_forward_hook requires_grad_ share_memory state_dict to train type zero_grad"
+    ).split()
+)
+
+# Calling one of these on an object shows that it is a module.
+MODULE_EVIDENCE = frozenset(
+    "children eval modules named_children named_modules named_parameters no_sync parameters train".split()
+)
+
+# Calls that hand back the module they are given.
+MODULE_WRAPPERS = frozenset(
+    (
+        "torch.nn.DataParallel torch.nn.parallel.DataParallel torch.nn.parallel.DistributedDataParallel "
+        "torch.nn.parallel.distributed.DistributedDataParallel torch.compile torch.jit.script "
+        "torch.nn.SyncBatchNorm.convert_sync_batchnorm apex.parallel.DistributedDataParallel "
+        "apex.parallel.convert_syncbn_model"
+    ).split()
+)
+
+MODULE_BASES = frozenset(("torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module"))
+MODULE_FACTORIES = ("torch.nn.", "torchvision.models.", "timm.create_model", "timm.models.", "torch.hub.load")
+OPTIMIZER_FACTORIES = ("torch.optim.", "apex.optimizers.", "apex.contrib.optimizers.")
+SCHEDULER_FACTORIES = ("torch.optim.lr_scheduler.", "torch.optim.swa_utils.")

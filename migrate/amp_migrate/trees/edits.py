@@ -1,0 +1,173 @@
+"""Changes to a tree: collected while the plan is made, applied together in one pass.
+
+Edits name nodes of the original tree, so that any number of rules can add theirs without seeing each other's, and a
+replaced parent keeps what was replaced inside it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, cast
+
+import libcst as cst
+
+from amp_migrate.trees.tree import BLOCK_TYPES, STATEMENT_TYPES, Block, Statement
+
+Line: TypeAlias = "cst.SimpleStatementLine | cst.BaseCompoundStatement"
+Change: TypeAlias = Callable[[cst.CSTNode], cst.CSTNode]
+
+
+class Edits:
+    """What is to change in one tree."""
+
+    def __init__(self) -> None:
+        self.changes: dict[cst.CSTNode, list[Change]] = defaultdict(list)
+        self.preceding: dict[Statement, list[Line]] = defaultdict(list)
+        self.following: dict[Statement, list[Line]] = defaultdict(list)
+        self.substitutes: dict[Statement, list[Line]] = {}
+        self.wraps: dict[Statement, tuple[Statement, cst.With, tuple[Line, ...]]] = {}
+
+    def __bool__(self) -> bool:
+        return any((self.changes, self.preceding, self.following, self.substitutes, self.wraps))
+
+    def change(self, node: cst.CSTNode, change: Change) -> None:
+        """Pass `node`, its children already changed, through `change`."""
+        self.changes[node].append(change)
+
+    def replace(self, node: cst.CSTNode, new: cst.CSTNode) -> None:
+        """Put `new` in the place of an expression."""
+        self.changes[node].append(lambda _: new)
+
+    def before(self, statement: Statement, *lines: Line) -> None:
+        """Insert lines before a statement, under the comments that stand above it."""
+        self.preceding[statement].extend(lines)
+
+    def after(self, statement: Statement, *lines: Line) -> None:
+        """Insert lines after a statement, those of an earlier call first."""
+        self.following[statement].extend(lines)
+
+    def substitute(self, statement: Statement, *lines: Line) -> None:
+        """Put lines in the place of a statement; none at all removes it. Comments above it stay."""
+        self.substitutes[statement] = list(lines)
+
+    def wrap(self, first: Statement, last: Statement, header: cst.With, tail: tuple[Line, ...] = ()) -> None:
+        """Move the statements of a block from `first` to `last` into the body of `header`, `tail` behind them."""
+        self.wraps[first] = (last, header, tail)
+
+    def touches(self, statement: Statement) -> bool:
+        """Whether the statement is inserted at, replaced or wrapped (not whether an expression in it changes)."""
+        return (
+            statement in self.preceding
+            or statement in self.following
+            or statement in self.substitutes
+            or any(statement in (first, last) for first, (last, _, _) in self.wraps.items())
+        )
+
+
+def apply(module: cst.Module, edits: Edits) -> cst.Module:
+    """The module with all edits in place."""
+    return module.visit(_Applier(edits))
+
+
+class _Applier(cst.CSTTransformer):
+    def __init__(self, edits: Edits) -> None:
+        super().__init__()
+        self.edits = edits
+        self.updated: dict[cst.CSTNode, cst.CSTNode] = {}
+
+    def on_leave(  # type: ignore[override]  # one handler for all node types
+        self, original_node: cst.CSTNode, updated_node: cst.CSTNode
+    ) -> cst.CSTNode:
+        node = updated_node
+        if isinstance(original_node, BLOCK_TYPES):
+            node = self._rebuild(original_node, cast(Block, node))
+        for change in self.edits.changes.get(original_node, ()):
+            node = change(node)
+        if isinstance(original_node, STATEMENT_TYPES):
+            self.updated[original_node] = node
+        return node
+
+    def _rebuild(self, original: Block, updated: Block) -> Block:
+        units = [self._split(old, new) for old, new in zip(original.body, updated.body, strict=True)]
+        if not any(touched for _, touched in units):
+            return updated
+        lines = _assemble([pair for pairs, _ in units for pair in pairs], self.edits)
+        if isinstance(updated, cst.SimpleStatementSuite):
+            return cst.IndentedBlock(body=lines, header=updated.trailing_whitespace)
+        return updated.with_changes(body=lines)
+
+    def _split(self, old: cst.CSTNode, new: cst.CSTNode) -> tuple[list[tuple[tuple[Statement, ...], Line]], bool]:
+        """The statements of one item of a body, each with its line; `a; b` is split only where an edit asks for it."""
+        if isinstance(old, cst.BaseCompoundStatement):
+            return [((old,), cast(Line, new))], self.edits.touches(old)
+        if isinstance(old, cst.BaseSmallStatement):  # an item of `if x: a; b`
+            small = cast(cst.BaseSmallStatement, new).with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
+            return [((old,), cst.SimpleStatementLine([small]))], self.edits.touches(old)
+        old_line, new_line = cast(cst.SimpleStatementLine, old), cast(cst.SimpleStatementLine, new)
+        olds = tuple(old_line.body)
+        if not any(self.edits.touches(each) for each in olds):
+            return [(olds, new_line)], False
+        if len(olds) == 1:
+            return [(olds, new_line)], True
+        smalls = [self.updated[each] for each in olds]
+        lines = [
+            cst.SimpleStatementLine([cast(cst.BaseSmallStatement, s).with_changes(semicolon=cst.MaybeSentinel.DEFAULT)])
+            for s in smalls
+        ]
+        lines[0] = lines[0].with_changes(leading_lines=new_line.leading_lines)
+        lines[-1] = lines[-1].with_changes(trailing_whitespace=new_line.trailing_whitespace)
+        return [((each,), line) for each, line in zip(olds, lines, strict=True)], True
+
+
+def _assemble(pairs: Sequence[tuple[tuple[Statement, ...], Line]], edits: Edits) -> list[Line]:
+    """The new lines of a block, from its statements and what the edits say of each."""
+    out: list[Line] = []
+    carried: list[cst.EmptyLine] = []  # comments that stood above a statement which is gone
+    open_wrap: tuple[Statement, cst.With, list[Line], tuple[Line, ...]] | None = None
+
+    def emit(line: Line) -> None:
+        nonlocal carried
+        if carried:
+            line = line.with_changes(leading_lines=[*carried, *line.leading_lines])
+            carried = []
+        (out if open_wrap is None else open_wrap[2]).append(line)
+
+    for olds, line in pairs:
+        old = olds[0]
+        lines = [line]
+        if old in edits.substitutes:
+            lines = list(edits.substitutes[old])
+            if lines:
+                lines[0] = _under(line.leading_lines, lines[0])
+            else:
+                carried.extend(each for each in line.leading_lines if each.comment)
+        new = edits.preceding.get(old, [])
+        if new and lines:
+            lines[0], new = _without_lead(lines[0]), [_under(lines[0].leading_lines, new[0]), *new[1:]]
+        for each in new:
+            emit(each)
+        if old in edits.wraps:
+            last, head, tail = edits.wraps[old]
+            head = head.with_changes(leading_lines=lines[0].leading_lines)
+            lines[0] = _without_lead(lines[0])
+            open_wrap = (last, head, [], tail)
+        for each in lines:
+            emit(each)
+        if open_wrap is not None and open_wrap[0] in olds:
+            _, head, body, tail = open_wrap
+            open_wrap = None
+            emit(head.with_changes(body=cst.IndentedBlock(body=[*body, *tail])))
+        for each in edits.following.get(olds[-1], []):
+            emit(each)
+    if not out:
+        out.append(cst.SimpleStatementLine([cst.Pass()]))
+    return out
+
+
+def _under(lead: Sequence[cst.EmptyLine], line: Line) -> Line:
+    return line.with_changes(leading_lines=[*lead, *line.leading_lines])
+
+
+def _without_lead(line: Line) -> Line:
+    return line.with_changes(leading_lines=[])

@@ -1,0 +1,56 @@
+"""Adding one item to a list of arguments, parameters or dictionary entries, in the layout the list already has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import libcst as cst
+
+Item = TypeVar("Item", cst.Arg, cst.Param, cst.BaseDictElement, cst.BaseElement)
+
+_SPACED = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+# Where an item keeps the white space between itself and a closing bracket on a line of its own.
+_TRAILING_SPACE = {cst.Arg: "whitespace_after_arg", cst.Param: "whitespace_after_param"}
+
+
+def insert_after(items: Sequence[Item], index: int, new: Item) -> list[Item]:
+    """`items` with `new` behind the one at `index`; line breaks and trailing commas as its neighbours have them."""
+    out = list(items)
+    current = out[index]
+    if index + 1 < len(out):
+        new = new.with_changes(comma=_without_comment(current.comma))
+    else:
+        before = out[index - 1].comma if index else current.comma
+        separator = before if isinstance(before, cst.Comma) else _SPACED
+        new = new.with_changes(comma=_without_comment(current.comma))
+        if not isinstance(current.comma, cst.Comma):
+            current = current.with_changes(comma=_without_comment(separator))
+        elif index:
+            current = current.with_changes(comma=_with_break_of(current.comma, separator))
+        space = _TRAILING_SPACE.get(type(current))
+        if space is not None:
+            new = new.with_changes(**{space: getattr(current, space)})
+            current = current.with_changes(**{space: cst.SimpleWhitespace("")})
+    out[index : index + 1] = [current, new]
+    return out
+
+
+def _without_comment(comma: cst.Comma | cst.MaybeSentinel) -> cst.Comma | cst.MaybeSentinel:
+    """The same break, without a comment that belongs to the item in front."""
+    if isinstance(comma, cst.Comma) and isinstance(comma.whitespace_after, cst.ParenthesizedWhitespace):
+        first = comma.whitespace_after.first_line.with_changes(whitespace=cst.SimpleWhitespace(""), comment=None)
+        return comma.with_changes(
+            whitespace_after=comma.whitespace_after.with_changes(first_line=first, empty_lines=[])
+        )
+    return comma
+
+
+def _with_break_of(comma: cst.Comma, separator: cst.Comma) -> cst.Comma:
+    """A trailing comma turned into one between items: a comment behind it stays with its item."""
+    after = comma.whitespace_after
+    if isinstance(after, cst.ParenthesizedWhitespace) and isinstance(
+        separator.whitespace_after, cst.ParenthesizedWhitespace
+    ):
+        return comma.with_changes(whitespace_after=separator.whitespace_after.with_changes(first_line=after.first_line))
+    return comma.with_changes(whitespace_after=separator.whitespace_after)

@@ -1,0 +1,231 @@
+"""A parsed file, with what LibCST's nodes do not know of themselves: their parents, blocks and places.
+
+LibCST's own metadata wrapper copies the tree and resolves far more than a migration asks for. Here one pass finds the
+parents; places in the file are worked out only when there is something to say about one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from functools import cache, cached_property
+from typing import TypeAlias, TypeVar, cast
+
+import libcst as cst
+from libcst.metadata import MetadataWrapper, PositionProvider
+
+Statement: TypeAlias = "cst.BaseSmallStatement | cst.BaseCompoundStatement"
+Block: TypeAlias = "cst.Module | cst.IndentedBlock | cst.SimpleStatementSuite"
+Function: TypeAlias = "cst.FunctionDef | cst.Lambda"
+N = TypeVar("N", bound=cst.CSTNode)
+
+STATEMENT_TYPES = (cst.BaseSmallStatement, cst.BaseCompoundStatement)
+BLOCK_TYPES = (cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite)
+LOOP_TYPES = (cst.For, cst.While)
+
+# Fields that hold layout or punctuation. Walking past them makes a walk about four times faster.
+_LAYOUT = frozenset(
+    {"lpar", "rpar", "lbracket", "rbracket", "lbrace", "rbrace", "comma", "semicolon", "equal", "colon", "dot"}
+    | {"leading_lines", "lines_after_decorators", "header", "footer", "operator", "newline", "first_line", "indent"}
+)
+
+
+@cache
+def _semantic_fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
+    # `Module.header` is layout, but so are `If.header`s; no node keeps code in a field of these names.
+    return tuple(f.name for f in fields(kind) if f.name not in _LAYOUT and not f.name.startswith("whitespace"))
+
+
+def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The nodes directly below `node` that carry meaning, in source order of their fields."""
+    for field in _semantic_fields(type(node)):
+        value = getattr(node, field)
+        if isinstance(value, cst.CSTNode):
+            yield value
+        elif isinstance(value, (tuple, list)):
+            for item in value:
+                if isinstance(item, cst.CSTNode):
+                    yield item
+
+
+def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """`node` and everything below it, parents before children."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(reversed(list(children(current))))
+
+
+def walk_own(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Like `walk`, without going into functions and classes defined below `node`: what runs when `node` runs."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        if current is not node and isinstance(current, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):
+            continue
+        stack.extend(reversed(list(children(current))))
+
+
+def find(node: cst.CSTNode, kind: type[N]) -> Iterator[N]:
+    """All nodes of one type at and below `node`, without nested functions and classes."""
+    return (each for each in walk_own(node) if isinstance(each, kind))
+
+
+def statements(block: Block) -> tuple[Statement, ...]:
+    """The statements of a block, the parts of `a; b` each on its own."""
+    found: list[Statement] = []
+    for item in block.body:
+        if isinstance(item, cst.SimpleStatementLine):
+            found.extend(item.body)
+        else:
+            found.append(cast(Statement, item))
+    return tuple(found)
+
+
+def blocks(statement: Statement) -> tuple[Block, ...]:
+    """The blocks of a compound statement, `elif` and `except` branches included, in source order."""
+    found: list[Block] = []
+    stack: list[cst.CSTNode] = list(children(statement))
+    while stack:
+        node = stack.pop(0)
+        if isinstance(node, (cst.IndentedBlock, cst.SimpleStatementSuite)):
+            found.append(node)
+        elif isinstance(node, (cst.If, cst.Else, cst.ExceptHandler, cst.ExceptStarHandler, cst.Finally, cst.MatchCase)):
+            stack[:0] = children(node)
+    return tuple(found)
+
+
+def nested_statements(block: Block) -> Iterator[Statement]:
+    """Every statement of `block` in source order, blocks below it included, nested functions and classes not."""
+    for statement in statements(block):
+        yield statement
+        if not isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+            for inner in blocks(statement):
+                yield from nested_statements(inner)
+
+
+def header(statement: Statement) -> tuple[cst.CSTNode, ...]:
+    """What a statement evaluates by itself: all of a simple one, the head of a compound one without its blocks."""
+    if isinstance(statement, cst.BaseSmallStatement):
+        return (statement,)
+    found: list[cst.CSTNode] = []
+    node: cst.CSTNode | None = statement
+    while node is not None:
+        elif_branch: cst.CSTNode | None = None
+        for child in children(node):
+            if isinstance(child, cst.If):
+                elif_branch = child
+            elif not isinstance(child, (cst.IndentedBlock, cst.SimpleStatementSuite, cst.Else, cst.Finally)):
+                found.append(child)
+        node = elif_branch
+    return tuple(found)
+
+
+class Tree:
+    """A module with parents, and places on demand.
+
+    Attributes:
+        name: the file as the user named it.
+        module: the LibCST tree.
+        parents: the parent of every node that carries meaning.
+    """
+
+    def __init__(self, name: str, module: cst.Module) -> None:
+        self.name = name
+        self.module = module
+        self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
+        stack: list[cst.CSTNode] = [module]
+        while stack:
+            node = stack.pop()
+            for child in children(node):
+                self.parents[child] = node
+                stack.append(child)
+
+    def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """The parents of `node`, nearest first, up to the module."""
+        current = self.parents.get(node)
+        while current is not None:
+            yield current
+            current = self.parents.get(current)
+
+    def statement(self, node: cst.CSTNode) -> Statement:
+        """The nearest statement at or above `node` that stands in a block itself (never an `elif` branch)."""
+        current: cst.CSTNode = node
+        while True:
+            parent = self.parents[current]
+            if isinstance(current, STATEMENT_TYPES) and isinstance(parent, (cst.SimpleStatementLine, *BLOCK_TYPES)):
+                return current
+            current = parent
+
+    def block(self, statement: Statement) -> Block:
+        """The block that a statement stands in."""
+        parent = self.parents[statement]
+        if isinstance(parent, cst.SimpleStatementLine):
+            parent = self.parents[parent]
+        return cast(Block, parent)
+
+    def siblings(self, statement: Statement) -> tuple[Statement, ...]:
+        """All statements of the block that `statement` stands in, itself included."""
+        return statements(self.block(statement))
+
+    def lift(self, node: cst.CSTNode, block: Block) -> Statement:
+        """The statement of `block` that `node` is, or stands in."""
+        current = self.statement(node)
+        while self.block(current) is not block:
+            current = self.statement(self.parents[self.block(current)])
+        return current
+
+    def common_block(self, nodes: list[cst.CSTNode]) -> Block:
+        """The innermost block that holds all `nodes`."""
+        chains = [[a for a in self.ancestors(self.statement(node)) if isinstance(a, BLOCK_TYPES)] for node in nodes]
+        for candidate in chains[0]:
+            if all(any(candidate is other for other in chain) for chain in chains[1:]):
+                return candidate
+        raise AssertionError("every statement stands in the module")
+
+    def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
+        """The function whose body `node` stands in; None at module or class level."""
+        for ancestor in self.ancestors(node):
+            if isinstance(ancestor, cst.FunctionDef):
+                return ancestor
+            if isinstance(ancestor, cst.ClassDef):
+                return None
+        return None
+
+    def owner_class(self, node: cst.CSTNode) -> cst.ClassDef | None:
+        """The innermost class around `node`, across functions."""
+        return next((a for a in self.ancestors(node) if isinstance(a, cst.ClassDef)), None)
+
+    def loop(self, node: cst.CSTNode) -> cst.For | cst.While | None:
+        """The innermost loop of the same function around `node`."""
+        for ancestor in self.ancestors(node):
+            if isinstance(ancestor, LOOP_TYPES):
+                return ancestor
+            if isinstance(ancestor, (cst.FunctionDef, cst.ClassDef)):
+                return None
+        return None
+
+    def body(self, node: cst.CSTNode) -> Block:
+        """The body of the function `node` stands in, or the module."""
+        function = self.function(node)
+        return self.module if function is None else cast(Block, function.body)
+
+    def code(self, node: cst.CSTNode) -> str:
+        """The source text of a node."""
+        return self.module.code_for_node(node)
+
+    @cached_property
+    def _positions(self) -> dict[cst.CSTNode, tuple[int, int]]:
+        ranges = MetadataWrapper(self.module, unsafe_skip_copy=True).resolve(PositionProvider)
+        return {node: (place.start.line, place.start.column + 1) for node, place in ranges.items()}
+
+    def position(self, node: cst.CSTNode) -> tuple[int, int]:
+        """The 1-based line and column where a node starts."""
+        return self._positions[node]
+
+    @cached_property
+    def order(self) -> dict[cst.CSTNode, int]:
+        """A number for each node that grows with its place in the source, parents before children."""
+        return {node: index for index, node in enumerate(walk(self.module))}
