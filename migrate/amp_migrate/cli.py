@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,9 +67,16 @@ def command(paths: tuple[str, ...], diff: bool, check: bool, dtype: str, output:
     if "-" in paths:
         if len(paths) > 1 or output is not None:
             raise click.UsageError("`-` stands alone: it reads standard input and writes standard output")
-        outcome = _run_stdin(settings, diff=diff, check=check)
+        run: Callable[..., Outcome] = partial(_run_stdin, settings)
     else:
-        outcome = _run_paths([Path(path) for path in paths], settings, diff=diff, check=check, output=output)
+        run = partial(_run_paths, [Path(path) for path in paths], settings, output=output)
+    try:
+        outcome = run(diff=diff, check=check)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output went away, as `head` does. Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)  # what a shell shows for a SIGPIPE
     sys.exit(_exit_code(outcome, check))
 
 
@@ -158,8 +166,4 @@ def main() -> None:
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted: files written so far are complete, the others untouched", err=True)
-        sys.exit(130)
-    except BrokenPipeError:
-        # The reader of our output went away, as `head` does. Python would complain again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        sys.exit(130)  # and for a SIGINT

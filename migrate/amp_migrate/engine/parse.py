@@ -12,14 +12,14 @@ from amp_migrate.engine.source import Source, SourceError
 if TYPE_CHECKING:
     import libcst
 
-# Lines that only Python 2 accepts. They decide the wording of an error, never whether there is one.
+# Lines that only Python 2 accepts (the running Python refused them already).
 _PYTHON2 = re.compile(
     r"""^[ \t]*(?:
-        print\b[ \t]*(?:[\"'\w%`]|>>|$)       # print "x", print x, print >>f, x
+        print\b[ \t]*(?:["'\w%`]|$)       # print "x", print x
       | except[ \t]+[\w.]+[ \t]*,[ \t]*[a-z_]\w*[ \t]*:  # `except A, B:` with two classes is Python 3.14
       | except[ \t]*\([^)]*\)[ \t]*,[ \t]*\w+[ \t]*:
       | raise[ \t]+[\w.]+[ \t]*,
-      | exec[ \t]+[\"'\w]
+      | exec[ \t]+["'\w]
     )""",
     re.VERBOSE,
 )

@@ -1,0 +1,35 @@
+"""Form feeds and bare carriage returns survive, although LibCST drops some."""
+
+from __future__ import annotations
+
+import libcst as cst
+import pytest
+
+from amp_migrate.engine.layout import LayoutError, restore
+
+
+@pytest.mark.parametrize(
+    ("original", "expected"),
+    [
+        ("a = 1\n\x0cold = 2\nb = 3\n", "a = 1\nnew = 2\nb = 3\n"),
+        ("\x0cold = 1\n\x0cdef f():\n    pass\n", "new = 1\n\x0cdef f():\n    pass\n"),
+        ("a = 1\n\x0c\nold = 2\n\x0cclass A:\n    pass", "a = 1\n\x0c\nnew = 2\n\x0cclass A:\n    pass"),
+        ("old = 1\ra = 2\r", "new = 1\ra = 2\r"),
+        ("a = 1\r\n\x0cb = 2\r\nold = 3\r\n", "a = 1\r\n\x0cb = 2\r\nnew = 3\r\n"),
+    ],
+)
+def test_lines_that_did_not_change_are_the_files_own(original: str, expected: str) -> None:
+    printed = cst.parse_module(original).code
+    assert restore(original, printed, printed.replace("old", "new")) == expected
+
+
+def test_nothing_edited_gives_the_file_back() -> None:
+    original = "a = 1\n\x0cb = 2\n"
+    printed = cst.parse_module(original).code
+    assert printed != original  # else there would be nothing to restore
+    assert restore(original, printed, printed) == original
+
+
+def test_a_difference_that_cannot_be_put_back_is_refused() -> None:
+    with pytest.raises(LayoutError):
+        restore("a = 1\nb = 2\n", "a = 1\n", "a = 3\n")

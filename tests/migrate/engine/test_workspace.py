@@ -1,0 +1,136 @@
+"""What a workspace answers about its files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from amp_migrate.engine import workspace as workspace_module
+from amp_migrate.engine.source import Source
+from amp_migrate.engine.workspace import Workspace
+
+
+def tree(root: Path, **files: str) -> Workspace:
+    for name, text in files.items():
+        path = root / (name.replace("__", "/").replace("//init//", "/__init__") + ".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return Workspace.open([root])
+
+
+def names(root: Path, sources: object) -> list[str]:
+    assert isinstance(sources, list)
+    return [source.path.relative_to(root).as_posix() for source in sources]
+
+
+def at(workspace: Workspace, path: Path) -> Source:
+    source = workspace.file(path)
+    assert source is not None
+    return source
+
+
+def test_candidates_are_the_files_with_a_word_that_matters(tmp_path: Path) -> None:
+    workspace = tree(tmp_path, a="loss.backward()\n", b="x = 1\n", c="from apex import amp\n")
+    assert names(tmp_path, list(workspace.candidates())) == ["a.py", "c.py"]
+
+
+def test_mentioning_finds_call_sites_in_files_that_are_no_candidates(tmp_path: Path) -> None:
+    workspace = tree(tmp_path, a="def train(): loss.backward()\n", b="from a import train\n", c="trainer = 1\n")
+    assert names(tmp_path, list(workspace.mentioning("train"))) == ["a.py", "b.py"]
+
+
+def test_a_file_is_read_only_when_it_is_asked_for(tmp_path: Path) -> None:
+    workspace = tree(tmp_path, a="amp = 1\n", b="amp = 2\n")
+    candidates = workspace.candidates()
+    next(candidates)
+    (tmp_path / "b.py").write_text("amp = 3\n")
+    assert next(candidates).text == "amp = 3\n"
+
+
+def test_a_file_that_cannot_be_decoded_is_a_problem_and_the_others_go_on(tmp_path: Path) -> None:
+    workspace = tree(tmp_path, a="amp = 1\n", c="amp = 3\n")
+    (tmp_path / "b.py").write_bytes(b"amp = '\xff'\n")
+    workspace = Workspace.open([tmp_path])
+    assert names(tmp_path, list(workspace.candidates())) == ["a.py", "c.py"]
+    list(workspace.mentioning("amp"))  # met a second time, told once
+    assert [(problem.line, problem.message) for problem in workspace.problems] == [(1, "not UTF-8: byte 0xff")]
+
+
+def test_bytes_that_are_not_wanted_are_no_problem(tmp_path: Path) -> None:
+    (tmp_path / "data.py").write_bytes(b"x = '\xff'\n")
+    workspace = Workspace.open([tmp_path])
+    assert list(workspace.candidates()) == []
+    assert workspace.problems == ()
+
+
+def test_a_file_that_does_not_parse_is_a_problem_at_its_place(tmp_path: Path) -> None:
+    workspace = tree(tmp_path, a="amp = (\n")
+    assert workspace.parse(at(workspace, tmp_path / "a.py")) is None
+    assert [(problem.line, problem.column, problem.code) for problem in workspace.problems] == [(1, 7, "AMP001")]
+
+
+def test_a_file_of_many_megabytes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workspace_module, "MAX_BYTES", 2**20)
+    workspace = tree(tmp_path, a="amp = [\n" + "1,\n" * 400_000 + "]\n", b="x = [\n" + "1,\n" * 400_000 + "]\n")
+    assert list(workspace.candidates()) == []
+    assert [problem.message for problem in workspace.problems] == [
+        "1.1 MiB is too large to be a program: the limit is 1 MiB"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("importer", "dotted", "expected"),
+    [
+        ("main.py", "engine", "engine.py"),
+        ("main.py", "pkg", "pkg/__init__.py"),
+        ("main.py", "pkg.engine", "pkg/engine.py"),
+        ("main.py", "pkg.sub.deep", "pkg/sub/deep.py"),
+        ("main.py", "torch", None),
+        ("pkg/train.py", ".engine", "pkg/engine.py"),
+        ("pkg/train.py", ".", "pkg/__init__.py"),
+        ("pkg/train.py", "..engine", "engine.py"),
+        ("pkg/train.py", "pkg.engine", "pkg/engine.py"),
+        ("pkg/train.py", "engine", "engine.py"),
+        ("pkg/train.py", "helper", "pkg/helper.py"),
+        ("pkg/sub/deep.py", "..engine", "pkg/engine.py"),
+        ("scripts/run.py", "engine", "scripts/engine.py"),
+        ("scripts/run.py", "pkg.engine", "pkg/engine.py"),
+        ("scripts/run.py", "library", "src/library.py"),
+    ],
+)
+def test_a_module_is_the_file_that_the_import_would_load(
+    tmp_path: Path, importer: str, dotted: str, expected: str | None
+) -> None:
+    files = """main.py engine.py pkg/__init__.py pkg/engine.py pkg/train.py pkg/helper.py pkg/sub/__init__.py
+        pkg/sub/deep.py pkg.py scripts/run.py scripts/engine.py src/library.py"""
+    for name in files.split():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    workspace = Workspace.open([tmp_path])
+    module = workspace.module(dotted, at(workspace, tmp_path / importer))
+    assert (None if module is None else module.path.relative_to(tmp_path).as_posix()) == expected
+
+
+def test_a_module_outside_of_what_was_opened_is_not_looked_at(tmp_path: Path) -> None:
+    tree(tmp_path, main="import other\n", other="x = 1\n")
+    workspace = Workspace.open([tmp_path / "main.py"])
+    assert workspace.module("other", at(workspace, tmp_path / "main.py")) is None
+
+
+def test_a_focus_narrows_the_candidates_and_nothing_else(tmp_path: Path) -> None:
+    workspace = tree(tmp_path, a="import b\namp = 1\n", b="amp = 2\n")
+    a = at(workspace, tmp_path / "a.py")
+    focused = workspace.focused([a])
+    assert list(focused.candidates()) == [a]
+    assert names(tmp_path, list(focused.mentioning("amp"))) == ["a.py", "b.py"]
+    assert focused.module("b", a) is not None
+
+
+def test_texts_in_memory_stand_before_those_on_disk(tmp_path: Path) -> None:
+    workspace = tree(tmp_path, a="amp = 1\n", b="import a\n")
+    changed = at(workspace, tmp_path / "a.py").with_text("amp = 2\n")
+    after = workspace.with_texts([changed])
+    assert list(after.candidates()) == [changed]
+    assert after.module("a", at(workspace, tmp_path / "b.py")) == changed
+    assert list(workspace.candidates()) != [changed]

@@ -1,0 +1,52 @@
+"""The report that a person reads."""
+
+from __future__ import annotations
+
+from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.report.text import Totals, render
+
+
+def finding(line: int, kind: Kind, code: str = "AMP101", message: str = "done", hint: str = "") -> Finding:
+    return Finding("train.py", line, 5 if line else 0, code, kind, message, hint)
+
+
+def test_places_come_line_by_line_with_their_hints_and_a_summary_at_the_end() -> None:
+    findings = [
+        finding(3, Kind.MIGRATED, "AMP501", "training step runs under autocast"),
+        finding(58, Kind.LEFT, "AMP590", "step left as it was: a closure", "Run with --dtype bf16."),
+    ]
+    assert render(findings, Totals(files=4, changed=1, written=True)) == (
+        "train.py:3:5 AMP501 training step runs under autocast\n"
+        "train.py:58:5 AMP590 step left as it was: a closure\n"
+        "    Run with --dtype bf16.\n"
+        "4 files read, 1 changed, 1 place migrated, 1 left as it was.\n"
+        "  left: AMP590 step left as it was: a closure\n"
+    )
+
+
+def test_the_same_change_in_many_places_is_said_once() -> None:
+    findings = [finding(line, Kind.MIGRATED) for line in (3, 9, 12)]
+    assert render(findings, Totals(1, 1, True)).splitlines()[:1] == ["train.py:3:5 AMP101 done (also in lines 9, 12)"]
+    assert "3 places migrated" in render(findings, Totals(1, 1, True))
+    assert "(also in line 9)" in render(findings[:2], Totals(1, 1, True))
+
+
+def test_what_was_left_is_never_folded() -> None:
+    text = render([finding(line, Kind.LEFT) for line in (3, 9)], Totals(1, 0, True))
+    assert text.splitlines() == [
+        "train.py:3:5 AMP101 done",
+        "train.py:9:5 AMP101 done",
+        "1 file read, 0 changed, 0 places migrated, 2 left as they were.",
+        "  left: AMP101 done (2 times)",
+    ]
+
+
+def test_a_finding_without_a_place_shows_the_file_alone() -> None:
+    text = render([finding(0, Kind.ERROR, "AMP001", "no such file or folder")], Totals(0, 0, True))
+    assert text.splitlines()[0] == "train.py AMP001 no such file or folder"
+    assert text.splitlines()[1] == "0 files read, 0 changed, 0 places migrated, 0 left as they were, 1 error."
+
+
+def test_what_was_not_written_is_told_as_what_would_be() -> None:
+    text = render([finding(3, Kind.MIGRATED)], Totals(1, 1, False))
+    assert text.splitlines()[-1] == "1 file read, 1 would change, 1 place to be migrated, 0 left as they were."

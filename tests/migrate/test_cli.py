@@ -1,0 +1,192 @@
+"""The command line: what goes where, and with which exit code."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import amp_migrate
+from amp_migrate.cli import command
+
+pytestmark = pytest.mark.usefixtures("toy_planner")
+OLD, NEW = "amp, old_amp = 1, 2\n", "amp, new_amp = 1, 2\n"
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*args: str, stdin: bytes = b"", **files: str) -> Result:
+    for name, text in files.items():
+        Path(f"{name}.py").write_text(text)
+    return CliRunner().invoke(command, args, input=stdin)
+
+
+def test_files_are_rewritten_and_the_report_is_the_output() -> None:
+    result = run(".", a=OLD, b="amp = 1\nleave = 2\n")
+    assert result.exit_code == 0
+    assert Path("a.py").read_text() == NEW
+    assert result.stderr == ""
+    assert result.stdout == (
+        "a.py:1:6 AMP101 old_amp is now new_amp\n"
+        "b.py:2:1 AMP590 step left as it was: a closure\n"
+        "    write it by hand\n"
+        "2 files read, 1 changed, 1 place migrated, 1 left as it was.\n"
+        "  left: AMP590 step left as it was: a closure\n"
+    )
+
+
+def test_a_second_run_finds_nothing_to_do() -> None:
+    run("a.py", a=OLD)
+    result = run("a.py")
+    assert (result.exit_code, result.stdout) == (
+        0,
+        "1 file read, 0 changed, 0 places migrated, 0 left as they were.\n",
+    )
+
+
+def test_diff_prints_the_change_and_writes_nothing() -> None:
+    result = run("--diff", "a.py", a=OLD)
+    assert result.exit_code == 0
+    assert result.stdout == f"--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-{OLD}+{NEW}"
+    assert "1 would change" in result.stderr
+    assert Path("a.py").read_text() == OLD
+
+
+def test_diff_of_an_absolute_path_below_the_current_folder_is_relative() -> None:
+    result = run("--diff", str(Path("a.py").absolute()), a=OLD)
+    assert result.stdout.startswith("--- a/a.py\n")
+
+
+@pytest.mark.parametrize(("text", "code"), [(OLD, 1), ("amp = 1\n", 0), ("amp = leave = 1\n", 0), ("amp = (\n", 2)])
+def test_check_writes_nothing_and_tells_by_its_exit_code(text: str, code: int) -> None:
+    result = run("--check", "a.py", a=text)
+    assert result.exit_code == code
+    assert Path("a.py").read_text() == text
+
+
+def test_check_with_diff_does_both() -> None:
+    result = run("--check", "--diff", "a.py", a=OLD)
+    assert (result.exit_code, result.stdout[:3]) == (1, "---")
+
+
+def test_what_cannot_be_read_is_one_line_each_and_the_others_are_done() -> None:
+    Path("binary.py").write_bytes(b"amp\0")
+    Path("latin.py").write_bytes(b"amp = 1\nx = '\xe9'\n")
+    result = run("missing.py", ".", a=OLD, broken="amp = 1\nx = (\n", two="amp = 1\nprint 'loss', amp\n")
+    assert result.exit_code == 2
+    assert Path("a.py").read_text() == NEW
+    lines = [line for line in result.stdout.splitlines() if " AMP001 " in line]
+    assert lines == [
+        "binary.py:1:4 AMP001 binary: the file holds a NUL byte",
+        "broken.py:2:5 AMP001 does not parse: '(' was never closed",
+        "latin.py:2:6 AMP001 not UTF-8: byte 0xe9",
+        "missing.py AMP001 no such file or folder",
+        "two.py:2:1 AMP001 looks like Python 2: Missing parentheses in call to 'print'. Did you mean print(...)?",
+    ]
+
+
+def test_standard_input_goes_to_standard_output() -> None:
+    result = run("-", stdin=b"\xef\xbb\xbfamp, old_amp = 1, 2\r\n")
+    assert result.stdout_bytes == b"\xef\xbb\xbfamp, new_amp = 1, 2\r\n"
+    assert "<stdin>:1:6 AMP101 old_amp is now new_amp" in result.stderr
+
+
+def test_standard_input_with_nothing_to_do_passes_through() -> None:
+    assert run("-", stdin=b"x = 1").stdout_bytes == b"x = 1"
+
+
+@pytest.mark.parametrize("stdin", [b"amp = (\n", b"amp = '\xff'\n"])
+def test_standard_input_that_cannot_be_read_gives_no_output(stdin: bytes) -> None:
+    result = run("-", stdin=stdin)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "<stdin>:1:" in result.stderr
+
+
+def test_standard_input_takes_diff_and_check() -> None:
+    assert run("-", "--diff", stdin=OLD.encode()).stdout.startswith("--- a/<stdin>\n")
+    result = run("-", "--check", stdin=OLD.encode())
+    assert (result.exit_code, result.stdout) == (1, "")
+
+
+def test_output_leaves_the_originals_alone() -> None:
+    result = run(".", "-o", "out", a=OLD, b="x = 1\n")
+    assert result.exit_code == 0
+    assert (Path("a.py").read_text(), Path("out/a.py").read_text(), Path("out/b.py").read_text()) == (
+        OLD,
+        NEW,
+        "x = 1\n",
+    )
+    assert run(".", "-o", "out").exit_code == 0
+    assert not Path("out/out").exists()  # what the first run wrote is not taken for a source
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ([], "name a file or a folder"),
+        (["-", "a.py"], "`-` stands alone"),
+        (["-", "-o", "x"], "`-` stands alone"),
+        (["a.py", "-o", "x", "--diff"], "--output writes files"),
+        (["a.py", "-o", "x", "--check"], "--output writes files"),
+        (["a.py", "-o", "./a.py"], "--output names the original"),
+        (["a.py", "--dtype", "fp8"], "'fp8' is not one of"),
+        (["a.py", "--dif"], "No such option"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(args: list[str], message: str) -> None:
+    result = run(*args, a=OLD)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert Path("a.py").read_text() == OLD
+
+
+def test_version_is_printed() -> None:
+    assert run("--version").stdout == f"amp-migrate {amp_migrate.__version__}\n"
+
+
+def in_a_process(*args: str, code: str = "", **options: object) -> subprocess.CompletedProcess[str]:
+    code = code or "from amp_migrate.cli import main; main()"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command_line = [sys.executable, "-c", code, *args]
+    return subprocess.run(command_line, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_help_names_the_exit_codes_and_imports_no_parser() -> None:
+    code = """
+import sys
+from amp_migrate.cli import main
+try:
+    main()
+finally:
+    print(sorted({name.split(".")[0] for name in sys.modules} & {"libcst", "torch", "rich"}))
+"""
+    result = in_a_process("--help", code=code)
+    assert "Exit codes:" in result.stdout
+    assert result.stdout.endswith("[]\n")
+
+
+def test_usage_errors_of_the_script_have_no_traceback() -> None:
+    result = in_a_process("--nonsense")
+    assert (result.returncode, "Traceback" in result.stderr) == (2, False)
+    assert "--nonsense" in result.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error_message() -> None:
+    for number in range(30):
+        Path(f"{'x' * 200}{number}.py").write_bytes(b"amp = '\xff'\n")
+    reading, writing = os.pipe()
+    os.close(reading)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    result = subprocess.run(
+        [sys.executable, "-c", "from amp_migrate.cli import main; main()", "."],
+        env=environment, stdout=writing, stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    os.close(writing)
+    assert (result.returncode, result.stderr) == (141, "")
