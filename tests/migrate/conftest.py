@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-
 from amp_migrate.engine.planner import FilePlan
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace

@@ -7,11 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-from click.testing import CliRunner, Result
-
 import amp_migrate
+import pytest
 from amp_migrate.cli import command
+from click.testing import CliRunner, Result
 
 pytestmark = pytest.mark.usefixtures("toy_planner")
 OLD, NEW = "amp, old_amp = 1, 2\n", "amp, new_amp = 1, 2\n"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from amp_migrate.engine import write
 from amp_migrate.engine.apply import apply_elsewhere, apply_in_place, is_original
 from amp_migrate.engine.migrate import Outcome, migrate_workspace

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from amp_migrate.engine.imports import ImportGraph, imported_modules
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import libcst as cst
 import pytest
-
 from amp_migrate.engine.layout import LayoutError, restore
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from amp_migrate.engine.migrate import Outcome, migrate, migrate_file, migrate_text
 from amp_migrate.engine.planner import FilePlan
 from amp_migrate.engine.workspace import Workspace

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from amp_migrate.engine.parse import parse
 from amp_migrate.engine.source import Source, SourceError
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from amp_migrate.engine.prefilter import may_matter, word
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from amp_migrate.engine.source import Source, SourceError
 from hypothesis import given
 from hypothesis import strategies as st
-
-from amp_migrate.engine.source import Source, SourceError
 
 PATH = Path("pkg/train.py")
 

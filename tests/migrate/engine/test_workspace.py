@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from amp_migrate.engine import workspace as workspace_module
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace

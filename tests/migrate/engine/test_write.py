@@ -7,7 +7,6 @@ import stat
 from pathlib import Path
 
 import pytest
-
 from amp_migrate.engine import write
 from amp_migrate.engine.source import Source
 

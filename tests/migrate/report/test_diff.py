@@ -6,10 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from amp_migrate.report.diff import unified
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from amp_migrate.report.diff import unified
 
 
 def git_apply(folder: Path, diff: bytes) -> None:
