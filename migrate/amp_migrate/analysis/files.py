@@ -9,7 +9,7 @@ import libcst as cst
 
 from amp_migrate.analysis.names import Names
 from amp_migrate.analysis.scopes import Scopes, dotted
-from amp_migrate.trees.tree import Tree, find, walk
+from amp_migrate.trees.tree import Tree, find
 
 
 class File:
@@ -31,7 +31,39 @@ class File:
     @cached_property
     def calls(self) -> tuple[cst.Call, ...]:
         """Every call in the file."""
-        return tuple(node for node in walk(self.tree.module) if isinstance(node, cst.Call))
+        return tuple(node for node in self.tree.order if isinstance(node, cst.Call))
+
+    @cached_property
+    def uses(self) -> dict[str, list[cst.Name | cst.Attribute]]:
+        """For each identifier, where it is used: as a name, or as an attribute (`x.f` for `f`); imports left out."""
+        found: dict[str, list[cst.Name | cst.Attribute]] = defaultdict(list)
+        for node in self.tree.order:
+            if isinstance(node, cst.Attribute):
+                found[node.attr.value].append(node)
+            elif isinstance(node, cst.Name) and not self._is_label(node):
+                found[node.value].append(node)
+        return found
+
+    def _is_label(self, node: cst.Name) -> bool:
+        """Whether a name only labels something: an attribute, a keyword, a definition, an import."""
+        parent = self.tree.parents[node]
+        if isinstance(parent, cst.Attribute):
+            return parent.attr is node
+        if isinstance(parent, cst.Arg):
+            return parent.keyword is node
+        if isinstance(parent, (cst.FunctionDef, cst.ClassDef, cst.Param)):
+            return parent.name is node
+        return isinstance(parent, (cst.ImportAlias, cst.ImportFrom, cst.AsName))
+
+    @cached_property
+    def methods(self) -> dict[str, list[cst.FunctionDef]]:
+        """The methods that the classes of the file define, by name."""
+        found: dict[str, list[cst.FunctionDef]] = defaultdict(list)
+        for node in self.tree.order:
+            if isinstance(node, cst.ClassDef):
+                for method in find(node.body, cst.FunctionDef):
+                    found[method.name.value].append(method)
+        return found
 
     @cached_property
     def methods_called(self) -> dict[str, set[str]]:

@@ -5,12 +5,10 @@ A name has one meaning only where every way it can be bound agrees; anything els
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
 from amp_migrate.analysis.scopes import BindingKind, Scope, Scopes, dotted
-from amp_migrate.trees.tree import Tree, walk
+from amp_migrate.trees.tree import Tree
 
 UNKNOWN = ""
 
@@ -60,34 +58,6 @@ class Names:
             else:
                 found.add(UNKNOWN)
         return frozenset(found or {UNKNOWN})
-
-    def references(self, prefix: str) -> Iterator[tuple[cst.BaseExpression, str]]:
-        """The longest names and chains in the tree that may stand for `prefix` or something below it, with a full name.
-
-        A reference with several meanings is yielded with `UNKNOWN` as its name.
-        """
-        below = prefix + "."
-        inside: set[cst.CSTNode] = set()
-        for node in walk(self.tree.module):
-            if node in inside or not isinstance(node, (cst.Name, cst.Attribute)) or self._is_label(node):
-                continue
-            if dotted(node) is None:
-                continue
-            meanings = self.meanings(node)
-            if any(each == prefix or each.startswith(below) for each in meanings):
-                inside.update(walk(node))
-                yield node, next(iter(meanings)) if len(meanings) == 1 else UNKNOWN
-
-    def _is_label(self, node: cst.CSTNode) -> bool:
-        """Whether a name only labels something: an attribute's own name, a keyword, a definition, an import."""
-        parent = self.tree.parents[node]
-        if isinstance(parent, cst.Attribute):
-            return parent.attr is node
-        if isinstance(parent, cst.Arg):
-            return parent.keyword is node
-        if isinstance(parent, (cst.FunctionDef, cst.ClassDef, cst.Param)):
-            return parent.name is node
-        return any(isinstance(a, (cst.Import, cst.ImportFrom)) for a in self.tree.ancestors(node))
 
     def local(self, full: str, at: cst.CSTNode) -> str | None:
         """How `full` can be written at a place with the names that are bound there: `th.amp` for `torch.amp`."""

@@ -10,7 +10,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.scopes import BindingKind, dotted
-from amp_migrate.trees.tree import find, walk
+from amp_migrate.trees.tree import find
 
 
 class Library(Protocol):
@@ -56,6 +56,7 @@ class Project:
     def __init__(self, library: Library) -> None:
         self.library = library
         self._references: dict[cst.FunctionDef, tuple[CallSite, ...] | None] = {}
+        self._methods: dict[str, list[cst.FunctionDef]] = {}
 
     def reference(self, file: File, node: cst.FunctionDef) -> FunctionRef:
         """The function a definition makes."""
@@ -103,9 +104,7 @@ class Project:
             wanted = function.owner.name.value
         found: list[CallSite] = []
         for file in self.library.mentioning(wanted):
-            for node in walk(file.tree.module):
-                if not self._mentions(file, node, wanted):
-                    continue
+            for node in file.uses.get(wanted, ()):
                 if function.owner is not None and wanted == function.name:
                     target = self._method_named(file, node, function)
                 else:
@@ -119,21 +118,6 @@ class Project:
                 else:
                     return None
         return tuple(found)
-
-    @staticmethod
-    def _mentions(file: File, node: cst.CSTNode, wanted: str) -> bool:
-        parent = file.tree.parents.get(node)
-        if isinstance(node, cst.Attribute):
-            return node.attr.value == wanted
-        if not isinstance(node, cst.Name) or node.value != wanted:
-            return False
-        if isinstance(parent, (cst.FunctionDef, cst.ClassDef)):
-            return parent.name is not node
-        if isinstance(parent, cst.Attribute):
-            return parent.attr is not node
-        if isinstance(parent, (cst.Arg, cst.Param)):
-            return parent.value is node if isinstance(parent, cst.Arg) else False
-        return not any(isinstance(a, (cst.Import, cst.ImportFrom)) for a in file.tree.ancestors(node))
 
     def _own_method(self, file: File, call: cst.Call) -> FunctionRef | None:
         """`self.f(...)` inside a class that defines `f`."""
@@ -154,12 +138,10 @@ class Project:
         return self._definitions_of_method(function.name) == [function.node]
 
     def _definitions_of_method(self, name: str) -> list[cst.FunctionDef]:
-        found: list[cst.FunctionDef] = []
-        for file in self.library.mentioning(name):
-            for node in walk(file.tree.module):
-                if isinstance(node, cst.ClassDef):
-                    found.extend(m for m in find(node.body, cst.FunctionDef) if m.name.value == name)
-        return found
+        if name not in self._methods:
+            files = self.library.mentioning(name)
+            self._methods[name] = [method for file in files for method in file.methods.get(name, ())]
+        return self._methods[name]
 
     def _imported(self, file: File, full: str) -> tuple[File, cst.CSTNode] | None:
         module_name, _, name = full.rpartition(".")

@@ -33,11 +33,20 @@ class Roles:
     def __init__(self, project: Project) -> None:
         self.project = project
         self._forwards: dict[cst.FunctionDef, bool] = {}
+        self._modules: dict[cst.CSTNode, bool] = {}
 
     # Modules
 
     def is_module(self, file: File, node: cst.BaseExpression, depth: int = 0) -> bool:
         """Whether an expression is an `nn.Module` that is called for its forward."""
+        if node not in self._modules:
+            found = self._is_module(file, node, depth)
+            if depth:  # looked at from inside another question: the depth may have cut the answer short
+                return found
+            self._modules[node] = found
+        return self._modules[node]
+
+    def _is_module(self, file: File, node: cst.BaseExpression, depth: int) -> bool:
         if isinstance(node, cst.Attribute) and node.attr.value == "module" and depth < _MAX_DEPTH:
             return self.is_module(file, node.value, depth + 1)
         if isinstance(node, cst.Call):
@@ -149,7 +158,10 @@ class Roles:
         """Whether a call computes a loss."""
         full = file.names.callee(call)
         if full:
-            return full in table.LOSS_FUNCTIONS or _LOSS_NAME.search(full) is not None
+            return full in table.LOSS_FUNCTIONS or (_LOSS_NAME.search(full) is not None and not _is_class_name(full))
+        found = self.project.definition(file, call.func)
+        if found is not None and isinstance(found[1], cst.ClassDef):
+            return False
         if isinstance(call.func, cst.Call):  # nn.CrossEntropyLoss()(output, target)
             return _is_loss_class(file, call.func)
         return isinstance(call.func, cst.BaseExpression) and self.is_loss_object(file, call.func)
@@ -165,10 +177,47 @@ class Roles:
             for each in self._bindings(file, call.func)
         )
 
+    def reaches_banned_loss(self, file: File, call: cst.Call, depth: int = 0) -> bool:
+        """Whether a call computes a banned loss, by itself or inside a function of the project."""
+        if self.is_banned_loss(file, call):
+            return True
+        function = self.project.called(file, call) if depth < _MAX_DEPTH else None
+        return function is not None and any(
+            self.reaches_banned_loss(function.file, inner, depth + 1) for inner in find(function.node.body, cst.Call)
+        )
+
+    def module_reaches_banned_loss(self, file: File, call: cst.Call) -> bool:
+        """Whether the module that a call runs computes a banned loss in one of its own methods."""
+        for where, owner in self._classes(file, call.func):
+            for inner in (c for method in find(owner.body, cst.FunctionDef) for c in find(method.body, cst.Call)):
+                if self.reaches_banned_loss(where, inner, _MAX_DEPTH - 1):
+                    return True
+        return False
+
+    def _classes(self, file: File, node: cst.BaseExpression) -> list[tuple[File, cst.ClassDef]]:
+        """The project's classes that an object may be made from, as far as the text shows."""
+        found: list[tuple[File, cst.ClassDef]] = []
+        for binding in self._bindings(file, node):
+            value = binding.value
+            while isinstance(value, cst.Call):
+                made = self.project.definition(file, value.func)
+                if made is not None and isinstance(made[1], cst.ClassDef):
+                    found.append((made[0], made[1]))
+                inner = value.func.value if isinstance(value.func, cst.Attribute) else None
+                value = inner or (value.args[0].value if value.args else None)
+        return found
+
     # Forwards
 
     def runs_forward(self, file: File, call: cst.Call) -> bool:
-        """Whether a call runs a module: by calling it, by a method of it, or through a function of the project."""
+        """Whether a call runs a module: by itself, or through a function of the project."""
+        if self.calls_module(file, call):
+            return True
+        function = self.project.called(file, call)
+        return function is not None and function.name != "__init__" and self._has_forward(function)
+
+    def calls_module(self, file: File, call: cst.Call) -> bool:
+        """Whether a call is that of a module, or of a method of one that computes."""
         if self.is_module(file, call.func):
             return True
         if isinstance(call.func, cst.Attribute):
@@ -177,8 +226,7 @@ class Roles:
                 receiver = call.func.value
                 if dotted(receiver) != "self" and self.is_module(file, receiver):
                     return True
-        function = self.project.called(file, call)
-        return function is not None and function.name != "__init__" and self._has_forward(function)
+        return False
 
     def _has_forward(self, function: FunctionRef) -> bool:
         if function.node not in self._forwards:
@@ -199,6 +247,11 @@ class Roles:
             for method in find(owner.body, cst.FunctionDef):
                 found.extend(b for b in file.scopes.inside(method).bindings.get(path, ()) if b not in found)
         return found
+
+
+def _is_class_name(full: str) -> bool:
+    """Whether a full name ends as classes are named: `losses.DiceLoss` makes a loss, it does not compute one."""
+    return full.rpartition(".")[2][:1].isupper()
 
 
 def _class_of(file: File, call: cst.Call) -> str:

@@ -8,10 +8,10 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.steps.model import Region, TrainingStep
+from amp_migrate.steps.model import Island, Region, TrainingStep
 from amp_migrate.steps.native import uses_amp
 from amp_migrate.steps.read_fp32 import backward_calls, bodies
-from amp_migrate.steps.regions import RegionFinder
+from amp_migrate.steps.regions import Placement, RegionFinder
 from amp_migrate.trees.tree import Statement, find
 
 _QUIET = frozenset(
@@ -22,13 +22,14 @@ _EVALUATION_NAME = re.compile(
 )
 
 
-def evaluation_regions(file: File, roles: Roles, moved: list[TrainingStep]) -> list[Region]:
+def evaluation_regions(file: File, roles: Roles, moved: list[TrainingStep]) -> Placement:
     """The regions of forwards that run without gradients, in a file whose training steps have moved.
 
     Methods of modules are left out: they run inside the region of whoever calls the module.
     """
     finder = RegionFinder(file, roles)
-    found: list[Region] = []
+    regions: list[Region] = []
+    islands: list[Island] = []
     for function, body in bodies(file):
         if function is not None and _is_module_method(file, roles, function):
             continue
@@ -40,8 +41,10 @@ def evaluation_regions(file: File, roles: Roles, moved: list[TrainingStep]) -> l
         def is_quiet(statement: Statement, whole: bool = whole) -> bool:
             return whole or _under_no_grad(file, statement)
 
-        found.extend(finder.evaluation(body, () if step is None else step.regions, is_quiet))
-    return found
+        placed = finder.evaluation(body, () if step is None else step.regions, is_quiet)
+        regions.extend(placed.regions)
+        islands.extend(placed.islands)
+    return Placement(tuple(regions), tuple(islands))
 
 
 def _is_module_method(file: File, roles: Roles, function: cst.FunctionDef) -> bool:

@@ -11,7 +11,7 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.flow import backward_slice, reads
 from amp_migrate.steps.gradients import gradient_uses
-from amp_migrate.steps.model import Backward, OptimizerStep, Refusal, TrainingStep
+from amp_migrate.steps.model import Backward, OptimizerStep, Refusal, Region, TrainingStep
 from amp_migrate.steps.regions import RegionFinder
 from amp_migrate.steps.updates import place_updates
 from amp_migrate.trees.tree import LOOP_TYPES, Block, Statement, blocks, find, header, nested_statements
@@ -57,13 +57,15 @@ class Gatherer:
         members: set[Statement] = set()
         for index, backward in enumerate(backwards):
             found, has_forward = self._slice(body, backward)
-            if self._computes(backward.loss):
+            inline = any(True for _ in find(backward.loss, cst.Call))
+            if inline:
                 backwards[index] = Backward(backward.statement, backward.call, backward.loss, inline=True)
-            elif not has_forward and not members:
+            if not has_forward and not members and not (inline and self._computes(backward.loss)):
                 return self._without_forward(backward)
             members.update(found)
         placement = self.regions.training(body, members, barriers)
-        refused = self._refused_region(members, placement.regions, body)
+        regions = tuple(self._up_to_inline(region, backwards, barriers) for region in placement.regions)
+        refused = self._refused_region(members, body)
         if refused is not None:
             return refused
         uses = gradient_uses(self.file, self.roles, body, backwards, steps)
@@ -72,7 +74,7 @@ class Gatherer:
         step = TrainingStep(
             file=self.file,
             function=function,
-            regions=placement.regions,
+            regions=regions,
             islands=placement.islands,
             backwards=tuple(backwards),
             gradient_uses=() if isinstance(uses, Refusal) else uses,
@@ -114,6 +116,17 @@ class Gatherer:
                 return found, True
         return found, False
 
+    def _up_to_inline(self, region: Region, backwards: list[Backward], barriers: frozenset[Statement]) -> Region:
+        """A region that goes on to a `criterion(output, target).backward()` behind it, to hold the loss as well."""
+        siblings = self.tree.siblings(region.first)
+        rest = siblings[siblings.index(region.last) + 1 :]
+        for index, statement in enumerate(rest):
+            if any(b.inline and b.statement is statement for b in backwards):
+                return Region(region.first, rest[index - 1] if index else region.last)
+            if not barriers.isdisjoint([statement, *(s for b in blocks(statement) for s in nested_statements(b))]):
+                break
+        return region
+
     def _computes(self, expression: cst.BaseExpression) -> bool:
         return any(
             self.roles.runs_forward(self.file, call) or self.roles.is_loss_call(self.file, call)
@@ -128,7 +141,7 @@ class Gatherer:
             "put forward and loss into a torch.amp.autocast region by hand, and scale the loss before backward()",
         )
 
-    def _refused_region(self, members: set[Statement], regions: tuple[object, ...], body: Block) -> Refusal | None:
+    def _refused_region(self, members: set[Statement], body: Block) -> Refusal | None:
         for statement in members:
             banned = self.regions.banned_calls(statement)
             if banned and self.regions.runs_forward(statement):
@@ -138,6 +151,14 @@ class Gatherer:
                     "BCELoss cannot run under autocast, and forward and loss share one statement",
                     "give the forward's result a name of its own, so that the loss can stay outside the region",
                 )
+            for call in self.regions.forwards(statement):
+                if self.roles.module_reaches_banned_loss(self.file, call):
+                    return Refusal(
+                        self.file,
+                        statement,
+                        f"{self.tree.code(call.func)} computes a BCELoss inside its forward, which autocast refuses",
+                        "use binary_cross_entropy_with_logits there, or put the loss into autocast(enabled=False)",
+                    )
         if any(True for node in find(body, cst.Yield)):
             return Refusal(
                 self.file,

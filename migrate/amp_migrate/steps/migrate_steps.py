@@ -15,7 +15,8 @@ from amp_migrate.steps.evaluation import evaluation_regions
 from amp_migrate.steps.gather import Gathered
 from amp_migrate.steps.model import Refusal, TrainingStep
 from amp_migrate.steps.travel import Traveller
-from amp_migrate.steps.write_native import write_region, write_step
+from amp_migrate.steps.unfit import unfit
+from amp_migrate.steps.write_native import write_island, write_region, write_step
 from amp_migrate.steps.write_ways import write_ways
 
 
@@ -38,13 +39,17 @@ class StepMigration:
         """Read, decide and write every step."""
         for file in files:
             moved: list[TrainingStep] = []
+            obstacle = unfit(file)
             for read in read_fp32.read_steps(file, self.roles):
-                step = self._move(read)
+                step = self._move(read if obstacle is None or isinstance(read, Refusal) else obstacle)
                 if step is not None:
                     moved.append(step)
             if moved:
-                for region in evaluation_regions(file, self.roles, moved):
+                placed = evaluation_regions(file, self.roles, moved)
+                for region in placed.regions:
                     write_region(self.draft(file), region, self.settings.dtype)
+                for island in placed.islands:
+                    write_island(self.draft(file), island)
         write_ways(self._traveller.ways, self.draft, self.settings.dtype, {})
 
     def _move(self, read: Gathered | Refusal) -> TrainingStep | None:
@@ -60,6 +65,11 @@ class StepMigration:
             if isinstance(route, Refusal):
                 self._refuse(route, step)
                 return None
+            for home in {creation.file for creation in route.creations}:
+                obstacle = unfit(home)
+                if obstacle is not None:
+                    self._refuse(obstacle, step)
+                    return None
             self._traveller.ways.add(route)
             scaler = route.scaler
         write_step(self.draft(step.file), step, self.settings.dtype, scaler)

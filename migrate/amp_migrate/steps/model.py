@@ -68,10 +68,10 @@ class OptimizerStep:
 
 @dataclass(frozen=True)
 class Island:
-    """A loss that autocast refuses to run (`BCELoss`): it stays outside, and reads its input in float32.
+    """A loss that autocast refuses to run (`BCELoss`): it stays outside, and reads a region's output in float32.
 
     Attributes:
-        inputs: the expressions that hold a region's output.
+        inputs: the arguments that hold a region's output.
     """
 
     inputs: tuple[cst.BaseExpression, ...]

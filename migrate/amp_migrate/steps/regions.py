@@ -14,7 +14,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.steps.flow import statement_reads, writes
+from amp_migrate.steps.flow import reads, statement_reads, targets, writes
 from amp_migrate.steps.model import Island, Region
 from amp_migrate.trees.tree import Block, Statement, blocks, find, header, nested_statements, statements
 
@@ -37,18 +37,23 @@ class RegionFinder:
 
     def runs_forward(self, statement: Statement) -> bool:
         """Whether a statement by itself (not the blocks below it) runs a module."""
-        return any(self.roles.runs_forward(self.file, call) for call in _calls(statement))
+        return bool(self.forwards(statement))
+
+    def forwards(self, statement: Statement) -> list[cst.Call]:
+        """The calls in a statement that run a module."""
+        return [call for call in _calls(statement) if self.roles.runs_forward(self.file, call)]
 
     def computes_loss(self, statement: Statement) -> bool:
         """Whether a statement by itself calls a criterion."""
         return any(self.roles.is_loss_call(self.file, call) for call in _calls(statement))
 
-    def banned_calls(self, statement: Statement) -> list[cst.Call]:
-        """The calls in a statement that autocast refuses."""
-        return [call for call in _calls(statement) if self.roles.is_banned_loss(self.file, call)]
+    def calls_module(self, statement: Statement) -> bool:
+        """Whether a statement by itself runs a module without a function of the project in between."""
+        return any(self.roles.calls_module(self.file, call) for call in _calls(statement))
 
-    def _computes_allowed_loss(self, statement: Statement) -> bool:
-        return self.computes_loss(statement) and not self.banned_calls(statement)
+    def banned_calls(self, statement: Statement) -> list[cst.Call]:
+        """The calls in a statement that autocast refuses, or that come to one."""
+        return [call for call in _calls(statement) if self.roles.reaches_banned_loss(self.file, call)]
 
     def training(self, body: Block, slices: Iterable[Statement], barriers: frozenset[Statement]) -> Placement:
         """Place the regions of a function that trains.
@@ -61,11 +66,32 @@ class RegionFinder:
         banned = frozenset(s for s in members if self.banned_calls(s))
         found: list[Region] = []
         self._place(body, members - banned, barriers | banned, found)
-        return Placement(tuple(found), tuple(island for s in banned for island in self._islands(s)))
+        computed = self.outputs(found)
+        islands = [self.island(s, computed) for s in sorted(banned, key=lambda each: self.tree.order[each])]
+        return Placement(tuple(found), tuple(islands))
 
-    def _islands(self, statement: Statement) -> list[Island]:
-        calls = [c for c in _calls(statement) if c.args and self.roles.is_loss_call(self.file, c)]
-        return [Island(tuple(call.args[0].value for call in calls))]
+    def outputs(self, regions: Iterable[Region]) -> frozenset[str]:
+        """The names that hold what came out of a forward once some regions have run."""
+        found: set[str] = set()
+        for region in regions:
+            for statement in self._members(region):
+                if targets(statement) and (self.runs_forward(statement) or statement_reads(statement) & found):
+                    found |= writes(statement)
+        return frozenset(found)
+
+    def island(self, statement: Statement, computed: frozenset[str]) -> Island:
+        """The arguments of a banned statement's losses that come out of a region, under the names `computed`."""
+        calls = [
+            c for c in _calls(statement) if c in self.banned_calls(statement) or self.roles.is_loss_call(self.file, c)
+        ]
+        return Island(
+            tuple(
+                arg.value
+                for call in calls
+                for arg in call.args
+                if not arg.star and _is_tensor_path(arg.value) and reads([arg.value]) & computed
+            )
+        )
 
     def _place(
         self, block: Block, members: frozenset[Statement], barriers: frozenset[Statement], found: list[Region]
@@ -116,7 +142,7 @@ class RegionFinder:
                 return
         found.append(Region(run[first], run[last]))
 
-    def evaluation(self, body: Block, taken: Iterable[Region], is_quiet: Callable[[Statement], bool]) -> list[Region]:
+    def evaluation(self, body: Block, taken: Iterable[Region], is_quiet: Callable[[Statement], bool]) -> Placement:
         """Place the regions of forwards that no gradient flows through.
 
         Args:
@@ -124,34 +150,44 @@ class RegionFinder:
             is_quiet: whether a statement runs without gradients.
         """
         covered = {each for region in taken for each in self._members(region)}
-        found: list[Region] = []
-        self._evaluate(body, covered, is_quiet, found)
-        return found
+        regions: list[Region] = []
+        islands: list[Island] = []
+        self._evaluate(body, covered, is_quiet, regions, islands)
+        return Placement(tuple(regions), tuple(islands))
 
     def _evaluate(
-        self, block: Block, covered: set[Statement], is_quiet: Callable[[Statement], bool], found: list[Region]
+        self,
+        block: Block,
+        covered: set[Statement],
+        is_quiet: Callable[[Statement], bool],
+        regions: list[Region],
+        islands: list[Island],
     ) -> None:
+        """A region starts at a forward and goes on to the last loss (or forward) that is computed from it."""
         start: Statement | None = None
         end: Statement | None = None
         computed: frozenset[str] = frozenset()
         for statement in statements(block):
-            if isinstance(statement, (cst.FunctionDef, cst.ClassDef)) or statement in covered:
+            for inner in _own_blocks(statement):
+                self._evaluate(inner, covered, is_quiet, regions, islands)
+            if statement in covered or _own_blocks(statement):
                 continue
-            is_forward = self.runs_forward(statement) and is_quiet(statement) and not self.banned_calls(statement)
-            inner = _own_blocks(statement)
             follows = start is not None and bool(statement_reads(statement) & computed)
-            if not inner and is_forward and (start is None or not follows):
+            if self.banned_calls(statement):
+                if follows:
+                    islands.append(self.island(statement, computed))
+                continue
+            is_forward = self.calls_module(statement) and is_quiet(statement)
+            if is_forward and not follows:
                 if start is not None and end is not None:
-                    found.append(Region(start, end))
+                    regions.append(Region(start, end))
                 start = end = statement
                 computed = writes(statement)
-            elif not inner and follows and (is_forward or self._computes_allowed_loss(statement)):
+            elif follows and (is_forward or self.computes_loss(statement)):
                 end = statement
                 computed |= writes(statement)
-            for each in inner:
-                self._evaluate(each, covered, is_quiet, found)
         if start is not None and end is not None:
-            found.append(Region(start, end))
+            regions.append(Region(start, end))
 
     def _members(self, region: Region) -> list[Statement]:
         siblings = self.tree.siblings(region.first)
@@ -171,3 +207,8 @@ def _calls(statement: Statement) -> list[cst.Call]:
     if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
         return []
     return [call for part in header(statement) for call in find(part, cst.Call)]
+
+
+def _is_tensor_path(value: cst.BaseExpression) -> bool:
+    """Whether an argument names a value (`out`, `out[0]`, `out.view(-1)`) rather than computing with several."""
+    return isinstance(value, (cst.Name, cst.Attribute, cst.Subscript, cst.Call))

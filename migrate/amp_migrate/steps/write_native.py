@@ -8,7 +8,7 @@ import libcst as cst
 
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.draft import Draft
-from amp_migrate.steps.model import Backward, Region, TrainingStep
+from amp_migrate.steps.model import Backward, Island, Region, TrainingStep
 from amp_migrate.trees import build
 from amp_migrate.trees.edits import Line
 from amp_migrate.trees.tree import Statement
@@ -32,8 +32,7 @@ def write_step(draft: Draft, step: TrainingStep, dtype: Dtype, scaler: str | Non
         body = cst.IndentedBlock([_named_loss(draft, step, backward)])
         draft.edits.before(statement, header.with_changes(body=body))
     for island in step.islands:
-        for value in island.inputs:
-            draft.edits.change(value, _as_float)
+        write_island(draft, island)
     for backward in step.backwards:
         _write_backward(draft, step, backward, scaler)
     if scaler is not None:
@@ -49,6 +48,12 @@ def write_region(
 ) -> None:
     """Put a run of statements, and the lines of `tail` behind them, into an autocast region."""
     draft.edits.wrap(region.first, region.last, _header(draft, region.first, dtype, enabled), tuple(tail))
+
+
+def write_island(draft: Draft, island: Island) -> None:
+    """Let a loss that must not run in low precision read its input in float32."""
+    for value in island.inputs:
+        draft.edits.change(value, _as_float)
 
 
 def _write_scaled_steps(draft: Draft, step: TrainingStep, scaler: str) -> None:

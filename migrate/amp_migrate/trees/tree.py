@@ -22,6 +22,7 @@ N = TypeVar("N", bound=cst.CSTNode)
 STATEMENT_TYPES = (cst.BaseSmallStatement, cst.BaseCompoundStatement)
 BLOCK_TYPES = (cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite)
 LOOP_TYPES = (cst.For, cst.While)
+_DEFINITIONS = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
 
 # Fields that hold layout or punctuation. Walking past them makes a walk about four times faster.
 _LAYOUT = frozenset(
@@ -36,16 +37,23 @@ def _semantic_fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
     return tuple(f.name for f in fields(kind) if f.name not in _LAYOUT and not f.name.startswith("whitespace"))
 
 
+@cache
+def _is_a(kind: type, wanted: type | tuple[type, ...]) -> bool:
+    # LibCST's nodes are abstract base classes, whose `isinstance` runs Python code: far too slow for every node.
+    return issubclass(kind, wanted)
+
+
 def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """The nodes directly below `node` that carry meaning, in source order of their fields."""
     for field in _semantic_fields(type(node)):
         value = getattr(node, field)
-        if isinstance(value, cst.CSTNode):
-            yield value
-        elif isinstance(value, (tuple, list)):
+        kind = type(value)
+        if kind is tuple or kind is list:
             for item in value:
-                if isinstance(item, cst.CSTNode):
+                if _is_a(type(item), cst.CSTNode):
                     yield item
+        elif _is_a(kind, cst.CSTNode):
+            yield value
 
 
 def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -63,14 +71,14 @@ def walk_own(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     while stack:
         current = stack.pop()
         yield current
-        if current is not node and isinstance(current, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):
+        if current is not node and _is_a(type(current), _DEFINITIONS):
             continue
         stack.extend(reversed(list(children(current))))
 
 
 def find(node: cst.CSTNode, kind: type[N]) -> Iterator[N]:
     """All nodes of one type at and below `node`, without nested functions and classes."""
-    return (each for each in walk_own(node) if isinstance(each, kind))
+    return (cast(N, each) for each in walk_own(node) if _is_a(type(each), kind))
 
 
 def statements(block: Block) -> tuple[Statement, ...]:
@@ -130,18 +138,22 @@ class Tree:
         name: the file as the user named it.
         module: the LibCST tree.
         parents: the parent of every node that carries meaning.
+        order: a number for each node that grows with its place in the source, parents before children.
     """
 
     def __init__(self, name: str, module: cst.Module) -> None:
         self.name = name
         self.module = module
         self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
+        self.order: dict[cst.CSTNode, int] = {}
         stack: list[cst.CSTNode] = [module]
         while stack:
             node = stack.pop()
-            for child in children(node):
+            self.order[node] = len(self.order)
+            below = list(children(node))
+            for child in below:
                 self.parents[child] = node
-                stack.append(child)
+            stack.extend(reversed(below))
 
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """The parents of `node`, nearest first, up to the module."""
@@ -224,8 +236,3 @@ class Tree:
     def position(self, node: cst.CSTNode) -> tuple[int, int]:
         """The 1-based line and column where a node starts."""
         return self._positions[node]
-
-    @cached_property
-    def order(self) -> dict[cst.CSTNode, int]:
-        """A number for each node that grows with its place in the source, parents before children."""
-        return {node: index for index, node in enumerate(walk(self.module))}
