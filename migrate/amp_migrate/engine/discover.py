@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from amp_migrate.engine.gitignore import IgnoreRules
 from amp_migrate.engine.problems import os_error, unreadable
+from amp_migrate.engine.scope import Scope
 from amp_migrate.engine.source import SourceError, display_name
 from amp_migrate.report.finding import Finding
-
-# Folders that hold other people's code, or copies of one's own. A folder of such a name is searched when it is named.
-EXCLUDED_FOLDERS = frozenset(
-    ".direnv .eggs .git .hg .hypothesis .ipynb_checkpoints .mypy_cache .nox .pytest_cache .pytype .ruff_cache .svn "
-    ".tox .venv .amp-migrate __pycache__ __pypackages__ _build build dist node_modules site-packages venv".split()
-)
-SUFFIXES = (".py", ".pyw")
 
 
 @dataclass(frozen=True)
@@ -48,23 +43,13 @@ class Discovery:
     problems: tuple[Finding, ...]
 
 
-@dataclass
-class _Search:
-    files: dict[str, Found] = field(default_factory=dict)
-    roots: dict[str, None] = field(default_factory=dict)
-    problems: list[Finding] = field(default_factory=list)
+def discover(paths: Sequence[Path], scope: Scope | None = None) -> Discovery:
+    """Find the files among `paths`.
 
-    def problem(self, path: Path, error: SourceError) -> None:
-        self.problems.append(unreadable(display_name(path), error))
-
-
-def discover(paths: Sequence[Path], without: Path | None = None) -> Discovery:
-    """Find the Python files among `paths`, but for those at or below `without`.
-
-    A file that is named is taken whatever its suffix; below a folder, files that end in `.py` or `.pyw` are. Links to
-    folders are not followed, links to files only where they stay below the folder that was named.
+    A file that is named is taken whatever its suffix; below a folder, those that `scope` takes (Python files, if it
+    says nothing else). Links below a folder are not followed.
     """
-    search = _Search()
+    search = _Search(scope or Scope())
     for path in paths:
         try:
             mode = _usable_mode(path)
@@ -74,60 +59,62 @@ def discover(paths: Sequence[Path], without: Path | None = None) -> Discovery:
         real = os.path.realpath(path)
         if stat.S_ISDIR(mode):
             search.roots[real] = None
-            for found in _walk(path, real, search):
+            for found in search.walk(path, real):
                 search.files.setdefault(found.real, found)
         else:
             search.roots[os.path.dirname(real)] = None
             search.files.setdefault(real, Found(path, real))
-    kept: Iterable[Found] = search.files.values()
-    if without is not None:
-        unwanted = os.path.realpath(without)
-        kept = [found for found in kept if os.path.commonpath([unwanted, found.real]) != unwanted]
-    files = sorted(kept, key=lambda found: found.path.as_posix())
+    files = sorted(search.files.values(), key=lambda found: found.path.as_posix())
     return Discovery(tuple(files), tuple(search.roots), tuple(search.problems))
 
 
-def _walk(path: Path, real: str, search: _Search) -> Iterator[Found]:
-    """The Python files below a folder; what cannot be read is noted in `search`."""
-    links: list[os.DirEntry[str]] = []
-    stack = [(path, real)]
-    while stack:
-        folder, real_folder = stack.pop()
-        try:
-            with os.scandir(folder) as entries:
-                content = list(entries)
-        except OSError as error:
-            search.problem(folder, os_error(error, "folder cannot be read"))
-            continue
-        for entry in content:
-            if entry.is_symlink():
-                links.append(entry)
-            elif entry.is_dir():
-                if entry.name not in EXCLUDED_FOLDERS:
-                    stack.append((folder / entry.name, os.path.join(real_folder, entry.name)))
-            elif entry.name.endswith(SUFFIXES):
-                if entry.is_file():
-                    yield Found(folder / entry.name, os.path.join(real_folder, entry.name))
-                else:
-                    search.problem(folder / entry.name, SourceError("not a regular file"))
-    # After the files themselves, so that a file is shown by its own name rather than by a link's.
-    yield from _linked_files(links, real, search)
+@dataclass
+class _Search:
+    scope: Scope
+    files: dict[str, Found] = field(default_factory=dict)
+    roots: dict[str, None] = field(default_factory=dict)
+    problems: list[Finding] = field(default_factory=list)
 
+    def problem(self, path: Path, error: SourceError) -> None:
+        self.problems.append(unreadable(display_name(path), error))
 
-def _linked_files(links: Iterable[os.DirEntry[str]], root: str, search: _Search) -> Iterator[Found]:
-    for link in links:
-        path = Path(link.path)
-        if not link.name.endswith(SUFFIXES):
-            continue
+    def walk(self, path: Path, real: str) -> Iterator[Found]:
+        """The files below a folder; what cannot be read is noted."""
+        stack = [(path, real, IgnoreRules.above(real) if self.scope.gitignore else None)]
+        while stack:
+            folder, real_folder, rules = stack.pop()
+            try:
+                with os.scandir(folder) as entries:
+                    content = {entry.name: entry for entry in entries}
+            except OSError as error:
+                self.problem(folder, os_error(error, "folder cannot be read"))
+                continue
+            if rules is not None and ".gitignore" in content:
+                rules = rules.inside(real_folder)
+            for name, entry in content.items():
+                real_entry = os.path.join(real_folder, name)
+                if entry.is_dir(follow_symlinks=False):
+                    if self.scope.takes_folder(name, real_entry) and not _ignored(rules, real_entry, is_folder=True):
+                        stack.append((folder / name, real_entry, rules))
+                elif (
+                    self.scope.takes_file(name, real_entry)
+                    and not _ignored(rules, real_entry, is_folder=False)
+                    and self._is_readable(folder / name)
+                    and not entry.is_symlink()  # what it points at is found itself, if it belongs to the tree
+                ):
+                    yield Found(folder / name, real_entry)
+
+    def _is_readable(self, path: Path) -> bool:
         try:
-            mode = _usable_mode(path)
+            _usable_mode(path)
         except SourceError as error:
-            search.problem(path, error)
-            continue
-        real = os.path.realpath(path)
-        inside = os.path.commonpath([root, real]) == root
-        if stat.S_ISREG(mode) and inside and not EXCLUDED_FOLDERS.intersection(Path(real).relative_to(root).parts):
-            yield Found(path, real)
+            self.problem(path, error)
+            return False
+        return True
+
+
+def _ignored(rules: IgnoreRules | None, real: str, *, is_folder: bool) -> bool:
+    return rules is not None and rules.ignore(real, is_folder=is_folder)
 
 
 def _usable_mode(path: Path) -> int:

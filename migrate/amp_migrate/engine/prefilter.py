@@ -6,6 +6,7 @@ found out after parsing.
 
 from __future__ import annotations
 
+import mmap
 import re
 
 # Every word earns its place:
@@ -21,7 +22,7 @@ WORDS = (
 _WORDS = re.compile(rb"(?<![A-Za-z0-9_])(?:" + "|".join(WORDS).encode() + rb")(?![A-Za-z0-9_])")
 
 
-def may_matter(data: bytes) -> bool:
+def may_matter(data: bytes | mmap.mmap) -> bool:
     """Whether the bytes of a file hold any word that a migration could begin from."""
     return _WORDS.search(data) is not None
 

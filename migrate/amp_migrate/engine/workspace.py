@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from amp_migrate.engine import modules, prefilter
 from amp_migrate.engine.discover import Discovery, Found, discover
 from amp_migrate.engine.parse import parse
 from amp_migrate.engine.problems import os_error, unreadable
+from amp_migrate.engine.scope import Scope
 from amp_migrate.engine.source import Source, SourceError, display_name
 from amp_migrate.report.finding import Finding
 
 if TYPE_CHECKING:
     import libcst
 
+Bytes: TypeAlias = "bytes | mmap.mmap"
 # A file of this size is data in the shape of a program; its tree would take gigabytes.
 MAX_BYTES = 4 * 2**20
 
@@ -41,9 +44,9 @@ class Workspace:
         self._problems = {finding.path: finding for finding in discovery.problems}
 
     @classmethod
-    def open(cls, paths: Sequence[Path], without: Path | None = None) -> Workspace:
-        """The files below `paths`, but for those at or below `without`."""
-        return cls(discover(paths, without))
+    def open(cls, paths: Sequence[Path], scope: Scope | None = None) -> Workspace:
+        """The files of `paths` and below them, as far as `scope` takes them."""
+        return cls(discover(paths, scope))
 
     @classmethod
     def of_text(cls, source: Source) -> Workspace:
@@ -105,7 +108,7 @@ class Workspace:
         found = self._by_real.get(real)
         return None if found is None else next(self._reading([found], lambda _: True), None)
 
-    def _reading(self, files: Iterable[Found], wanted: Callable[[bytes], bool]) -> Iterator[Source]:
+    def _reading(self, files: Iterable[Found], wanted: Callable[[Bytes], bool]) -> Iterator[Source]:
         for found in files:
             if found.real in self._texts:
                 source = self._texts[found.real]
@@ -113,23 +116,26 @@ class Workspace:
                     yield source
                 continue
             try:
-                data = _read(found.path)
-                if wanted(data):
-                    yield _decode(data, found.path)
+                read = _read(found.path, wanted)
+                if read is not None:
+                    yield read
             except SourceError as error:
                 name = display_name(found.path)
                 self._problems.setdefault(name, unreadable(name, error))
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, wanted: Callable[[Bytes], bool]) -> Source | None:
+    """The source of a file whose bytes are wanted; None for the others, which are not even decoded."""
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size <= MAX_BYTES:
+                data = file.read()
+                return Source.decode(data, path) if wanted(data) else None
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
+                if not wanted(view):
+                    return None
     except OSError as error:
         raise os_error(error) from None
-
-
-def _decode(data: bytes, path: Path) -> Source:
-    if len(data) > MAX_BYTES:
-        size = f"{len(data) / 2**20:.1f} MiB"
-        raise SourceError(f"{size} is too large to be a program: the limit is {MAX_BYTES // 2**20} MiB")
-    return Source.decode(data, path)
+    limit = MAX_BYTES / 2**20
+    raise SourceError(f"{size / 2**20:.1f} MiB is too large to be a program: the limit is {limit:g} MiB")

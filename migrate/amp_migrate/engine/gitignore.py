@@ -1,0 +1,64 @@
+"""What git would ignore, asked folder by folder on the way down a tree."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pathspec
+
+
+@dataclass(frozen=True)
+class IgnoreRules:
+    """The patterns in force in one folder.
+
+    Attributes:
+        specs: a folder (real path) and the patterns that stand in it, outermost first.
+    """
+
+    specs: tuple[tuple[str, pathspec.GitIgnoreSpec], ...] = ()
+
+    @classmethod
+    def above(cls, folder: str) -> IgnoreRules:
+        """The rules that a repository's folders above `folder` set for it; none where no repository is found."""
+        chain = [folder]
+        while not os.path.exists(os.path.join(chain[-1], ".git")):
+            parent = os.path.dirname(chain[-1])
+            if parent == chain[-1]:
+                return cls()
+            chain.append(parent)
+        rules = cls()._with_file(chain[-1], os.path.join(".git", "info", "exclude"))
+        for each in reversed(chain[1:]):
+            rules = rules.inside(each)
+        # A folder that is named is searched, even where git ignores it.
+        return cls() if rules.ignore(folder, is_folder=True) else rules
+
+    def inside(self, folder: str) -> IgnoreRules:
+        """These rules and those of the `.gitignore` in `folder`, if there is one."""
+        return self._with_file(folder, ".gitignore")
+
+    def ignore(self, path: str, *, is_folder: bool) -> bool:
+        """Whether git would ignore the file or folder at the real path `path`."""
+        for folder, spec in reversed(self.specs):
+            relative = os.path.relpath(path, folder).replace(os.sep, "/")
+            verdict = spec.check_file(f"{relative}/" if is_folder else relative).include
+            if verdict is not None:
+                return verdict
+        return False
+
+    def _with_file(self, folder: str, name: str) -> IgnoreRules:
+        try:
+            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+                lines = file.read().splitlines()
+        except OSError:
+            return self  # not there, or not readable: git goes on without it, too
+        return IgnoreRules((*self.specs, (folder, compiled(lines))))
+
+
+def compiled(patterns: list[str]) -> pathspec.GitIgnoreSpec:
+    """Patterns as git reads them in a `.gitignore`."""
+    import pathspec
+
+    return pathspec.GitIgnoreSpec.from_lines(patterns)

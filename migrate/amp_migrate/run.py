@@ -1,0 +1,115 @@
+"""One run of `amp-migrate`: from what was asked for to files, output streams and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from amp_migrate.engine.apply import apply_elsewhere, apply_in_place
+from amp_migrate.engine.migrate import Outcome, migrate_source, migrate_workspace
+from amp_migrate.engine.problems import unreadable
+from amp_migrate.engine.scope import Scope
+from amp_migrate.engine.source import Source, SourceError, display_name
+from amp_migrate.engine.workspace import Workspace
+from amp_migrate.report.diff import unified
+from amp_migrate.report.finding import Kind
+from amp_migrate.report.text import Totals, render
+from amp_migrate.settings import Settings
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for.
+
+    Attributes:
+        paths: files and folders; none of them for standard input.
+        settings: how to migrate.
+        scope: which files below the folders.
+        diff: print the changes instead of writing them.
+        check: write nothing, and tell by the exit code whether anything would change.
+        output: a file or folder to write to, the originals being left alone.
+        stdin_name: the name that standard input goes by in what is said about it.
+    """
+
+    paths: tuple[Path, ...]
+    settings: Settings
+    scope: Scope
+    diff: bool = False
+    check: bool = False
+    output: str | None = None
+    stdin_name: str = "<stdin>"
+
+    @property
+    def writes(self) -> bool:
+        """Whether files may change."""
+        return not (self.diff or self.check)
+
+
+def execute(request: Request) -> int:
+    """Do what was asked for, print what is to be printed, and return the exit code."""
+    outcome = _paths(request) if request.paths else _stdin(request)
+    sys.stdout.flush()
+    if any(finding.kind is Kind.ERROR for finding in outcome.findings):
+        return 2
+    return 1 if request.check and outcome.changed else 0
+
+
+def _paths(request: Request) -> Outcome:
+    workspace = Workspace.open(request.paths, request.scope)
+    outcome = migrate_workspace(workspace, request.settings)
+    if request.output is not None:
+        outcome = apply_elsewhere(workspace, outcome, request.paths, request.output)
+    elif request.writes:
+        outcome = apply_in_place(workspace, outcome)
+    if request.diff:
+        _print_diff(outcome)
+    _print_report(outcome, request, to_stderr=request.diff)
+    return outcome
+
+
+def _stdin(request: Request) -> Outcome:
+    outcome = _migrated_stdin(request)
+    if request.diff:
+        _print_diff(outcome)
+    elif request.writes and not outcome.problems:
+        for each in outcome.plans:
+            sys.stdout.buffer.write(each.source.encode(each.after))
+    _print_report(outcome, request, to_stderr=True)
+    return outcome
+
+
+def _migrated_stdin(request: Request) -> Outcome:
+    """The plan of standard input; none, so that an editor does not take it for the result, if it cannot be read."""
+    path = Path(request.stdin_name)
+    try:
+        source = Source.decode(sys.stdin.buffer.read(), path, display_name(path))
+    except SourceError as error:
+        return Outcome((), (unreadable(display_name(path), error),), 1)
+    plan = migrate_source(source, request.settings)
+    errors = tuple(finding for finding in plan.findings if finding.kind is Kind.ERROR)
+    return Outcome((plan,), errors, 1)
+
+
+def _print_report(outcome: Outcome, request: Request, *, to_stderr: bool) -> None:
+    totals = Totals(files=outcome.files, changed=len(outcome.changed), written=request.writes)
+    stream = sys.stderr if to_stderr else sys.stdout
+    stream.write(render(outcome.findings, totals))
+
+
+def _print_diff(outcome: Outcome) -> None:
+    here = os.getcwd()
+    parts = []
+    for each in outcome.changed:
+        source, name = each.source, each.source.name
+        if source.path.is_absolute() and source.path.is_relative_to(here):
+            name = source.path.relative_to(here).as_posix()  # `git apply` knows relative names only
+        parts.append(unified(source.encode(source.text), source.encode(each.after), name))
+    diff = b"".join(parts)
+    if sys.stdout.isatty():
+        from amp_migrate.report.terminal import print_diff
+
+        print_diff(diff.decode("utf-8", "replace"))
+    else:
+        sys.stdout.buffer.write(diff)
