@@ -55,6 +55,13 @@ class Draft:
         """One new statement, in the style of the file."""
         return build.line(code, self.file.tree.module)
 
+    def guarded(self, head: str, body: str) -> Line:
+        """A compound statement with one statement below it: `if x:` and `y()`."""
+        module = self.file.tree.module
+        return build.line(
+            f"{head}{module.default_newline}{module.default_indent}{body}{module.default_newline}", module
+        )
+
     def code(self, node: cst.CSTNode) -> str:
         """The source text of a node of this file."""
         return self.file.tree.code(node)

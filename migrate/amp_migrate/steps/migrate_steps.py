@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import libcst as cst
+
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Dtype, Settings
-from amp_migrate.steps import read_fp32
+from amp_migrate.steps import checkpoints, read_fp32
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.evaluation import evaluation_regions
 from amp_migrate.steps.gather import Gathered
@@ -50,7 +52,31 @@ class StepMigration:
                     write_region(self.draft(file), region, self.settings.dtype)
                 for island in placed.islands:
                     write_island(self.draft(file), island)
+        self._keep_in_checkpoints()
         write_ways(self._traveller.ways, self.draft, self.settings.dtype, {})
+
+    def _keep_in_checkpoints(self) -> None:
+        """Save and restore every scaler where its optimizer is."""
+        if not self._traveller.ways.creations:
+            return
+        for file in self.project.library.mentioning("state_dict"):
+            for saved in checkpoints.saved_entries(file, self.roles):
+                scaler = self._scaler_beside(file, saved.optimizer)
+                if scaler is not None:
+                    checkpoints.write_saved(self.draft(file), saved, scaler)
+        for file in self.project.library.mentioning("load_state_dict"):
+            for restored in checkpoints.restored_entries(file, self.roles):
+                scaler = self._scaler_beside(file, restored.optimizer)
+                if scaler is not None:
+                    checkpoints.write_restored(self.draft(file), restored, scaler)
+
+    def _scaler_beside(self, file: File, optimizer: cst.BaseExpression) -> str | None:
+        """The scaler that is on its way to a place, or can be sent there, with the optimizer that is there."""
+        route = self._traveller.reach(file, [optimizer], create=False)
+        if isinstance(route, Refusal):
+            return None
+        self._traveller.ways.add(route)
+        return route.scaler
 
     def _move(self, read: Gathered | Refusal) -> TrainingStep | None:
         if isinstance(read, Refusal):

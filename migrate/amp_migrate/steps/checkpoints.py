@@ -1,0 +1,128 @@
+"""Checkpoints: the scaler's state is saved beside the optimizer's, and restored where that is, old files included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.steps.draft import Draft
+from amp_migrate.trees import build
+from amp_migrate.trees.sequences import insert_after
+from amp_migrate.trees.tree import Statement
+
+KEY = "scaler"
+
+
+@dataclass(frozen=True)
+class SavedEntry:
+    """A place where an optimizer's state goes into a checkpoint.
+
+    Attributes:
+        optimizer: the optimizer.
+        holder: the dictionary display, the `dict(...)` call, or the assignment `state["optimizer"] = ...`.
+        index: the entry's place in the holder; 0 for an assignment.
+    """
+
+    optimizer: cst.BaseExpression
+    holder: cst.Dict | cst.Call | cst.Assign
+    index: int
+
+
+@dataclass(frozen=True)
+class RestoredEntry:
+    """A statement that restores an optimizer from an entry of a checkpoint, and the checkpoint."""
+
+    optimizer: cst.BaseExpression
+    statement: Statement
+    checkpoint: cst.BaseExpression
+    key: cst.SimpleString
+
+
+def saved_entries(file: File, roles: Roles) -> Iterator[SavedEntry]:
+    """Every entry of the form `"optimizer": optimizer.state_dict()`."""
+    for call in file.calls:
+        optimizer = _state_owner(file, roles, call, "state_dict")
+        if optimizer is None or call.args:
+            continue
+        parent = file.tree.parents[call]
+        if isinstance(parent, cst.DictElement) and parent.value is call:
+            holder = file.tree.parents[parent]
+            if isinstance(holder, cst.Dict):
+                yield SavedEntry(optimizer, holder, list(holder.elements).index(parent))
+        elif isinstance(parent, cst.Arg) and parent.keyword is not None:
+            made = file.tree.parents[parent]
+            if isinstance(made, cst.Call) and isinstance(made.func, cst.Name) and made.func.value == "dict":
+                yield SavedEntry(optimizer, made, list(made.args).index(parent))
+        elif isinstance(parent, cst.Assign) and isinstance(parent.targets[0].target, cst.Subscript):
+            yield SavedEntry(optimizer, parent, 0)
+
+
+def restored_entries(file: File, roles: Roles) -> Iterator[RestoredEntry]:
+    """Every statement of the form `optimizer.load_state_dict(checkpoint["optimizer"])`."""
+    for call in file.calls:
+        optimizer = _state_owner(file, roles, call, "load_state_dict")
+        if optimizer is None or len(call.args) != 1:
+            continue
+        source = call.args[0].value
+        statement = file.tree.parents[call]
+        if not isinstance(source, cst.Subscript) or not isinstance(statement, cst.Expr):
+            continue
+        key = subscript_key(source)
+        if key is not None and isinstance(source.value, (cst.Name, cst.Attribute)):
+            yield RestoredEntry(optimizer, statement, source.value, key)
+
+
+def write_saved(draft: Draft, entry: SavedEntry, scaler: str) -> None:
+    """Save the scaler's state beside the optimizer's."""
+    state = build.expression(f"{scaler}.state_dict()")
+    if isinstance(entry.holder, cst.Assign):
+        target = entry.holder.targets[0].target
+        assert isinstance(target, cst.Subscript)
+        key = subscript_key(target)
+        container = draft.code(target.value)
+        draft.edits.after(entry.holder, draft.line(f"{container}[{_key_like(key)}] = {scaler}.state_dict()"))
+        return
+
+    def insert(node: cst.CSTNode) -> cst.CSTNode:
+        if isinstance(node, cst.Call):
+            return node.with_changes(args=insert_after(node.args, entry.index, build.keyword(KEY, state)))
+        assert isinstance(node, cst.Dict)
+        neighbour = node.elements[entry.index]
+        assert isinstance(neighbour, cst.DictElement)
+        key = neighbour.key if isinstance(neighbour.key, cst.SimpleString) else None
+        added = neighbour.with_changes(key=build.expression(_key_like(key)), value=state)
+        return node.with_changes(elements=insert_after(node.elements, entry.index, added))
+
+    draft.edits.change(entry.holder, insert)
+
+
+def write_restored(draft: Draft, entry: RestoredEntry, scaler: str) -> None:
+    """Restore the scaler after the optimizer, where the checkpoint has its state."""
+    checkpoint, key = draft.code(entry.checkpoint), _key_like(entry.key)
+    restore = f"{scaler}.load_state_dict({checkpoint}[{key}])"
+    draft.edits.after(entry.statement, draft.guarded(f"if {key} in {checkpoint}:", restore))
+
+
+def subscript_key(node: cst.Subscript) -> cst.SimpleString | None:
+    """The string a subscript indexes with; None for any other index."""
+    if len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
+        return None
+    value = node.slice[0].slice.value
+    return value if isinstance(value, cst.SimpleString) else None
+
+
+def _key_like(neighbour: cst.SimpleString | None) -> str:
+    quote = '"' if neighbour is None else neighbour.quote[:1]
+    return f"{quote}{KEY}{quote}"
+
+
+def _state_owner(file: File, roles: Roles, call: cst.Call, method: str) -> cst.BaseExpression | None:
+    """The optimizer that `method` is called on; None for any other call."""
+    if isinstance(call.func, cst.Attribute) and call.func.attr.value == method:
+        owner = call.func.value
+        return owner if roles.is_optimizer(file, owner) else None
+    return None
