@@ -1,0 +1,229 @@
+"""`amp-verify`: run a training script before and after its migration, and say whether it still trains the same.
+
+Nothing heavy is imported before it is needed, and torch never: it runs in the scripts' own processes.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from amp_migrate import __version__
+from amp_migrate.settings import Dtype
+
+if TYPE_CHECKING:
+    from amp_migrate.verify.outcome import Outcome
+
+_USAGE = 2
+_SCRIPT_ARGUMENTS = "amp_verify.script_arguments"
+
+
+class _Passing(click.Command):
+    """A command that hands everything after `--` to the scripts, unread."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        cut = args.index("--") if "--" in args else len(args)
+        ctx.meta[_SCRIPT_ARGUMENTS] = tuple(args[cut + 1 :])
+        return super().parse_args(ctx, args[:cut])
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- ARGS...]"]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="amp-verify")
+def main() -> None:
+    """Prove that a migrated training script still trains the same."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for, as it was said."""
+
+    original: str
+    migrated: str | None
+    arguments: tuple[str, ...]
+    dtype: str
+    device: str
+    python: str
+    steps: int
+    timeout: float
+    isolate: str
+    jobs: int | None
+    timing_runs: int
+    timing_steps: int
+    min_speedup: float | None
+    max_memory_ratio: float | None
+    json: str | None
+    report: str | None
+    work: str | None
+
+
+@main.command(cls=_Passing)
+@click.argument("original", metavar="ORIGINAL")
+@click.argument("migrated", metavar="[MIGRATED]", required=False)
+@click.option(
+    "--dtype",
+    type=click.Choice([dtype.value for dtype in Dtype]),
+    default="fp16",
+    show_default=True,
+    help="What to migrate to where MIGRATED is missing.",
+)
+@click.option(
+    "--device",
+    type=click.Choice(["auto", "cuda", "cpu"]),
+    default="auto",
+    show_default=True,
+    help="cpu: a CPU stands in for the GPU, with CUDA's casts; auto: where there is no GPU.",
+)
+@click.option("--python", default=sys.executable, show_default="this one", help="Interpreter that runs the scripts.")
+@click.option(
+    "--steps",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    help="Optimizer steps per run; 0 runs the scripts to their end.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=600,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time limit per run; 0 for none.",
+)
+@click.option(
+    "--isolate",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    show_default=True,
+    help="Give each run a copy of the working folder; auto: where it is small.",
+)
+@click.option("--jobs", type=click.IntRange(min=1), show_default="2, or 1 in a shared folder", help="Runs at a time.")
+@click.option(
+    "--timing-runs",
+    type=click.IntRange(min=0),
+    default=3,
+    show_default=True,
+    help="Pairs of runs that are timed, on a GPU.",
+)
+@click.option(
+    "--timing-steps",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="Optimizer steps per timed run.",
+)
+@click.option("--min-speedup", type=float, metavar="RATIO", help="Exit 7 where the step time does not fall this much.")
+@click.option("--max-memory-ratio", type=float, metavar="RATIO", help="Exit 7 where peak memory is more than this.")
+@click.option("--json", metavar="FILE", help="Write the verdict and its numbers as JSON.")
+@click.option("--report", metavar="FILE", help="Write a self-contained HTML report.")
+@click.option("--work", metavar="DIR", help="Keep every run's logs and traces in this new folder.")
+@click.pass_context
+def run(ctx: click.Context, /, **options: Any) -> None:
+    """Run ORIGINAL and MIGRATED with ARGS and compare them.
+
+    Both run unmodified, several times, in processes of their own. Without MIGRATED, ORIGINAL is migrated to a scratch
+    folder first. An Apex script runs on amp_shim where Apex is not installed.
+
+    \b
+    Exit status:
+      0  PASS: trains like the original within measured noise
+      1  FAIL: it does not
+      2  usage
+      3  INCONCLUSIVE
+      4  VACUOUS: no low precision ran, or too few steps were seen
+      5  the original script failed
+      6  the migrated script failed
+      7  only a performance gate was missed
+    """
+    request = Request(arguments=ctx.meta[_SCRIPT_ARGUMENTS], **options)
+    signal.signal(signal.SIGTERM, _end)
+    from amp_migrate.verify.prepare import UsageError
+
+    try:
+        ctx.exit(_verify(request))
+    except UsageError as error:
+        click.echo(f"amp-verify: {error}", err=True)
+        ctx.exit(_USAGE)
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    sys.exit(128 + number)
+
+
+def _verify(request: Request) -> int:
+    from amp_migrate.verify import as_text, prepare
+    from amp_migrate.verify.verdict import Verdict
+
+    prepare.can_report(request.report)
+    scratch = prepare.scratch(request.work)
+    keep = True
+    try:
+        outcome = _outcome(request, scratch)
+        keep = request.work is not None or outcome.assessment.verdict is not Verdict.PASS
+        as_text.show(outcome)
+        _write_files(request, outcome)
+        return outcome.assessment.verdict.value
+    except prepare.UsageError:
+        keep = request.work is not None
+        raise
+    finally:
+        if keep:
+            click.echo(f"logs and traces: {scratch}", err=True)
+        else:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _outcome(request: Request, scratch: Path) -> Outcome:
+    from amp_migrate.verify import as_text, folders, prepare
+    from amp_migrate.verify.ladder import climb
+    from amp_migrate.verify.outcome import Outcome
+    from amp_migrate.verify.plan import Arm
+    from amp_migrate.verify.pool import Pool, Setup
+    from amp_migrate.verify.verdict import Limits, assess
+
+    original, python, cwd = prepare.script(request.original), prepare.interpreter(request.python), Path.cwd()
+    if request.migrated is None:
+        migrated, findings = prepare.migrate(original, Dtype(request.dtype), scratch / "migrated")
+    else:
+        migrated, findings = prepare.script(request.migrated), ()
+    isolated = request.isolate == "always" or (request.isolate == "auto" and folders.copyable(cwd))
+    setup = Setup(
+        scripts={Arm.ORIGINAL: original, Arm.MIGRATED: migrated},
+        arguments=request.arguments,
+        python=python,
+        cwd=cwd,
+        copy_cwd=isolated,
+        scratch=scratch,
+        shim=prepare.shim_folder(),
+        device=request.device,
+        steps=request.steps,
+        timing_steps=request.timing_steps,
+        timeout=request.timeout,
+        jobs=prepare.jobs(request.jobs, isolated),
+    )
+    evidence = climb(Pool(setup, lambda result: click.echo(as_text.progress(result), err=True)), request.timing_runs)
+    if evidence.original.trace.refused:
+        raise prepare.UsageError(evidence.original.trace.refused)
+    assessment = assess(evidence, Limits(request.min_speedup, request.max_memory_ratio))
+    return Outcome(setup, evidence, assessment, findings)
+
+
+def _write_files(request: Request, outcome: Outcome) -> None:
+    from amp_migrate.verify import as_json, prepare
+
+    if request.json is not None:
+        prepare.write("--json", request.json, as_json.render(outcome))
+    if request.report is not None:
+        from amp_migrate.verify import as_html  # imports matplotlib
+
+        prepare.write("--report", request.report, as_html.render(outcome))
+        click.echo(f"report: {request.report}", err=True)

@@ -1,0 +1,78 @@
+"""The runs of a verification, by the part they play."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from amp_migrate.verify import early
+from amp_migrate.verify.early import NormRatio, Window
+from amp_migrate.verify.run import RunResult
+from amp_migrate.verify.trace import Trace
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything a verdict is built on. What was not run is None or empty.
+
+    Attributes:
+        original, migrated: the two scripts as they are.
+        migrated_off: the migrated script with mixed precision forced off.
+        floors: the original at full precision, a run per seed; the first has the script's own seed.
+        oracles: the same runs with their forward passes rounded to bfloat16.
+        reference: what the migrated run is compared with: the original, or its full-precision form with the steps
+            left out that the migrated run's loss scaler skipped.
+        repeat: the first of `floors` again, where it had to be known whether it repeats itself.
+        further: (reference, migrated) pairs of other seeds, where one seed was not enough to tell.
+        timing: (original, migrated) pairs of timing runs.
+        all: every run, in the order made.
+    """
+
+    original: RunResult
+    migrated: RunResult
+    migrated_off: RunResult | None = None
+    floors: tuple[RunResult, ...] = ()
+    oracles: tuple[RunResult, ...] = ()
+    reference: RunResult | None = None
+    repeat: RunResult | None = None
+    further: tuple[tuple[RunResult, RunResult], ...] = ()
+    timing: tuple[tuple[RunResult, RunResult], ...] = ()
+    all: tuple[RunResult, ...] = ()
+
+    @property
+    def floor_traces(self) -> tuple[tuple[Trace, Trace], ...]:
+        """(full precision, oracle) for each seed in which both ended well."""
+        pairs = zip(self.floors, self.oracles, strict=True)
+        return tuple((floor.trace, oracle.trace) for floor, oracle in pairs if floor.ended_well and oracle.ended_well)
+
+    @property
+    def floor_windows(self) -> tuple[Window, ...]:
+        """The loss differences that rounding alone makes, a window per seed."""
+        return tuple(early.window(floor, oracle) for floor, oracle in self.floor_traces)
+
+    @property
+    def loss_bound(self) -> float | None:
+        """The bound for S: the rounding noise, or the noise of the machine where that is larger."""
+        windows = self.floor_windows
+        if windows and self.repeat is not None and self.repeat.ended_well:
+            windows = (*windows, early.window(self.floors[0].trace, self.repeat.trace))
+        return early.bound(windows)
+
+    @property
+    def norm_bound(self) -> float:
+        """The bound for N, as a log ratio."""
+        return early.norm_bound(early.norm_ratios(floor, oracle) for floor, oracle in self.floor_traces)
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """The migrated run's loss differences, for the script's own seed and for further ones."""
+        if self.reference is None:
+            return ()
+        pairs = ((self.reference, self.migrated), *self.further)
+        return tuple(early.window(a.trace, b.trace) for a, b in pairs if a.ended_well and b.ended_well)
+
+    @property
+    def norm_ratios(self) -> tuple[NormRatio, ...]:
+        """Norms of the first steps, migrated over reference."""
+        if self.reference is None:
+            return ()
+        return early.norm_ratios(self.reference.trace, self.migrated.trace)

@@ -1,0 +1,69 @@
+"""Where runs happen: a folder for each run's records, a working folder, and the place of the migrated script.
+
+Nothing is written to the user's folders here. What a script itself writes to its working folder goes to a copy,
+where the folder is small enough to copy for every run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+_NOT_COPIED = frozenset(
+    ".git .hg .venv venv .tox .mypy_cache .pytest_cache .ruff_cache __pycache__ node_modules".split()
+)
+COPY_BYTES = 64 * 2**20
+COPY_FILES = 2000
+
+
+def copyable(folder: Path) -> bool:
+    """Whether a folder is small enough to be copied for every run."""
+    total = 0
+    for count, path in enumerate(_files(folder), start=1):
+        total += path.stat().st_size
+        if count > COPY_FILES or total > COPY_BYTES:
+            return False
+    return True
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for parent, names, files in os.walk(folder):
+        names[:] = sorted(set(names) - _NOT_COPIED)
+        yield from (path for name in files if (path := Path(parent, name)).is_file() and not path.is_symlink())
+
+
+def copy(folder: Path, destination: Path) -> None:
+    """Copy a working folder, without caches and environments. A link stays a link to the same target."""
+    destination.mkdir(parents=True)
+    for entry in sorted(folder.iterdir()):
+        target = destination / entry.name
+        if entry.is_symlink():
+            target.symlink_to(entry.resolve())
+        elif entry.is_dir():
+            if entry.name not in _NOT_COPIED:
+                copy(entry, target)
+        elif entry.is_file():
+            shutil.copy2(entry, target)
+
+
+def overlay(folder: Path, changed: Mapping[Path, bytes], destination: Path) -> None:
+    """Rebuild `folder` at `destination` out of links to its entries, with the changed files in their places.
+
+    `changed` maps paths relative to `folder` to their new bytes. A script started there finds its siblings and its
+    data where it expects them, `__file__` and `sys.path[0]` included; only folders that hold a changed file are real.
+    """
+    destination.mkdir(parents=True, exist_ok=True)
+    opened = {path.parts[0] for path in changed if len(path.parts) > 1}
+    replaced = {path.name for path in changed if len(path.parts) == 1}
+    for entry in sorted(folder.iterdir()):
+        target = destination / entry.name
+        if entry.name in opened:
+            inside = {path: data for path, data in changed.items() if path.parts[0] == entry.name}
+            overlay(entry, {path.relative_to(entry.name): data for path, data in inside.items()}, target)
+        elif entry.name not in replaced and entry.name != "__pycache__":
+            target.symlink_to(entry.resolve())
+    for path, data in changed.items():
+        if len(path.parts) == 1:
+            (destination / path.name).write_bytes(data)

@@ -1,0 +1,90 @@
+"""The order of the runs: cheap and telling ones first, further ones only where they are needed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from amp_migrate.verify import early, gates, plan
+from amp_migrate.verify.equality import equality
+from amp_migrate.verify.evidence import Evidence
+from amp_migrate.verify.gates import Status
+from amp_migrate.verify.plan import Arm, Run
+from amp_migrate.verify.pool import Pool
+from amp_migrate.verify.run import RunResult
+
+
+def climb(pool: Pool, timing_pairs: int) -> Evidence:
+    """Make the runs of a verification, stopping where nothing further could change the verdict.
+
+    `timing_pairs` pairs of timing runs are made on a GPU; a CPU that stands in for one is never timed.
+    """
+    both = _pair(pool, plan.ORIGINAL, plan.MIGRATED)
+    evidence = Evidence(*both)
+    if all(result.ended_well for result in both) and _worth_going_on(evidence):
+        evidence = _judged(pool, evidence)
+        if timing_pairs and not evidence.original.trace.stand_in:
+            evidence = replace(evidence, timing=_timed(pool, timing_pairs))
+    return replace(evidence, all=tuple(pool.results.values()))
+
+
+def _worth_going_on(evidence: Evidence) -> bool:
+    checks = (
+        gates.low_precision(evidence.migrated.trace),
+        gates.counts(evidence.original.trace, evidence.migrated.trace),
+    )
+    return all(check.status is not Status.VACUOUS for check in checks)
+
+
+def _judged(pool: Pool, evidence: Evidence) -> Evidence:
+    """Add what the two runs are judged against."""
+    amp = evidence.original.trace.uses_amp
+    pool.make(plan.reference_runs(amp))
+    floors = [plan.full_precision(amp, seed) for seed in plan.ORACLE_SEEDS]
+    evidence = replace(
+        evidence,
+        migrated_off=pool.results[plan.MIGRATED_OFF],
+        floors=tuple(pool.results[floor] for floor in floors),
+        oracles=tuple(pool.results[plan.oracle_of(floor)] for floor in floors),
+        reference=_reference(pool, evidence.original, evidence.migrated, floors[0]),
+    )
+    if not equality(evidence).holds:
+        again = replace(floors[0], again=1, census=False)
+        pool.make([again])
+        evidence = replace(evidence, repeat=pool.results[again])
+    if any(early.in_doubt(window, evidence.loss_bound) for window in evidence.windows):
+        evidence = replace(evidence, further=_further(pool, floors[1:]))
+    return evidence
+
+
+def _reference(pool: Pool, original: RunResult, migrated: RunResult, floor: Run) -> RunResult:
+    """The run whose parameters were updated at the same steps as the migrated run's."""
+    if original.trace.skips == migrated.trace.skips:
+        return original
+    run = plan.same_skips(floor, migrated.trace.skips)
+    pool.make([run])
+    return pool.results[run]
+
+
+def _further(pool: Pool, floors: list[Run]) -> tuple[tuple[RunResult, RunResult], ...]:
+    migrated = [Run(Arm.MIGRATED, floor.seed_index) for floor in floors]
+    pool.make(migrated)
+    return tuple(
+        (_reference(pool, pool.results[floor], pool.results[run], floor), pool.results[run])
+        for floor, run in zip(floors, migrated, strict=True)
+    )
+
+
+def _pair(pool: Pool, original: Run, migrated: Run) -> tuple[RunResult, RunResult]:
+    pool.make((original, migrated))
+    return pool.results[original], pool.results[migrated]
+
+
+def _timed(pool: Pool, pairs: int) -> tuple[tuple[RunResult, RunResult], ...]:
+    pool.make(plan.timing_runs(pairs))
+    return tuple(
+        (
+            pool.results[Run(Arm.ORIGINAL, timing=True, again=index)],
+            pool.results[Run(Arm.MIGRATED, timing=True, again=index)],
+        )
+        for index in range(pairs)
+    )

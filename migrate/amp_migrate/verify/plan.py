@@ -1,0 +1,95 @@
+"""Which runs a verification makes, and what each is for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+
+class Arm(str, Enum):
+    """Which of the two scripts a run executes."""
+
+    ORIGINAL = "original"
+    MIGRATED = "migrated"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One execution of one script.
+
+    Attributes:
+        arm: which script.
+        seed_index: runs with the same index see the same random numbers; 0 is the script's own seed.
+        amp_off: autocast and loss scaling forced off.
+        oracle: forward passes rounded to bfloat16 by the harness.
+        census: count operations by dtype.
+        timing: step times only.
+        skips: optimizer steps to leave out.
+        again: tells apart runs that are otherwise the same.
+    """
+
+    arm: Arm
+    seed_index: int = 0
+    amp_off: bool = False
+    oracle: bool = False
+    census: bool = False
+    timing: bool = False
+    skips: tuple[int, ...] = ()
+    again: int = 0
+
+    @property
+    def name(self) -> str:
+        """What the reports call the run; also its folder, with spaces replaced."""
+        words = [self.arm.value]
+        if self.amp_off:
+            words.append("AMP off")
+        if self.oracle:
+            words.append("oracle")
+        if self.skips:
+            words.append("same skips")
+        if self.timing:
+            words.append("timing")
+        if self.seed_index:
+            words.append(f"seed {self.seed_index}")
+        if self.again:
+            words.append(f"again {self.again}")
+        return ", ".join(words)
+
+
+ORIGINAL = Run(Arm.ORIGINAL, census=True)
+MIGRATED = Run(Arm.MIGRATED, census=True)
+MIGRATED_OFF = Run(Arm.MIGRATED, amp_off=True)
+ORACLE_SEEDS = (0, 1, 2)
+
+
+def full_precision(original_uses_amp: bool, seed_index: int = 0) -> Run:
+    """The original at full precision: itself, or itself with its mixed precision forced off."""
+    if original_uses_amp:
+        return Run(Arm.ORIGINAL, seed_index, amp_off=True)
+    return ORIGINAL if seed_index == 0 else Run(Arm.ORIGINAL, seed_index)
+
+
+def reference_runs(original_uses_amp: bool) -> tuple[Run, ...]:
+    """What a first look at both scripts is judged against: AMP off, and the noise floor over three seeds."""
+    floors = [full_precision(original_uses_amp, seed) for seed in ORACLE_SEEDS]
+    oracles = [oracle_of(floor) for floor in floors]
+    return tuple(run for run in (MIGRATED_OFF, *oracles, *floors) if run != ORIGINAL)
+
+
+def oracle_of(floor: Run) -> Run:
+    """The same run with its forward passes rounded to bfloat16."""
+    return replace(floor, oracle=True, census=False)
+
+
+def same_skips(floor: Run, skips: tuple[int, ...]) -> Run:
+    """The same run with the optimizer steps left out that the migrated run's loss scaler left out."""
+    return replace(floor, skips=skips, census=False)
+
+
+def timing_runs(pairs: int) -> tuple[Run, ...]:
+    """Interleaved as ABBA BAAB, so that a machine that warms up or slows down favours neither script."""
+    runs: list[Run] = []
+    for index in range(pairs):
+        pair = [Run(arm, timing=True, again=index) for arm in (Arm.ORIGINAL, Arm.MIGRATED)]
+        runs += pair if index % 2 == 0 else pair[::-1]
+    return tuple(runs)

@@ -1,0 +1,102 @@
+"""From the user's words to a set-up: the two scripts, the folders, the interpreter. All bad input is caught here."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from amp_migrate.settings import Dtype, Settings
+from amp_migrate.verify import folders
+
+
+class UsageError(ValueError):
+    """Something the user asked for cannot be done; the message is one line with the next step."""
+
+
+def script(path: str) -> Path:
+    """The absolute path of a script that exists."""
+    found = Path(path)
+    if not found.exists():
+        raise UsageError(f"{path}: no such file")
+    if not found.is_file():
+        raise UsageError(f"{path}: not a file; name the script to run")
+    return Path(os.path.abspath(found))
+
+
+def interpreter(python: str) -> str:
+    """The absolute path of an interpreter, given by path or by a name on PATH."""
+    found = shutil.which(python)
+    if found is None:
+        raise UsageError(f"--python {python}: no such program")
+    return os.path.abspath(found)
+
+
+def shim_folder() -> Path:
+    """Where `amp_shim` is installed beside this package."""
+    spec = importlib.util.find_spec("amp_shim")
+    if spec is None or not spec.submodule_search_locations:
+        raise UsageError("amp_shim is not installed beside amp_migrate; install amp-migrate anew")
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def scratch(wanted: str | None) -> Path:
+    """The verification's own folder: the one asked for, which must be new or empty, or a temporary one."""
+    if wanted is None:
+        return Path(tempfile.mkdtemp(prefix="amp-verify-"))
+    folder = Path(os.path.abspath(wanted))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise UsageError(f"--work {wanted}: the folder is not empty; name a new one")
+    except OSError as error:
+        raise UsageError(f"--work {wanted}: {error.strerror}") from error
+    return folder
+
+
+def migrate(original: Path, dtype: Dtype, destination: Path) -> tuple[Path, tuple[str, ...]]:
+    """Migrate a script into `destination` and return it there, with what the migration has to say.
+
+    The script's folder (or, inside a package, the package's) is rebuilt out of links, with the changed files in their
+    places; the user's files are only read. Raises UsageError where nothing can be migrated.
+    """
+    from amp_migrate.engine.migrate import migrate_file  # loads the parser; not needed when both scripts are given
+
+    outcome = migrate_file(original, Settings(dtype=dtype))
+    said = tuple(f"{f.path}:{f.line}:{f.column} {f.code} {f.message}" for f in outcome.findings)
+    if not outcome.changed:
+        reasons = "".join(f"\n  {line}" for line in said)
+        raise UsageError(f"{original}: nothing to migrate; name the migrated script to compare with it{reasons}")
+    changed = {each.source.path.resolve(): each.source.encode(each.after) for each in outcome.changed}
+    top = _top([original.parent.resolve(), *(path.parent for path in changed)])
+    folders.overlay(top, {path.relative_to(top): data for path, data in changed.items()}, destination)
+    return destination / original.resolve().relative_to(top), said
+
+
+def _top(parents: Sequence[Path]) -> Path:
+    return Path(os.path.commonpath(parents))
+
+
+def jobs(asked: int | None, isolated: bool) -> int:
+    """Runs at a time. Scripts that share a working folder could overwrite each other's files, so one by one then."""
+    if asked is not None:
+        return asked
+    return min(2, os.cpu_count() or 1) if isolated else 1
+
+
+def can_report(report: str | None) -> None:
+    """Complain before the runs, not after them, where an HTML report cannot be made."""
+    missing = [name for name in ("jinja2", "matplotlib") if importlib.util.find_spec(name) is None]
+    if report is not None and missing:
+        raise UsageError(f"--report needs {' and '.join(missing)}: pip install 'amp-migrate[verify]'")
+
+
+def write(option: str, path: str, text: str) -> None:
+    """Write a report to the file that the user named."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{option} {path}: {error.strerror}") from error

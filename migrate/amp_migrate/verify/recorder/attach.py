@@ -1,0 +1,101 @@
+"""Put the recorder on torch, at the end of its import."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import platform
+import resource
+import sys
+from typing import Any
+
+import torch
+
+from . import amp_off, apex, clipping, cuda_table, losses, oracle, scaler, seeds, standin
+from .census import Census
+from .modules import ModuleWatch
+from .progress import Progress
+from .spec import RecorderSpec
+from .steps import StepRecorder
+from .timing import StepTimer
+from .writer import Writer
+
+
+def prepare(spec: RecorderSpec) -> str:
+    """What every process of the script needs: its device, its seeds, and what the run forces.
+
+    Returns the autocast device type that the script's tensors are on.
+    """
+    device = "cuda" if spec.device != "cpu" and torch.cuda.is_available() else "cpu"
+    if device == "cpu":
+        standin.install(spec.shim)
+    seeds.wrap_torch(torch, spec)
+    if spec.oracle:
+        oracle.install(device)  # before amp_off, which would switch it off as well
+    if spec.amp_off:
+        amp_off.install()
+    if not spec.timing:
+        # What torch.use_deterministic_algorithms does, without its import of the compiler, which takes seconds.
+        torch._C._set_deterministic_algorithms(True, warn_only=True)
+    return device
+
+
+def attach(spec: RecorderSpec, writer: Writer) -> None:
+    """Prepare this process and record it."""
+    if spec.device == "cuda" and not torch.cuda.is_available():
+        writer.put("refused", reason="--device cuda: this interpreter's torch sees no CUDA device")
+        writer.flush()
+        sys.exit(2)
+    device = prepare(spec)
+    writer.put("start", **_environment(device))
+    progress = Progress(spec, writer, device)
+    if spec.timing:
+        timer = StepTimer(progress)
+        scaler.install(progress, timer)
+        atexit.register(_finish_timing, writer, timer, device)
+    else:
+        losses.install(progress)
+        clipping.install(progress)
+        steps = StepRecorder(progress)
+        steps.install()
+        scaler.install(progress, steps)
+        apex.follow(progress, steps)
+        census = Census(progress) if spec.census else None
+        atexit.register(_finish, writer, ModuleWatch(), census, device)
+
+
+def _finish(writer: Writer, watch: ModuleWatch, census: Census | None, device: str) -> None:
+    if census is not None:
+        census.close()
+    writer.put("end", nonfinite_statistics=watch.nonfinite_statistics(), **_memory(device))
+    writer.flush()
+
+
+def _finish_timing(writer: Writer, timer: StepTimer, device: str) -> None:
+    timer.write()
+    writer.put("end", **_memory(device))
+    writer.flush()
+
+
+def _memory(device: str) -> dict[str, int]:
+    """Peak memory in bytes. On Linux the kernel counts resident memory in KiB, on macOS in bytes."""
+    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    if device == "cpu":
+        return {"peak_resident": resident}
+    return {
+        "peak_resident": resident,
+        "peak_allocated": torch.cuda.max_memory_allocated(),
+        "peak_reserved": torch.cuda.max_memory_reserved(),
+    }
+
+
+def _environment(device: str) -> dict[str, Any]:
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "device": torch.cuda.get_device_name() if device == "cuda" else cuda_table.NAME,
+        "stand_in": device == "cpu",
+        "threads": torch.get_num_threads(),
+        "tf32": torch.backends.cuda.matmul.allow_tf32,
+        "pid": os.getpid(),
+    }

@@ -1,0 +1,38 @@
+"""Imported by Python at start-up, because its folder is first on PYTHONPATH: the way into an unedited script."""
+
+import importlib.util
+import os
+import sys
+from importlib.machinery import PathFinder
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_RECORDER = "_amp_verify_recorder"
+
+
+def _start_recorder() -> None:
+    """Load the recorder from its folder, so that the user's interpreter needs no installation of this project."""
+    folder = os.path.dirname(_HERE)
+    spec = importlib.util.spec_from_file_location(
+        _RECORDER, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    package = importlib.util.module_from_spec(spec)
+    sys.modules[_RECORDER] = package
+    spec.loader.exec_module(package)
+    importlib.import_module(f"{_RECORDER}.start").start()
+
+
+def _run_own_sitecustomize() -> None:
+    """Run the `sitecustomize` that ours hides, if the user has one."""
+    spec = PathFinder.find_spec("sitecustomize", sys.path)
+    if spec is not None and spec.loader is not None:
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["sitecustomize"] = module
+        spec.loader.exec_module(module)
+
+
+# The script sees the search path it would see without us; its own child processes still find us through PYTHONPATH.
+sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _HERE]
+_start_recorder()
+_run_own_sitecustomize()

@@ -1,0 +1,62 @@
+"""The census: which differentiable operation gave which dtype, over the first optimizer steps.
+
+Counted at the level of the calls a script makes, and by the dtype of their results: an autocast region shows there in
+the same way on a GPU and on the CPU that stands in for one, whose kernels compute in float32 and round.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, resolve_name
+
+from .progress import Progress
+
+_ATTEMPTS = 3
+
+
+_stack: Any = _get_current_function_mode_stack
+
+
+class _Counting(TorchFunctionMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Counter[tuple[str, str]] = Counter()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        first = result[0] if isinstance(result, (list, tuple)) and result else result
+        if isinstance(first, torch.Tensor) and first.requires_grad and first.grad_fn is not None:
+            self.counts[_name(func), str(first.dtype).removeprefix("torch.")] += 1
+        return result
+
+
+class Census:
+    """Counts from now until the third attempt at an optimizer step is over, then writes a `census` event."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._mode = _Counting()
+        self._open = True
+        self._mode.__enter__()  # type: ignore[no-untyped-call]
+        progress.after_attempt.append(self._close_if_done)
+
+    def _close_if_done(self) -> None:
+        if self._progress.attempts >= _ATTEMPTS:
+            self.close()
+
+    def close(self) -> None:
+        """Stop counting and write the table. While the script has a mode of its own above ours, go on."""
+        if self._open and _stack()[-1:] == [self._mode]:
+            self._open = False
+            self._mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+            table = [[name, dtype, count] for (name, dtype), count in sorted(self._mode.counts.items())]
+            self._progress.writer.put("census", table=table)
+
+
+def _name(func: Any) -> str:
+    """The operation's own name: `linear` for `torch.nn.functional.linear`."""
+    qualified: str = resolve_name(func) or getattr(func, "__name__", str(func))
+    return qualified.rsplit(".", 1)[-1].strip("_")

@@ -1,0 +1,56 @@
+"""Run a function right after a module has been imported, without importing it ourselves."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+Hook = Callable[[ModuleType], None]
+
+
+class _AfterImport:
+    """A finder that changes nothing about how a module is found, only what happens once it has been loaded."""
+
+    def __init__(self) -> None:
+        self.hooks: dict[str, list[Hook]] = {}
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name not in self.hooks:
+            return None
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            if finder is self or find is None:
+                continue
+            spec: ModuleSpec | None = find(name, path, target)
+            if spec is not None:
+                if spec.loader is not None:
+                    _call_after_exec(spec.loader, self.hooks.pop(name))
+                return spec
+        return None
+
+
+def _call_after_exec(loader: Any, hooks: list[Hook]) -> None:
+    exec_module = loader.exec_module
+
+    def exec_then_hook(module: ModuleType) -> None:
+        exec_module(module)
+        for hook in hooks:
+            hook(module)
+
+    loader.exec_module = exec_then_hook
+
+
+_finder = _AfterImport()
+
+
+def after_import(name: str, hook: Hook) -> None:
+    """Call `hook(module)` when the module called `name` has been loaded; at once if it is loaded already."""
+    if name in sys.modules:
+        hook(sys.modules[name])
+        return
+    _finder.hooks.setdefault(name, []).append(hook)
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)

@@ -1,0 +1,49 @@
+"""Losses: every backward pass, with the loss as it was before any scaling."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from .progress import Progress
+
+_UNSCALED = "_amp_verify_unscaled"
+
+
+def mark_scaled(scaled: Any, unscaled: Any) -> None:
+    """Remember on a scaled loss, or on each of several, the loss it was made from."""
+    if isinstance(scaled, torch.Tensor) and isinstance(unscaled, torch.Tensor):
+        if scaled is not unscaled:
+            setattr(scaled, _UNSCALED, unscaled.detach())
+    elif isinstance(scaled, (list, tuple)) and isinstance(unscaled, (list, tuple)):
+        for pair in zip(scaled, unscaled, strict=True):
+            mark_scaled(*pair)
+
+
+def install(progress: Progress) -> None:
+    """Record a `backward` event for each call of `Tensor.backward` and `torch.autograd.backward`."""
+    autograd: Any = torch.autograd
+    backward = autograd.backward
+
+    @functools.wraps(backward)
+    def recorded(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        losses: Any = tensors if isinstance(tensors, (list, tuple)) else [tensors]
+        progress.writer.put(
+            "backward",
+            loss=[_value(getattr(loss, _UNSCALED, loss)) for loss in losses],
+            seen=[_value(loss) for loss in losses],
+            autocast=progress.autocast_on(),
+            attempt=progress.attempts,
+        )
+        progress.backwards += 1
+        return backward(tensors, *args, **kwargs)
+
+    autograd.backward = recorded
+
+
+def _value(loss: torch.Tensor) -> torch.Tensor:
+    """The loss as a tensor of one element that later in-place work cannot change; the mean of several elements."""
+    detached = loss.detach()
+    return detached.clone() if detached.numel() == 1 else detached.double().mean()

@@ -1,0 +1,56 @@
+"""The noise floor: the script as it is, with nothing but its forward passes rounded to bfloat16.
+
+The outermost call of a module that has parameters runs under autocast, and its results come back in float32; losses
+computed outside stay float32. bfloat16 is the coarser of the two formats, so the same floor bounds float16.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map
+
+_local = threading.local()
+
+
+def install(device: str) -> None:
+    """Wrap the outermost module calls; `device` is the autocast device type the tensors are on."""
+    module: Any = torch.nn.Module
+    call = module.__call__
+    set_enabled, set_dtype = torch.set_autocast_enabled, torch.set_autocast_dtype
+
+    @contextmanager
+    def region() -> Iterator[None]:
+        before = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+        set_enabled(device, True)
+        set_dtype(device, torch.bfloat16)
+        torch.autocast_increment_nesting()
+        _local.inside = True
+        try:
+            yield
+        finally:
+            _local.inside = False
+            if torch.autocast_decrement_nesting() == 0:
+                torch.clear_autocast_cache()
+            set_enabled(device, before[0])
+            set_dtype(device, before[1])
+
+    @functools.wraps(call)
+    def rounded(self: Any, *args: Any, **kwargs: Any) -> Any:
+        outermost = not getattr(_local, "inside", False)
+        if not (outermost and torch.is_grad_enabled() and any(True for _ in self.parameters())):
+            return call(self, *args, **kwargs)
+        with region():
+            results = call(self, *args, **kwargs)
+        return tree_map(_to_float32, results)
+
+    module.__call__ = rounded
+
+
+def _to_float32(value: Any) -> Any:
+    return value.float() if isinstance(value, torch.Tensor) and value.dtype is torch.bfloat16 else value

@@ -1,0 +1,61 @@
+"""What the hooks share: where the run stands, and the attempt at an optimizer step that is under way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from .spec import RecorderSpec
+from .stop import StopRun
+from .writer import Writer
+
+
+@dataclass
+class Attempt:
+    """One call that is to step an optimizer; a loss scaler that met infs makes nothing of it."""
+
+    index: int
+    optimizer: int
+    stepped: bool = False
+    scaled: bool = False  # called through a loss scaler, which ends the attempt
+
+
+@dataclass
+class Progress:
+    """Counters of one run. Attempts are counted over all optimizers, and per optimizer."""
+
+    spec: RecorderSpec
+    writer: Writer
+    device: str  # the autocast device type that the script's tensors are on
+    backwards: int = 0
+    attempts: int = 0
+    current: Attempt | None = None
+    clip_norm: Any = None  # the gradient norm that the last clipping call saw
+    after_attempt: list[Callable[[], None]] = field(default_factory=list)
+    _ordinals: dict[int, int] = field(default_factory=dict)
+    _counts: dict[int, int] = field(default_factory=dict)
+
+    def begin(self, optimizer: torch.optim.Optimizer, scaled: bool) -> Attempt:
+        """Start an attempt at stepping `optimizer`."""
+        ordinal = self._ordinals.setdefault(id(optimizer), len(self._ordinals))
+        self.current = Attempt(self.attempts, ordinal, scaled=scaled)
+        self.attempts += 1
+        self._counts[ordinal] = self._counts.get(ordinal, 0) + 1
+        return self.current
+
+    def end(self) -> None:
+        """Finish the attempt; raises StopRun once one optimizer has made the steps that were asked for."""
+        self.current = None
+        for call in self.after_attempt:
+            call()
+        if self.spec.steps and max(self._counts.values()) >= self.spec.steps:
+            self.writer.put("stopped")
+            self.writer.flush()
+            raise StopRun
+
+    def autocast_on(self) -> bool:
+        """Whether autocast is on, for the device that the script's tensors are on."""
+        return torch.is_autocast_enabled(self.device)

@@ -1,0 +1,58 @@
+"""What one run is asked to do: written by the harness, read by the recorder in the script's process."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ENVIRONMENT_VARIABLE = "AMP_VERIFY_SPEC"
+
+
+@dataclass(frozen=True)
+class RecorderSpec:
+    """One run's orders.
+
+    Attributes:
+        trace: folder for the event files, one per rank.
+        parent: process id of the harness; a script that it started itself ends when it does.
+        shim: folder of the `amp_shim` package, for the stand-in and for Apex scripts.
+        device: "auto" (the GPU, or the CPU standing in where there is none), "cuda" or "cpu" (always the stand-in).
+        steps: optimizer steps, skipped ones included, after which the run ends; 0 for all.
+        seed_index: 0 leaves the script's seeds as they are; every other index maps them to seeds of its own.
+        amp_off: autocast and loss scaling are forced off.
+        oracle: the outermost module calls run under bfloat16 autocast, whatever the script says.
+        census: count which operation gave which dtype, for the first steps.
+        timing: record step times and memory only, with no determinism asked for.
+        skips: indices of optimizer steps to leave out, as a loss scaler that met infs would.
+    """
+
+    trace: str
+    parent: int
+    shim: str
+    device: str = "auto"
+    steps: int = 20
+    seed_index: int = 0
+    amp_off: bool = False
+    oracle: bool = False
+    census: bool = False
+    timing: bool = False
+    skips: tuple[int, ...] = ()
+
+    def write(self, path: Path) -> None:
+        """Write the orders to `path` as JSON."""
+        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: str) -> RecorderSpec:
+        """Read what `write` wrote."""
+        fields = json.loads(Path(path).read_text(encoding="utf-8"))
+        return cls(**{**fields, "skips": tuple(fields["skips"])})
+
+    def seed(self, asked: int) -> int:
+        """The effective seed where the script asks for `asked`: itself in run 0, a fixed function of both elsewhere."""
+        if self.seed_index == 0:
+            return asked
+        digest = hashlib.sha256(f"{asked}:{self.seed_index}".encode()).digest()
+        return int.from_bytes(digest[:4], "big")

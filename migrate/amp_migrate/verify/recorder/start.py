@@ -1,0 +1,68 @@
+"""Start-up of the recorder, before the script's first line."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from types import TracebackType
+
+from . import apex, seeds
+from .imports import after_import
+from .spec import ENVIRONMENT_VARIABLE, RecorderSpec
+from .stop import StopRun
+from .writer import Writer
+
+_PR_SET_PDEATHSIG = 1
+
+
+def start() -> None:
+    """Read the orders and wait for torch."""
+    spec = RecorderSpec.read(os.environ[ENVIRONMENT_VARIABLE])
+    _end_with_parent(spec.parent)
+    seeds.seed_python(spec)
+    after_import("numpy.random", lambda module: seeds.wrap_numpy(module, spec))
+    apex.answer_imports(spec)
+    after_import("torch", lambda module: _on_torch(spec))
+
+
+def _end_with_parent(parent: int) -> None:
+    """Ask Linux to end this process when the harness ends, however it ends."""
+    if sys.platform == "linux" and os.getppid() == parent:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _on_torch(spec: RecorderSpec) -> None:
+    from . import attach  # imports torch, which is loaded by now
+
+    try:
+        writer = Writer(os.path.join(spec.trace, f"rank-{os.environ.get('RANK', '0')}.jsonl"))
+    except FileExistsError:
+        attach.prepare(spec)  # a worker of a process that records: the same device and seeds, no events
+        return
+    _record_uncaught_exception(writer)
+    attach.attach(spec, writer)
+
+
+def _record_uncaught_exception(writer: Writer) -> None:
+    show = sys.excepthook
+
+    def record(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if issubclass(kind, StopRun):
+            return
+        writer.put("exception", type=kind.__name__, message=str(error), place=_place(trace))
+        show(kind, error, trace)
+
+    sys.excepthook = record
+
+
+def _place(trace: TracebackType | None) -> str:
+    """`file:line` of the innermost frame that is the user's own code; empty if there is none."""
+    place = ""
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not any(part in file for part in (f"{os.sep}site-packages{os.sep}", "<frozen", sys.base_prefix + os.sep)):
+            place = f"{os.path.basename(file)}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return place
