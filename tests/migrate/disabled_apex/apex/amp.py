@@ -1,0 +1,35 @@
+"""What `apex.amp` does after `amp.initialize(..., enabled=False)`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+
+def initialize(models: Any, optimizers: Any, opt_level: str) -> tuple[Any, Any]:
+    """The models and the optimizers as they are."""
+    return models, optimizers
+
+
+@contextlib.contextmanager
+def scale_loss(loss: torch.Tensor, optimizers: Any) -> Iterator[torch.Tensor]:
+    """The loss itself."""
+    yield loss
+
+
+def master_params(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
+    """The parameters that the optimizer steps."""
+    for group in optimizer.param_groups:
+        yield from group["params"]
+
+
+def state_dict() -> dict[str, Any]:
+    """No scaler, no state."""
+    return {}
+
+
+def load_state_dict(state: dict[str, Any]) -> None:
+    """No scaler, nothing to restore."""
