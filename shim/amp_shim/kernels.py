@@ -18,6 +18,8 @@ from amp_shim.weight_cache import WeightCache
 Kernel = Callable[..., Any]
 Cast = Callable[[Tensor], Tensor]
 
+LOW_PRECISION = (torch.float16, torch.bfloat16)
+
 _AUTOCAST_KEYS = {
     "cpu": torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU),
     "cuda": torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA),
@@ -36,6 +38,8 @@ def kernel_for(op: torch._ops.OpOverload, treatment: Treatment, device_type: str
         return _float_keep_dtype_kernel(op, redispatch, device_type)
     if treatment is Treatment.PROMOTE:
         return _promote_kernel(low, redispatch, device_type, cache)
+    if treatment is Treatment.BANNED_HALF:
+        return _banned_half_kernel(op, redispatch)
     assert treatment is Treatment.BANNED, treatment
     return _banned_kernel(op)
 
@@ -46,7 +50,7 @@ def rounding_kernel(op: torch._ops.OpOverload, device_type: str) -> Kernel:
     rounded = _rounded(redispatch)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        low = args[0].dtype in (torch.float16, torch.bfloat16)
+        low = args[0].dtype in LOW_PRECISION
         return rounded(*args, **kwargs) if low else redispatch(*args, **kwargs)
 
     return kernel
@@ -112,15 +116,31 @@ def _promote_kernel(low: Kernel, redispatch: Kernel, device_type: str, cache: We
 
 
 def _banned_kernel(op: torch._ops.OpOverload) -> Kernel:
-    name = op._schema.name.removeprefix("aten::")
+    message = _unsafe(op)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(
-            f"{name} is unsafe to autocast: its gradient overflows in half precision; "
-            f"use {name}_with_logits, or call it under autocast(enabled=False) on float32 arguments"
-        )
+        raise RuntimeError(message)
 
     return kernel
+
+
+def _banned_half_kernel(op: torch._ops.OpOverload, redispatch: Kernel) -> Kernel:
+    message = _unsafe(op)
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        if any(isinstance(arg, Tensor) and arg.dtype in LOW_PRECISION for arg in (*args, *kwargs.values())):
+            raise NotImplementedError(message)
+        return redispatch(*args, **kwargs)
+
+    return kernel
+
+
+def _unsafe(op: torch._ops.OpOverload) -> str:
+    name = op._schema.name.removeprefix("aten::")
+    return (
+        f"{name} is unsafe to autocast: its gradient overflows in half precision; "
+        f"use {name}_with_logits, or call it under autocast(enabled=False) on float32 arguments"
+    )
 
 
 def _rounded(redispatch: Kernel) -> Kernel:
@@ -133,7 +153,7 @@ def _rounded(redispatch: Kernel) -> Kernel:
         low: set[torch.dtype] = set()
 
         def widen(tensor: Tensor) -> Tensor:
-            if tensor.dtype not in (torch.float16, torch.bfloat16):
+            if tensor.dtype not in LOW_PRECISION:
                 return tensor
             low.add(tensor.dtype)
             return tensor.float()

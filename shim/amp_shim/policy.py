@@ -28,6 +28,7 @@ class Treatment(Enum):
     FLOAT_KEEP_DTYPE = "float_keep_dtype"
     PROMOTE = "promote"
     BANNED = "banned"
+    BANNED_HALF = "banned_half"
     NATURAL = "natural"
 
 
@@ -36,8 +37,9 @@ class Policy:
     """Op lists by aten operator family (`"linear"`, not `"linear.default"`), each family in one list at most.
 
     half: cast to the region's dtype. float: cast to float32. float_keep_dtype: float32, unless the caller passes
-    `dtype=`. promote: cast to the widest floating type among the arguments. banned: raise RuntimeError. Every other
-    operator runs naturally, at the types it is given. float64 tensors and tensors on other devices are never cast.
+    `dtype=`. promote: cast to the widest floating type among the arguments. banned: raise RuntimeError.
+    banned_half: raise NotImplementedError if an argument is half, else run naturally. Every other operator runs
+    naturally, at the types it is given. float64 tensors and tensors on other devices are never cast.
 
     Raises ValueError for a family that stands in two lists.
     """
@@ -47,6 +49,7 @@ class Policy:
     float_keep_dtype: frozenset[str]
     promote: frozenset[str]
     banned: frozenset[str]
+    banned_half: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         seen: dict[str, str] = {}
@@ -59,7 +62,7 @@ class Policy:
     @property
     def families(self) -> frozenset[str]:
         """Every family that the policy treats in a way of its own."""
-        return self.half | self.float | self.float_keep_dtype | self.promote | self.banned
+        return frozenset().union(*(getattr(self, field.name) for field in fields(self)))
 
     def treatment(self, family: str) -> Treatment:
         """How the policy treats an operator family; NATURAL for one that it does not list."""
@@ -79,6 +82,10 @@ class Policy:
     def with_promote(self, *families: str) -> Policy:
         """This policy with the families run in their widest argument type."""
         return self._moved(families, Treatment.PROMOTE)
+
+    def with_banned_half(self, *families: str) -> Policy:
+        """This policy with the families refused on half arguments and natural on others."""
+        return self._moved(families, Treatment.BANNED_HALF)
 
     def with_natural(self, *families: str) -> Policy:
         """This policy with the families left alone: they run at the types they are given."""
@@ -117,3 +124,8 @@ def _native_cuda() -> Policy:
 
 NATIVE_CUDA = _native_cuda()
 """What `torch.autocast("cuda")` does on the installed PyTorch."""
+
+APEX_O1 = NATIVE_CUDA.with_float("std", "var", "gelu", "grid_sampler", "ctc_loss").with_banned_half(
+    "binary_cross_entropy"
+)
+"""Apex's O1 lists, as far as they differ from native autocast by operator."""

@@ -1,0 +1,37 @@
+"""`apex.amp`: mixed precision by opt level, on native autocast.
+
+model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+with amp.scale_loss(loss, optimizer) as scaled_loss:
+    scaled_loss.backward()
+optimizer.step()
+"""
+
+from amp_shim.amp.casts import disable_casts
+from amp_shim.amp.checkpoint import load_state_dict, state_dict
+from amp_shim.amp.functions import (
+    float_function,
+    half_function,
+    promote_function,
+    register_float_function,
+    register_half_function,
+    register_promote_function,
+)
+from amp_shim.amp.initialize import initialize
+from amp_shim.amp.scale_loss import scale_loss
+from amp_shim.amp.state import _amp_state, master_params
+
+__all__ = [
+    "_amp_state",
+    "disable_casts",
+    "float_function",
+    "half_function",
+    "initialize",
+    "load_state_dict",
+    "master_params",
+    "promote_function",
+    "register_float_function",
+    "register_half_function",
+    "register_promote_function",
+    "scale_loss",
+    "state_dict",
+]

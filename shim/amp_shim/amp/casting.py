@@ -1,0 +1,99 @@
+"""O0, O2, O3: cast the model, its inputs and its outputs."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from amp_shim.amp.options import Properties
+from amp_shim.fp16_utils import convert_network
+from amp_shim.kernels import LOW_PRECISION
+
+
+def cast_model(model: nn.Module, properties: Properties, outputs: torch.dtype | None) -> None:
+    """Cast a model in place to `properties.cast_model_type`.
+
+    Parameters keep their identity. The model's `forward` casts floating inputs to the model's type and floating
+    outputs to `outputs`, by default float32. `state_dict()` shows half weights as float32 copies.
+    """
+    dtype = properties.cast_model_type
+    assert isinstance(dtype, torch.dtype)
+    if properties.keep_batchnorm_fp32:
+        convert_network(model, dtype)
+    else:
+        model.to(dtype)
+    _set_forward(model, CastForward(model, dtype, outputs or torch.float32))
+    for module in model.modules():
+        hookable: Any = module
+        hookable._register_state_dict_hook(_float_entries)
+
+
+def cast_outputs(model: nn.Module, outputs: torch.dtype) -> None:
+    """Cast the floating outputs of a model whose weights and inputs stay as they are."""
+    _set_forward(model, CastForward(model, None, outputs))
+
+
+def cast_floating(value: Any, dtype: torch.dtype) -> Any:
+    """`value` with every floating tensor in it cast: through lists, tuples, sets, mappings and objects with a `to`."""
+    if isinstance(value, Tensor):
+        return value.to(dtype) if value.is_floating_point() else value
+    if isinstance(value, str) or type(value).__module__ == "numpy":
+        return value
+    if hasattr(value, "to"):
+        return value.to(dtype)
+    if isinstance(value, Mapping):
+        return _cast_mapping(value, dtype)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        items = [cast_floating(item, dtype) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value
+
+
+class CastForward:
+    """A model's `forward` between two casts.
+
+    An object that names its model instead of closing over a bound method, so that a deep copy of the model runs the
+    copy's weights and a pickled model can be loaded.
+    """
+
+    def __init__(self, model: nn.Module, inputs: torch.dtype | None, outputs: torch.dtype) -> None:
+        self._model = model
+        self._inner: Callable[..., Any] | None = vars(model).get("forward")
+        self._inputs = inputs
+        self._outputs = outputs
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._inputs is not None:
+            args, kwargs = cast_floating(args, self._inputs), cast_floating(kwargs, self._inputs)
+        if self._inner is not None:
+            result = self._inner(*args, **kwargs)
+        else:
+            result = type(self._model).forward(self._model, *args, **kwargs)
+        return cast_floating(result, self._outputs)
+
+
+def _set_forward(model: nn.Module, forward: CastForward) -> None:
+    model.forward = forward
+
+
+def _cast_mapping(value: Mapping[Any, Any], dtype: torch.dtype) -> Any:
+    cast = {key: cast_floating(item, dtype) for key, item in value.items()}
+    if type(value) is dict or not hasattr(value, "__setitem__"):
+        return cast
+    # A copy keeps the class: an OrderedDict, or the output object of a library with attributes beside its keys.
+    same = copy.copy(value)
+    for key, item in cast.items():
+        same[key] = item
+    return same
+
+
+def _float_entries(module: nn.Module, state_dict: dict[str, Any], prefix: str, local_metadata: Any) -> None:
+    own = (*module._parameters, *module._buffers)
+    for key in (prefix + name for name in own):
+        entry = state_dict.get(key)
+        if isinstance(entry, Tensor) and entry.dtype in LOW_PRECISION:
+            state_dict[key] = entry.float()

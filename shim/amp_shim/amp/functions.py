@@ -1,0 +1,104 @@
+"""Casts for functions of the user: decorators, and registration of functions of other modules."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from amp_shim.amp.state import _amp_state, device_type
+from amp_shim.patching import Patches
+
+F = TypeVar("F", bound=Callable[..., Any])
+Cast = Callable[[Tensor], Tensor]
+
+_registered: list[tuple[Any, str, Callable[[Any], Any]]] = []
+
+
+def half_function(fn: F) -> F:
+    """Decorator: under O1, `fn` gets its floating arguments in half."""
+    return _casting(fn, lambda tensors: torch.get_autocast_dtype(device_type()))
+
+
+def float_function(fn: F) -> F:
+    """Decorator: under O1, `fn` gets its floating arguments in float32. Operators inside `fn` are still cast."""
+    return _casting(fn, lambda tensors: torch.float32)
+
+
+def promote_function(fn: F) -> F:
+    """Decorator: under O1, `fn` gets its floating arguments in the widest of their types."""
+    return _casting(fn, _widest)
+
+
+def register_half_function(module: Any, name: str) -> None:
+    """At the next `amp.initialize` with O1, replace `module.name` by `half_function(module.name)`.
+
+    Raises ValueError if `module` has no such name.
+    """
+    _register(module, name, half_function)
+
+
+def register_float_function(module: Any, name: str) -> None:
+    """Like `register_half_function`, with `float_function`."""
+    _register(module, name, float_function)
+
+
+def register_promote_function(module: Any, name: str) -> None:
+    """Like `register_half_function`, with `promote_function`."""
+    _register(module, name, promote_function)
+
+
+def apply_registrations(patches: Patches) -> None:
+    """Replace what was registered since the last call, and empty the queue."""
+    for module, name, wrap in _registered:
+        patches.set(module, name, wrap(getattr(module, name)))
+    _registered.clear()
+
+
+def _register(module: Any, name: str, wrap: Callable[[Any], Any]) -> None:
+    if not hasattr(module, name):
+        raise ValueError(
+            f"amp: no function named {name!r} in {getattr(module, '__name__', module)}; nothing to register"
+        )
+    _registered.append((module, name, wrap))
+
+
+def _casting(fn: F, target: Callable[[list[Tensor]], torch.dtype | None]) -> F:
+    @functools.wraps(fn)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if _amp_state.handle is None or not _amp_state.handle.is_active():
+            return fn(*args, **kwargs)
+        dtype = target(list(_floating((args, kwargs))))
+        return fn(*_to(args, dtype), **_to(kwargs, dtype)) if dtype is not None else fn(*args, **kwargs)
+
+    return wrapper  # type: ignore[return-value]
+
+
+def _widest(tensors: list[Tensor]) -> torch.dtype | None:
+    dtypes = [tensor.dtype for tensor in tensors]
+    return functools.reduce(torch.promote_types, dtypes) if dtypes else None
+
+
+def _floating(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        if value.is_floating_point() and value.device.type == device_type():
+            yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _floating(item)
+    elif isinstance(value, dict):
+        yield from _floating(tuple(value.values()))
+
+
+def _to(value: Any, dtype: torch.dtype) -> Any:
+    if isinstance(value, Tensor):
+        return value.to(dtype) if any(True for _ in _floating(value)) else value
+    if isinstance(value, dict):
+        return {key: _to(item, dtype) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        items = [_to(item, dtype) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value
