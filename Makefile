@@ -1,0 +1,37 @@
+# PYTHON: the interpreter to make the virtual environment with. VENV: where to put it.
+PYTHON ?= python3
+VENV ?= .venv
+
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+DEMO := demo-out
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint clean
+
+help: ## Show this list.
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "    make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(INSTALLED) ## Migrate the fixtures, verify that they train the same, and write reports to demo-out/.
+	@fixtures/demo.sh $(BIN) $(DEMO)
+
+test: lint ## Run everything that CI runs: the linters, the type checker and all tests.
+	$(BIN)/pytest
+
+lint: $(INSTALLED) ## Run the linters and the type checker.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean: ## Remove the virtual environment, the demo's output and all caches.
+	rm -rf $(VENV) $(DEMO) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Installed again whenever the dependencies may have changed.
+$(INSTALLED): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	    { echo "Python 3.10 or newer is needed; name one with: make PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@echo "Installing PyTorch and the rest; the first time this takes some minutes."
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
