@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from amp_migrate.verify.trace import read
+
+STEP = {
+    "kind": "step", "index": 0, "optimizer": 0, "class": "SGD", "backwards": 1, "grads": "11", "dtypes": ["float32"],
+    "clip_norm": None, "autocast": False, "shapes": [[2, 2], [2]], "grad_norm": 0.5, "stepped": True,
+    "found_inf": 0.0, "time": 1.0,
+}  # fmt: skip
+
+
+def write(folder: Path, *events: object) -> Path:
+    path = folder / "rank-0.jsonl"
+    path.write_text("".join(json.dumps(event) + "\n" for event in events), encoding="utf-8")
+    return path
+
+
+def test_a_scaled_loss_is_read_as_the_loss_and_its_scale(tmp_path: Path) -> None:
+    event = {"kind": "backward", "loss": [2.0], "seen": [2048.0], "autocast": False, "attempt": 0}
+    trace = read(write(tmp_path, event))
+    assert trace.losses == (2.0,)
+    assert trace.backwards[0].scale == 1024.0
+    assert trace.uses_amp
+
+
+def test_a_loss_of_zero_tells_no_scale(tmp_path: Path) -> None:
+    event = {"kind": "backward", "loss": [0.0], "seen": [-0.0], "autocast": False, "attempt": 0}
+    assert read(write(tmp_path, {**event, "seen": [0.0]})).backwards[0].scale == 1.0
+    assert read(write(tmp_path, {**event, "loss": [0.0, 0.0], "seen": [1.0, -1.0]})).backwards[0].scale is None
+
+
+@pytest.mark.parametrize(
+    ("stepped", "found_inf", "skipped"), [(True, 0.0, False), (True, 1.0, True), (False, 1.0, True)]
+)
+def test_a_step_is_skipped_when_infs_were_found_even_if_a_fused_optimizer_was_called(
+    tmp_path: Path, stepped: bool, found_inf: float, skipped: bool
+) -> None:
+    trace = read(write(tmp_path, {**STEP, "stepped": stepped, "found_inf": found_inf}))
+    assert trace.skips == ((0,) if skipped else ())
+
+
+def test_a_line_cut_short_by_a_kill_is_dropped(tmp_path: Path) -> None:
+    path = write(tmp_path, STEP)
+    path.write_text(path.read_text() + '{"kind": "step", "ind', encoding="utf-8")
+    assert len(read(path).steps) == 1
+
+
+def test_a_run_that_left_no_file_has_an_empty_trace(tmp_path: Path) -> None:
+    trace = read(tmp_path / "rank-0.jsonl")
+    assert trace.losses == ()
+    assert not trace.stopped
+    assert not trace.uses_amp
+
+
+def test_an_uncaught_exception_is_kept_with_its_place(tmp_path: Path) -> None:
+    event = {"kind": "exception", "type": "RuntimeError", "message": "no", "place": "train.py:3"}
+    failure = read(write(tmp_path, event)).failure
+    assert failure is not None
+    assert (failure.type, failure.place) == ("RuntimeError", "train.py:3")
