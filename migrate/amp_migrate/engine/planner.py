@@ -13,7 +13,9 @@ from amp_migrate.engine.library import ParsedLibrary
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding
-from amp_migrate.settings import Settings
+from amp_migrate.rules.rename_names import rename_names
+from amp_migrate.settings import Dtype, Settings
+from amp_migrate.steps.descale import Descaler
 from amp_migrate.steps.migrate_steps import StepMigration
 
 
@@ -41,13 +43,21 @@ def plan(workspace: Workspace, settings: Settings) -> tuple[FilePlan, ...]:
     """Plan the migration of every file of `workspace`, without touching any."""
     library = ParsedLibrary(workspace)
     steps = StepMigration(Project(library), settings)
-    steps.run(library.candidates())
+    candidates = tuple(library.candidates())
+    steps.run(candidates)
+    descaler = Descaler(steps.project, steps.draft)
+    if settings.dtype is Dtype.BF16:
+        steps.findings.extend(descaler.run(candidates))
+    for file in candidates:
+        steps.findings.extend(
+            rename_names(file, steps.project, steps.draft(file), settings.dtype, frozenset(descaler.removed))
+        )
     plans: list[FilePlan] = []
     by_name: dict[str, list[Finding]] = {}
     for finding in steps.findings:
         by_name.setdefault(finding.path, []).append(finding)
     files = {file.name: file for file in library.parsed}
-    for name in sorted({*by_name, *(file.name for file in steps.drafts)}):
+    for name in sorted({*by_name, *(file.name for file, draft in steps.drafts.items() if draft.edits)}):
         file = files[name]
         draft = steps.drafts.get(file)
         source = library.source(file)

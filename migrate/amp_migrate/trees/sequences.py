@@ -54,3 +54,16 @@ def _with_break_of(comma: cst.Comma, separator: cst.Comma) -> cst.Comma:
     ):
         return comma.with_changes(whitespace_after=separator.whitespace_after.with_changes(first_line=after.first_line))
     return comma.with_changes(whitespace_after=separator.whitespace_after)
+
+
+def remove_at(items: Sequence[Item], index: int) -> list[Item]:
+    """`items` without the one at `index`; the one that becomes the last ends as the old last did."""
+    out = list(items)
+    removed = out.pop(index)
+    if index == len(out) and out:
+        changes = {"comma": removed.comma}
+        space = _TRAILING_SPACE.get(type(removed))
+        if space is not None:
+            changes[space] = getattr(removed, space)
+        out[-1] = out[-1].with_changes(**changes)
+    return out

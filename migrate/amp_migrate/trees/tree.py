@@ -47,10 +47,10 @@ def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """The nodes directly below `node` that carry meaning, in source order of their fields."""
     for field in _semantic_fields(type(node)):
         value = getattr(node, field)
-        kind = type(value)
+        kind: type = type(value)
         if kind is tuple or kind is list:
             for item in value:
-                if _is_a(type(item), cst.CSTNode):
+                if _is_a(item.__class__, cst.CSTNode):
                     yield item
         elif _is_a(kind, cst.CSTNode):
             yield value

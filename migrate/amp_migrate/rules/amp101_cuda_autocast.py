@@ -1,0 +1,20 @@
+"""`torch.cuda.amp.autocast(...)` is `torch.amp.autocast(device_type="cuda", dtype=torch.float16, ...)`.
+
+The old default dtype is written out: the new class takes it from the process, and inside a bfloat16 region that is
+not float16.
+"""
+
+from amp_migrate.rules import arguments
+from amp_migrate.rules.rule import Rename, Rule
+
+RULE = Rule(
+    code="AMP101",
+    name="cuda-autocast",
+    summary="torch.cuda.amp.autocast is deprecated since PyTorch 2.4",
+    before="with torch.cuda.amp.autocast(enabled=use_amp):",
+    after='with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=use_amp):',
+)
+RENAMES = tuple(
+    Rename(old, "torch.amp.autocast", arguments.autocast("cuda"))
+    for old in ("torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast")
+)

@@ -1,0 +1,21 @@
+"""`torch.cuda.amp.GradScaler(...)` is `torch.amp.GradScaler("cuda", ...)`; type tests move with the constructor.
+
+The old class is a subclass of the new one, so `isinstance(scaler, torch.cuda.amp.GradScaler)` is false for a new
+scaler: constructor, annotation and `isinstance` change together.
+"""
+
+from amp_migrate.rules import arguments
+from amp_migrate.rules.rule import Rename, Rule
+
+RULE = Rule(
+    code="AMP103",
+    name="grad-scaler",
+    summary="torch.cuda.amp.GradScaler and torch.cpu.amp.GradScaler are deprecated since PyTorch 2.4",
+    before="scaler = torch.cuda.amp.GradScaler(enabled=use_amp)",
+    after='scaler = torch.amp.GradScaler("cuda", enabled=use_amp)',
+)
+RENAMES = tuple(
+    Rename(f"torch.{device}.amp.{path}", "torch.amp.GradScaler", arguments.grad_scaler(device), is_type=True)
+    for device in ("cuda", "cpu")
+    for path in ("GradScaler", "grad_scaler.GradScaler")
+)

@@ -1,0 +1,28 @@
+"""Functions that read or set autocast's state for one device take the device as an argument now."""
+
+from amp_migrate.rules import arguments
+from amp_migrate.rules.rule import Rename, Rule
+
+RULE = Rule(
+    code="AMP105",
+    name="autocast-state",
+    summary="the autocast functions with a device in their name are deprecated since PyTorch 2.4",
+    before="dtype = torch.get_autocast_gpu_dtype()",
+    after='dtype = torch.get_autocast_dtype("cuda")',
+)
+_DEVICES = {"gpu": "cuda", "cpu": "cpu", "xla": "xla", "ipu": "ipu"}
+RENAMES = (
+    *(
+        Rename(f"torch.{verb}_autocast_{word}_dtype", f"torch.{verb}_autocast_dtype", arguments.device_first(device))
+        for verb in ("get", "set")
+        for word, device in _DEVICES.items()
+    ),
+    *(
+        Rename(
+            f"torch.{verb}_autocast_{word}_enabled", f"torch.{verb}_autocast_enabled", arguments.device_first(device)
+        )
+        for verb in ("is", "set")
+        for word, device in _DEVICES.items()
+        if word != "gpu"
+    ),
+)

@@ -1,0 +1,167 @@
+"""Imports of deprecated modules: moved as a whole where every use of what they bring moves, so that names stay.
+
+`from torch.cuda.amp import autocast` becomes `from torch.amp import autocast`, and `autocast` keeps its name in the
+file; `from torch.cuda import amp` becomes `from torch import amp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
+from amp_migrate.analysis.scopes import dotted, import_source
+from amp_migrate.rules.rule import Rename
+from amp_migrate.steps.draft import Draft
+from amp_migrate.trees import build
+
+_NEW_MODULE = "torch.amp"
+_OLD_PACKAGES = ("torch.cuda.amp", "torch.cpu.amp")
+
+
+@dataclass(frozen=True)
+class Moves:
+    """What becomes of a file's imports.
+
+    Attributes:
+        moved: for each import statement, the items that come from the new module.
+        dropped: for each import statement, the items that nothing uses any more.
+        kept: the uses whose name stays valid because its import moves.
+        exported: items that other files import from this one, and that therefore stay.
+    """
+
+    moved: dict[cst.CSTNode, tuple[cst.ImportAlias, ...]]
+    dropped: dict[cst.CSTNode, tuple[cst.ImportAlias, ...]]
+    kept: frozenset[cst.CSTNode]
+    exported: tuple[tuple[cst.ImportAlias, str], ...]
+
+
+def moves_of(
+    file: File,
+    project: Project,
+    renamed: dict[cst.CSTNode, Rename],
+    removed: frozenset[cst.CSTNode],
+) -> Moves:
+    """Decide about every import of a deprecated module or name.
+
+    Args:
+        renamed: the uses that will be rewritten.
+        removed: the uses that go away with the code around them.
+    """
+    moved: dict[cst.CSTNode, tuple[cst.ImportAlias, ...]] = {}
+    dropped: dict[cst.CSTNode, tuple[cst.ImportAlias, ...]] = {}
+    kept: set[cst.CSTNode] = set()
+    exported: list[tuple[cst.ImportAlias, str]] = []
+    for statement, alias, full, local in _deprecated_items(file):
+        uses = _uses_of(file, local, full)
+        staying = [use for use in uses if use not in removed]
+        if uses and not staying:
+            dropped[statement] = (*dropped.get(statement, ()), alias)
+        elif _is_exported(file, project, local):
+            exported.append((alias, full))
+        elif all(use in renamed and renamed[use].new.startswith(_NEW_MODULE + ".") for use in staying):
+            moved[statement] = (*moved.get(statement, ()), alias)
+            kept.update(staying)
+    return Moves(moved, dropped, frozenset(kept), tuple(exported))
+
+
+def _deprecated_items(file: File) -> Iterator[tuple[cst.CSTNode, cst.ImportAlias, str, str]]:
+    """Each imported item that is deprecated: statement, item, full name, and the name it has in the file."""
+    for node in file.tree.order:
+        if isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
+            origin = import_source(node)
+            for alias in node.names:
+                name = dotted(alias.name) or ""
+                if f"{origin}.{name}".startswith(_OLD_PACKAGES):
+                    yield node, alias, f"{origin}.{name}", _local(alias) or name
+        elif isinstance(node, cst.Import):
+            for alias in node.names:
+                full = dotted(alias.name) or ""
+                if full in _OLD_PACKAGES:
+                    yield node, alias, full, _local(alias) or full
+
+
+def _local(alias: cst.ImportAlias) -> str | None:
+    return None if alias.asname is None else dotted(alias.asname.name)
+
+
+def _uses_of(file: File, local: str, full: str) -> list[cst.CSTNode]:
+    """Where an imported item is used: the name itself, or for a package the longest chain that starts with it."""
+    found: list[cst.CSTNode] = []
+    for node in file.uses.get(local.rpartition(".")[2], ()):
+        if file.names.full(node) != full:
+            continue
+        top: cst.CSTNode = node
+        parent = file.tree.parents[top]
+        while isinstance(parent, cst.Attribute) and full in _OLD_PACKAGES:
+            top, parent = parent, file.tree.parents[parent]
+        found.append(top)
+    return found
+
+
+def _is_exported(file: File, project: Project, local: str) -> bool:
+    """Whether the file's `__all__`, or another file of the project, takes the name from here."""
+    if "." in local:
+        return False
+    listed = file.scopes.module.bindings.get("__all__", [])
+    if any(f'"{local}"' in file.tree.code(each.node) or f"'{local}'" in file.tree.code(each.node) for each in listed):
+        return True
+    for other in project.library.mentioning(local):
+        if other is file:
+            continue
+        for bindings in other.scopes.module.bindings.values():
+            for binding in bindings:
+                module, _, name = binding.imported.rpartition(".")
+                if name == local and module and project.library.module(module, other) is file:
+                    return True
+    return False
+
+
+def write_moves(draft: Draft, moves: Moves) -> None:
+    """Write what was decided."""
+    for statement in {**moves.moved, **moves.dropped}:
+        gone = moves.dropped.get(statement, ())
+        going = moves.moved.get(statement, ())
+        if isinstance(statement, cst.Import):
+            draft.edits.replace(statement, _moved_import(statement, going))
+        elif isinstance(statement, cst.ImportFrom):
+            _move_from(draft, statement, going, gone)
+
+
+def _moved_import(node: cst.Import, going: tuple[cst.ImportAlias, ...]) -> cst.Import:
+    names = {dotted(alias.name) for alias in going}
+    new = build.expression(_NEW_MODULE)
+    assert isinstance(new, cst.Attribute)
+    return node.with_changes(
+        names=[alias.with_changes(name=new) if dotted(alias.name) in names else alias for alias in node.names]
+    )
+
+
+def _move_from(
+    draft: Draft, node: cst.ImportFrom, going: tuple[cst.ImportAlias, ...], gone: tuple[cst.ImportAlias, ...]
+) -> None:
+    assert not isinstance(node.names, cst.ImportStar)
+    origin = import_source(node)
+    module = build.expression("torch" if origin in ("torch.cuda", "torch.cpu") else _NEW_MODULE)
+    left = [alias for alias in node.names if alias not in gone]
+    staying = [alias for alias in left if alias not in going]
+    if not left:
+        draft.edits.substitute(node)
+    elif not staying:
+        draft.edits.replace(node, node.with_changes(module=module, names=_listed(left)))
+    else:
+        if going:
+            new = node.with_changes(module=module, names=_listed(going), lpar=None, rpar=None)
+            draft.edits.after(node, cst.SimpleStatementLine([new]))
+        draft.edits.replace(node, node.with_changes(names=_listed(staying)))
+
+
+def _listed(aliases: list[cst.ImportAlias] | tuple[cst.ImportAlias, ...]) -> list[cst.ImportAlias]:
+    """Items with the comma of the last one as a list in parentheses may have it, and none otherwise."""
+    out = list(aliases)
+    if isinstance(out[-1].comma, cst.Comma) and isinstance(out[-1].comma.whitespace_after, cst.SimpleWhitespace):
+        out[-1] = out[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+    return out
