@@ -18,7 +18,7 @@ from amp_shim.amp.state import _amp_state
 @contextmanager
 def scale_loss(
     loss: Tensor,
-    optimizers: Optimizer | list[Optimizer] | tuple[Optimizer, ...],
+    optimizers: Optimizer | Sequence[Optimizer],
     loss_id: int = 0,
     model: object = None,
     delay_unscale: bool = False,
@@ -50,7 +50,7 @@ def scale_loss(
     if not properties.master_weights and not scaler.dynamic and scaler.loss_scale() == 1.0:
         yield loss.float()
         return
-    listed: list[Optimizer] = list(optimizers) if isinstance(optimizers, (list, tuple)) else [optimizers]
+    listed: list[Optimizer] = list(optimizers) if isinstance(optimizers, Sequence) else [optimizers]
     stashes = [stash_of(optimizer) for optimizer in listed]
     prepared = _prepare(stashes, delay_unscale)
     try:
