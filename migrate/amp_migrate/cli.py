@@ -19,7 +19,7 @@ Exit codes:
   1  --check: something would change
   2  wrong usage, or a file that could not be read, parsed or written; the others were still done
 
-Every option but those that ask for one run (--diff, --check, --output) can be set for a project, under its long
+Every option but those that ask for one run (--diff, --check, --output, --undo) can be set for a project, under its long
 name, in the table [tool.amp-migrate] of pyproject.toml. Patterns are those of .gitignore.
 """
 _CONFIG_FOLDER = "amp_migrate.config_folder"
@@ -67,6 +67,9 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
             help="Write a copy of all Python files, migrated, and leave the originals alone.",
         ),
         click.option(
+            "--undo", is_flag=True, help="Give the files that the latest run changed their original bytes again."
+        ),
+        click.option(
             "--include",
             multiple=True,
             metavar="PATTERN",
@@ -108,6 +111,12 @@ def command(context: click.Context, /, **options: Any) -> None:
     in place, and what was done and what was left as it was is printed.
     """
     paths, output = options["paths"], options["output"]
+    if options["undo"]:
+        from amp_migrate.run import undo
+
+        if options["diff"] or options["check"] or output is not None or "-" in paths:
+            raise click.UsageError("--undo goes with nothing but a file or folder of the project")
+        sys.exit(undo([Path(path) for path in paths] or [Path()]))
     if not paths:
         raise click.UsageError("name a file or a folder; `amp-migrate .` takes the current folder")
     if output is not None and (options["diff"] or options["check"]):
@@ -154,5 +163,5 @@ def main() -> None:
         error.show()
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted: files written so far are complete, the others untouched", err=True)
+        click.echo("interrupted: the files are as they were", err=True)
         sys.exit(130)  # and for a SIGINT

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from amp_migrate.engine.apply import apply_elsewhere, apply_in_place
+from amp_migrate.engine.journal import Journal, find_root
 from amp_migrate.engine.migrate import Outcome, migrate_source, migrate_workspace
-from amp_migrate.engine.problems import unreadable
+from amp_migrate.engine.problems import refused, unreadable
 from amp_migrate.engine.scope import Scope
 from amp_migrate.engine.source import Source, SourceError, display_name
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.diff import unified
-from amp_migrate.report.finding import Kind
+from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.report.text import Totals, render
 from amp_migrate.settings import Settings
 
@@ -56,13 +58,36 @@ def execute(request: Request) -> int:
     return 1 if request.check and outcome.changed else 0
 
 
+def undo(paths: Sequence[Path]) -> int:
+    """Take back the latest run in the project that `paths` belong to, and return the exit code."""
+    journal = Journal(find_root(paths))
+    restored = journal.undo()
+    if restored is None:
+        sys.stderr.write(f"nothing to undo in {journal.root}; name a file or folder of the project that was migrated\n")
+        return 2
+    for path in restored.files:
+        sys.stdout.write(f"{_shown(path)}: restored\n")
+    for path, reason in restored.refused:
+        sys.stdout.write(f"{_shown(path)}: left as it is: {reason}\n")
+    sys.stdout.write(f"{len(restored.files)} restored, {len(restored.refused)} left as they are.\n")
+    return 2 if restored.refused else 0
+
+
 def _paths(request: Request) -> Outcome:
+    journal = Journal(find_root(request.paths))
+    in_place = request.writes and request.output is None
+    found: list[Finding] = []
+    if in_place:
+        found = _taken_back(journal)
+    elif journal.interrupted:
+        sys.stderr.write("note: an earlier run was killed half-way; `amp-migrate --undo` takes it back\n")
     workspace = Workspace.open(request.paths, request.scope)
     outcome = migrate_workspace(workspace, request.settings)
+    outcome = replace(outcome, problems=(*outcome.problems, *found))
     if request.output is not None:
         outcome = apply_elsewhere(workspace, outcome, request.paths, request.output)
-    elif request.writes:
-        outcome = apply_in_place(workspace, outcome)
+    elif in_place:
+        outcome = apply_in_place(workspace, outcome, journal)
     if request.diff:
         _print_diff(outcome)
     _print_report(outcome, request, to_stderr=request.diff)
@@ -90,6 +115,20 @@ def _migrated_stdin(request: Request) -> Outcome:
     plan = migrate_source(source, request.settings)
     errors = tuple(finding for finding in plan.findings if finding.kind is Kind.ERROR)
     return Outcome((plan,), errors, 1)
+
+
+def _taken_back(journal: Journal) -> list[Finding]:
+    """Take back what a killed run left half done, and say so."""
+    restored = journal.recover()
+    if restored.files:
+        sys.stderr.write(
+            f"note: an earlier run was killed half-way; {len(restored.files)} of its files were put back\n"
+        )
+    return [refused(_shown(path), reason) for path, reason in restored.refused]
+
+
+def _shown(path: Path) -> str:
+    return display_name(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def _print_report(outcome: Outcome, request: Request, *, to_stderr: bool) -> None:

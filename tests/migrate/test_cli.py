@@ -126,9 +126,42 @@ def test_output_leaves_the_originals_alone() -> None:
     assert not Path("out/out").exists()  # what the first run wrote is not taken for a source
 
 
+def test_undo_gives_the_files_back() -> None:
+    run("a.py", "b.py", a=OLD, b=OLD)
+    Path("b.py").write_text("edited\n")
+    result = run("--undo")
+    assert (Path("a.py").read_text(), Path("b.py").read_text()) == (OLD, "edited\n")
+    assert result.exit_code == 2
+    assert result.stdout.splitlines()[0] == "a.py: restored"
+    assert result.stdout.splitlines()[1].startswith("b.py: left as it is: changed since it was migrated; its original")
+    assert result.stdout.splitlines()[2] == "1 restored, 1 left as they are."
+
+
+def test_undo_works_from_any_folder_of_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("a.py", a=OLD)
+    (tmp_path / "deep/er").mkdir(parents=True)
+    monkeypatch.chdir("deep/er")
+    assert run("--undo").exit_code == 0
+    assert (tmp_path / "a.py").read_text() == OLD
+
+
+def test_undo_with_nothing_to_undo_says_so() -> None:
+    result = run("--undo")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("nothing to undo in ")
+
+
+def test_a_run_that_changes_nothing_leaves_no_record() -> None:
+    run("a.py", a="amp = 1\n")
+    run("--diff", "a.py", a=OLD)
+    run("a.py", "-o", "b.py")
+    assert not Path(".amp-migrate").exists()
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
+        (["--undo", "--diff"], "--undo goes with nothing"),
         ([], "name a file or a folder"),
         (["-", "a.py"], "`-` stands alone"),
         (["-", "-o", "x"], "`-` stands alone"),

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from amp_migrate.engine import write
+from amp_migrate.engine.journal import Change, Journal
 from amp_migrate.engine.migrate import Outcome, without_refused
+from amp_migrate.engine.planner import FilePlan
 from amp_migrate.engine.problems import refused
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding
 
 
-def apply_in_place(workspace: Workspace, outcome: Outcome) -> Outcome:
-    """Write every changed file; the result tells what was really done.
+def apply_in_place(workspace: Workspace, outcome: Outcome, journal: Journal) -> Outcome:
+    """Write every changed file, its original bytes first to `journal`; the result tells what was really done.
 
-    Whether all files can be written is found out first: where one cannot, the files that belong with it are not
-    written either.
+    Whether all files can be written is found out first. Where one cannot, then or later, the files that belong with
+    it are not written either, or are put back.
     """
     wrong: dict[Path, Finding] = {}
     for each in outcome.changed:
@@ -27,14 +30,35 @@ def apply_in_place(workspace: Workspace, outcome: Outcome) -> Outcome:
         except write.WriteError as error:
             wrong[each.source.path] = refused(each.source.name, str(error))
     outcome = without_refused(workspace, outcome, wrong)
-    failed: dict[Path, Finding] = {}
+    if not outcome.changed:
+        return outcome
+    changes = [
+        Change(each.source.path, each.source.encode(each.source.text), each.source.encode(each.after))
+        for each in outcome.changed
+    ]
+    try:
+        with journal.recording(changes):
+            return _write_all(workspace, outcome)
+    except write.WriteError as error:
+        wrong = {each.source.path: refused(each.source.name, str(error)) for each in outcome.changed}
+        return without_refused(workspace, outcome, wrong)
+
+
+def _write_all(workspace: Workspace, outcome: Outcome) -> Outcome:
+    written: dict[Path, FilePlan] = {}
     for each in outcome.changed:
+        if each not in outcome.changed:  # fell with one that failed before it
+            continue
         try:
             write.replace(each.source, each.after)
+            written[each.source.path] = each
         except write.WriteError as error:
-            failed[each.source.path] = refused(each.source.name, str(error))
-    plans = tuple(each for each in outcome.plans if each.source.path not in failed)
-    return replace(outcome, plans=plans, problems=(*outcome.problems, *failed.values()))
+            outcome = without_refused(workspace, outcome, {each.source.path: refused(each.source.name, str(error))})
+            for path in set(written) - {other.source.path for other in outcome.changed}:
+                back = written.pop(path)
+                with suppress(write.WriteError):  # somebody else has it already: theirs is the last word
+                    write.replace(back.source.with_text(back.after), back.source.text)
+    return outcome
 
 
 def apply_elsewhere(workspace: Workspace, outcome: Outcome, paths: Sequence[Path], output: str) -> Outcome:

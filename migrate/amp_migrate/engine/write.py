@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import shutil
@@ -10,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from amp_migrate.engine.source import Source
+
+_SUFFIX = ".amp-migrate"
 
 
 class WriteError(Exception):
@@ -28,7 +31,7 @@ def replace(source: Source, after: str) -> None:
     target = Path(os.path.realpath(source.path))
     require_writable(source)
     try:
-        _swap(target, source.encode(after), source.encode(source.text))
+        swap(target, source.encode(after), source.encode(source.text))
     except OSError as error:
         raise WriteError(f"cannot be written: {_reason(error)}") from None
 
@@ -71,7 +74,16 @@ def create(target: Path, data: bytes, like: Path | None = None) -> None:
         raise WriteError(f"cannot be written: {_reason(error)}") from None
 
 
-def _swap(target: Path, data: bytes, expected: bytes) -> None:
+def swap(target: Path, data: bytes, expected: bytes) -> None:
+    """Put `data` in the place of a file's bytes, which must be `expected`; mode, owner and attributes stay.
+
+    The disk has the bytes when this returns, but the folder may still tell of the old ones after a power failure:
+    see `sync_folder`.
+
+    Raises:
+        WriteError: the file holds something else.
+        OSError: the file or its folder cannot be written to.
+    """
     temporary = _temporary(target, data, 0o600)  # the old file may be private: its mode comes before its name
     try:
         _keep_metadata(target, temporary)
@@ -81,12 +93,10 @@ def _swap(target: Path, data: bytes, expected: bytes) -> None:
     except BaseException:
         _discard(temporary)
         raise
-    _sync_folder(target.parent)
 
 
-def _temporary(target: Path, data: bytes, mode: int) -> Path:
-    """A new file beside `target`, holding `data` and already on the disk."""
-    path = target.with_name(f".{target.name}.{secrets.token_hex(4)}.amp-migrate")
+def write_through(path: Path, data: bytes, mode: int = 0o666) -> None:
+    """Make a new file and wait until the disk has its bytes; nothing is left of it if that fails."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -96,7 +106,24 @@ def _temporary(target: Path, data: bytes, mode: int) -> Path:
     except BaseException:
         _discard(path)
         raise
+
+
+def remove_leftovers(target: Path) -> None:
+    """Remove what a killed process left beside `target` on the way to replacing it."""
+    for path in target.parent.glob(f"{_stem(target)}*{_SUFFIX}"):
+        _discard(path)
+
+
+def _temporary(target: Path, data: bytes, mode: int) -> Path:
+    """A new file beside `target`, holding `data` and already on the disk."""
+    path = target.with_name(f"{_stem(target)}{secrets.token_hex(4)}{_SUFFIX}")
+    write_through(path, data, mode)
     return path
+
+
+def _stem(target: Path) -> str:
+    # Not the name itself, which may be as long as a name can be already.
+    return f".{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}-"
 
 
 def _keep_metadata(old: Path, new: Path) -> None:
@@ -115,7 +142,8 @@ def _require_unchanged(path: Path, expected: bytes) -> None:
         raise WriteError("changed on disk since it was read; run again")
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder on the disk, not only the bytes of its files."""
     if os.name == "nt":  # a folder cannot be opened there
         return
     descriptor = os.open(folder, os.O_RDONLY)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from amp_migrate.engine import write
 from amp_migrate.engine.apply import apply_elsewhere, apply_in_place, is_original
+from amp_migrate.engine.journal import Journal
 from amp_migrate.engine.migrate import Outcome, migrate_workspace
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
@@ -27,7 +28,7 @@ def plan(root: Path, **texts: str) -> tuple[Workspace, Outcome]:
 def test_changed_files_are_written_and_no_others(tmp_path: Path) -> None:
     workspace, outcome = plan(tmp_path, a=OLD, b="x = 1\n")
     before = (tmp_path / "b.py").stat()
-    assert apply_in_place(workspace, outcome) == outcome
+    assert apply_in_place(workspace, outcome, Journal(tmp_path)) == outcome
     assert (tmp_path / "a.py").read_text() == NEW
     assert (tmp_path / "b.py").stat().st_mtime_ns == before.st_mtime_ns
 
@@ -35,7 +36,7 @@ def test_changed_files_are_written_and_no_others(tmp_path: Path) -> None:
 def test_a_file_edited_meanwhile_is_left_with_the_files_that_belong_to_it(tmp_path: Path) -> None:
     workspace, outcome = plan(tmp_path, main=f"import engine\n{OLD}", engine=OLD, other=OLD)
     (tmp_path / "engine.py").write_text("edited\n")
-    done = apply_in_place(workspace, outcome)
+    done = apply_in_place(workspace, outcome, Journal(tmp_path))
     assert [each.source.path.stem for each in done.changed] == ["other"]
     assert (tmp_path / "engine.py").read_text() == "edited\n"
     assert (tmp_path / "main.py").read_text() == f"import engine\n{OLD}"
@@ -58,7 +59,7 @@ def test_a_file_that_fails_at_the_last_moment_is_told_and_the_others_are_written
         replace(source, after)
 
     monkeypatch.setattr(write, "replace", failing)
-    done = apply_in_place(workspace, outcome)
+    done = apply_in_place(workspace, outcome, Journal(tmp_path))
     assert [each.source.path.stem for each in done.changed] == ["b"]
     assert ((tmp_path / "a.py").read_text(), (tmp_path / "b.py").read_text()) == (OLD, NEW)
     assert "no space left" in done.findings[0].message
