@@ -1,0 +1,116 @@
+"""Let `import apex` be answered by the shim, for this process.
+
+    import amp_shim.install
+    amp_shim.install.install()
+    from apex import amp  # amp_shim.amp
+
+A real Apex on the machine stays where it is, and answers again after `uninstall()`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from multiprocessing import spawn
+from types import ModuleType
+from typing import Any
+
+from amp_shim.patching import Patches
+
+ALIASES = {
+    "apex": "amp_shim.apex",
+    "apex.amp": "amp_shim.amp",
+    "apex.amp._amp_state": "amp_shim.amp.state",
+    "apex.amp.scaler": "amp_shim.amp.scaler",
+    "apex.fp16_utils": "amp_shim.fp16_utils",
+}
+"""Apex's modules, and the shim's that stand for them."""
+
+_INSTEAD = {
+    "apex.RNN": "torch.nn.LSTM, GRU or RNN",
+    "apex.contrib": "the torch function of the same purpose",
+    "apex.mlp": "torch.nn.Sequential",
+    "apex.fused_dense": "torch.nn.Linear",
+    "apex.multi_tensor_apply": "torch._foreach_* functions",
+    "apex.normalization": "torch.nn.LayerNorm or torch.nn.RMSNorm",
+    "apex.optimizers": "torch.optim, with fused=True",
+    "apex.parallel": "torch.nn.parallel and torch.nn.SyncBatchNorm",
+    "apex.pyprof": "torch.profiler",
+    "apex.reparameterization": "torch.nn.utils.parametrizations.weight_norm",
+    "apex.transformer": "torch.distributed.tensor.parallel",
+}
+
+
+def install() -> None:
+    """Answer `import apex` from now on. Installing twice is harmless.
+
+    Raises RuntimeError if another `apex` has been imported in this process already.
+    """
+    loaded = sys.modules.get("apex")
+    if loaded is not None and loaded is not sys.modules.get(ALIASES["apex"]):
+        raise RuntimeError(
+            f"amp_shim: apex is imported already, from {loaded.__file__}; call install() before the first import"
+        )
+    if _FINDER not in sys.meta_path:
+        sys.meta_path.insert(0, _FINDER)
+        _patches.set(spawn, "get_preparation_data", _with_installer(spawn.get_preparation_data))
+
+
+def uninstall() -> None:
+    """Stop answering: the next `import apex` finds what is installed on the machine, if anything."""
+    if _FINDER in sys.meta_path:
+        sys.meta_path.remove(_FINDER)
+        _patches.undo()
+        for name in ALIASES:
+            sys.modules.pop(name, None)
+
+
+class _Finder(MetaPathFinder):
+    """Finds `apex`; says of an Apex module that the shim lacks what to use instead."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname == "apex":
+            return ModuleSpec(fullname, _AliasLoader(), is_package=True)
+        if fullname.startswith("apex."):
+            raise ModuleNotFoundError(_missing(fullname), name=fullname)
+        return None
+
+
+class _AliasLoader(Loader):
+    """Puts the shim's modules into `sys.modules` under Apex's names, all at once.
+
+    One by one, importing `apex.amp._amp_state` would set that attribute of `apex.amp`, which is the state itself.
+    """
+
+    def exec_module(self, module: ModuleType) -> None:
+        for alias, name in ALIASES.items():
+            sys.modules[alias] = importlib.import_module(name)
+
+
+class _InstallOnLoad:
+    """Installs the shim in the process that unpickles it."""
+
+    def __reduce__(self) -> tuple[Any, tuple[()]]:
+        return install, ()
+
+
+def _with_installer(native: Any) -> Any:
+    # A spawned worker reads this dictionary before it imports the script, whose `import apex` must be answered too.
+    def get_preparation_data(name: str) -> dict[str, Any]:
+        return {**native(name), "amp_shim": _InstallOnLoad()}
+
+    return get_preparation_data
+
+
+def _missing(fullname: str) -> str:
+    package = ".".join(fullname.split(".")[:2])
+    return f"amp_shim has no {fullname}; use {_INSTEAD.get(package, 'its counterpart in torch')} instead"
+
+
+_FINDER = _Finder()
+_patches = Patches()

@@ -1,0 +1,172 @@
+"""Scripts that import Apex, unmodified."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import amp_shim
+import pytest
+from amp_shim import amp
+from amp_shim.install import install, uninstall
+
+SHIM = Path(amp_shim.__file__).parents[1]
+
+
+@pytest.fixture
+def installed() -> Iterator[None]:
+    install()
+    yield
+    uninstall()
+
+
+def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(SHIM), "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "amp_shim", *arguments],
+        cwd=cwd, env=environment, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from apex import amp",
+        "import apex.amp as amp",
+        "import apex; amp = apex.amp",
+        "import apex.amp; amp = apex.amp",
+        "from apex.amp import *; import apex; amp = apex.amp; initialize, scale_loss",
+    ],
+)
+def test_every_way_to_import_amp_gives_the_shims(statement: str) -> None:
+    names: dict[str, object] = {}
+    exec(statement, names)
+    assert names["amp"] is amp
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from apex.amp import _amp_state",
+        "from apex.amp._amp_state import _amp_state",
+        "import apex.amp._amp_state; _amp_state = apex.amp._amp_state",
+        "from apex.amp._amp_state import master_params, maybe_print; from apex import amp; _amp_state = amp._amp_state",
+    ],
+)
+def test_every_way_to_the_state_gives_the_one_state(statement: str) -> None:
+    names: dict[str, object] = {}
+    exec(statement, names)
+    assert names["_amp_state"] is amp._amp_state
+
+
+@pytest.mark.usefixtures("installed")
+def test_missing_part_of_apex_is_an_import_error_that_names_the_alternative() -> None:
+    with pytest.raises(ImportError, match=r"no apex\.mlp; use torch\.nn\.Sequential instead"):
+        importlib.import_module("apex.mlp")
+
+
+def test_nothing_is_answered_before_install_and_after_uninstall() -> None:
+    for _ in range(2):
+        with pytest.raises(ImportError):
+            importlib.import_module("apex")
+        install()
+        install()
+        importlib.import_module("apex.amp")
+        uninstall()
+        uninstall()
+
+
+def test_real_apex_that_is_loaded_already_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "apex.py").write_text("real = True\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    real = importlib.import_module("apex")
+    try:
+        with pytest.raises(RuntimeError, match="apex is imported already"):
+            install()
+        assert sys.modules["apex"] is real
+    finally:
+        del sys.modules["apex"]
+
+
+def test_real_apex_answers_again_after_uninstall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "apex.py").write_text("real = True\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    install()
+    assert importlib.import_module("apex").amp is amp
+    uninstall()
+    try:
+        assert importlib.import_module("apex").real
+    finally:
+        sys.modules.pop("apex", None)
+
+
+def test_script_runs_as_main_with_its_arguments_and_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "sibling.py").write_text("value = 7\n")
+    script = tmp_path / "code" / "train.py"
+    script.write_text(
+        "import sys\n"
+        "from apex import amp\n"
+        "import sibling\n"
+        "print(__name__, sys.argv, __file__, sibling.value, amp.__name__)\n"
+        "sys.exit(3)\n"
+    )
+    result = run("code/train.py", "--lr", "0.1", "-m", cwd=tmp_path)
+    assert result.stdout == f"__main__ ['code/train.py', '--lr', '0.1', '-m'] {script} 7 amp_shim.amp\n", result.stderr
+    assert result.returncode == 3
+
+
+def test_module_runs_by_its_dotted_name(tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "__init__.py").write_text("")
+    (tmp_path / "pkg" / "train.py").write_text(
+        "import sys\nfrom apex import amp\nfrom . import __name__ as package\nprint(__name__, package, sys.argv[1:])\n"
+    )
+    result = run("-m", "pkg.train", "--lr", "0.1", cwd=tmp_path)
+    assert result.stdout == "__main__ pkg ['--lr', '0.1']\n", result.stderr
+
+
+def test_spawned_worker_can_import_apex_too(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import multiprocessing\n"
+        "from apex import amp\n"
+        "def work(queue):\n"
+        "    queue.put(amp.__name__)\n"
+        "if __name__ == '__main__':\n"
+        "    context = multiprocessing.get_context('spawn')\n"
+        "    queue = context.Queue()\n"
+        "    process = context.Process(target=work, args=(queue,))\n"
+        "    process.start()\n"
+        "    print(queue.get(timeout=60))\n"
+        "    process.join()\n"
+    )
+    result = run("train.py", cwd=tmp_path)
+    assert result.stdout == "amp_shim.amp\n", result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ([], "no script given"),
+        (["nowhere.py"], "nowhere.py: no such file"),
+        (["-m"], "-m needs the name of a module"),
+        (["-m", "nowhere.train"], "-m nowhere.train: no such module"),
+        (["--fast"], "unknown option --fast"),
+    ],
+)
+def test_usage_errors_are_one_line_and_exit_two(arguments: list[str], problem: str, tmp_path: Path) -> None:
+    result = run(*arguments, cwd=tmp_path)
+    assert result.stderr == f"amp_shim: {problem}; see python -m amp_shim --help\n"
+    assert (result.stdout, result.returncode) == ("", 2)
+
+
+def test_help_is_the_product(tmp_path: Path) -> None:
+    result = run("--help", cwd=tmp_path)
+    assert result.stdout.startswith("usage: python -m amp_shim SCRIPT")
+    assert (result.stderr, result.returncode) == ("", 0)
