@@ -26,10 +26,15 @@ class Gathered:
 
 
 class Gatherer:
-    """Builds training steps in one file."""
+    """Builds training steps in one file.
 
-    def __init__(self, file: File, roles: Roles) -> None:
+    Args:
+        dead: statements that will be gone, and count for nothing.
+    """
+
+    def __init__(self, file: File, roles: Roles, dead: frozenset[Statement] = frozenset()) -> None:
         self.file = file
+        self.dead = dead
         self.tree = file.tree
         self.roles = roles
         self.regions = RegionFinder(file, roles)
@@ -68,7 +73,7 @@ class Gatherer:
         refused = self._refused_region(members, body)
         if refused is not None:
             return refused
-        uses = gradient_uses(self.file, self.roles, body, backwards, steps)
+        uses = gradient_uses(self.file, self.roles, body, backwards, steps, self.dead)
         updates = place_updates(self.file, backwards, steps)
         problems = [each for each in (uses, updates) if isinstance(each, Refusal)]
         step = TrainingStep(
@@ -89,6 +94,8 @@ class Gatherer:
         """The calls `optimizer.step()` of a body, in source order."""
         found: list[OptimizerStep] = []
         for statement in nested_statements(body):
+            if statement in self.dead:
+                continue
             for part in header(statement):
                 for call in find(part, cst.Call):
                     if (
@@ -110,7 +117,9 @@ class Gatherer:
         ]
         found: list[Statement] = []
         for scope in [*scopes, body]:
-            before = [s for s in nested_statements(scope) if order[s] < order[at] and not blocks(s)]
+            before = [
+                s for s in nested_statements(scope) if order[s] < order[at] and not blocks(s) and s not in self.dead
+            ]
             found = backward_slice(self.tree, reads([backward.loss]), before, at)
             if any(self.regions.runs_forward(each) for each in found):
                 return found, True

@@ -17,13 +17,20 @@ _CLIP_NAME = re.compile(r"clip_?grad", re.IGNORECASE)
 
 
 def gradient_uses(
-    file: File, roles: Roles, body: Block, backwards: list[Backward], steps: list[OptimizerStep]
+    file: File,
+    roles: Roles,
+    body: Block,
+    backwards: list[Backward],
+    steps: list[OptimizerStep],
+    dead: frozenset[Statement],
 ) -> tuple[GradientUse, ...] | Refusal:
     """Where the gradients of which optimizer must be unscaled: at most once per optimizer and step."""
     tree = file.tree
     order = tree.order
     starts = [order[b.statement] for b in backwards]
-    using = [s for s in nested_statements(body) if order[s] > starts[0] and _uses_gradients(file, roles, s)]
+    using = [
+        s for s in nested_statements(body) if s not in dead and order[s] > starts[0] and _uses_gradients(file, roles, s)
+    ]
     wanted: dict[OptimizerStep, list[Statement]] = {}
     for statement in using:
         for step in _steps_after(file, statement, starts, steps):

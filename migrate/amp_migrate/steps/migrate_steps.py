@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import libcst as cst
 
@@ -12,6 +12,7 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Dtype, Settings
 from amp_migrate.steps import checkpoints, read_fp32
+from amp_migrate.steps.apex_migration import ApexMigration, uses_apex_amp
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.evaluation import evaluation_regions
 from amp_migrate.steps.gather import Gathered
@@ -39,9 +40,11 @@ class StepMigration:
         """The draft of a file, made when something in it is to change."""
         return self.drafts.setdefault(file, Draft(file))
 
-    def run(self, files: Iterable[File]) -> None:
+    def run(self, files: Sequence[File]) -> None:
         """Read, decide and write every step."""
         for file in files:
+            if uses_apex_amp(file):
+                continue
             moved: list[TrainingStep] = []
             obstacle = unfit(file)
             for read in read_fp32.read_steps(file, self.roles):
@@ -57,6 +60,9 @@ class StepMigration:
                 if self.settings.dtype is not Dtype.FP16:
                     self._float_for_numpy(file, [*placed.regions, *(r for step in moved for r in step.regions)])
         self._keep_in_checkpoints()
+        apex = ApexMigration(self.project, self.roles, self.settings, self.draft)
+        apex.run(files)
+        self.findings.extend(apex.findings)
         write_ways(self._traveller.ways, self.draft, self.settings.dtype, {})
 
     def _float_for_numpy(self, file: File, regions: list[Region]) -> None:

@@ -12,7 +12,7 @@ from typing import TypeAlias, cast
 
 import libcst as cst
 
-from amp_migrate.trees.tree import BLOCK_TYPES, STATEMENT_TYPES, Block, Statement
+from amp_migrate.trees.tree import BLOCK_TYPES, STATEMENT_TYPES, Block, Statement, Tree
 
 Line: TypeAlias = "cst.SimpleStatementLine | cst.BaseCompoundStatement"
 Change: TypeAlias = Callable[[cst.CSTNode], cst.CSTNode]
@@ -26,10 +26,11 @@ class Edits:
         self.preceding: dict[Statement, list[Line]] = defaultdict(list)
         self.following: dict[Statement, list[Line]] = defaultdict(list)
         self.substitutes: dict[Statement, list[Line]] = {}
+        self.splices: dict[Statement, Block] = {}
         self.wraps: dict[Statement, tuple[Statement, cst.With, tuple[Line, ...]]] = {}
 
     def __bool__(self) -> bool:
-        return any((self.changes, self.preceding, self.following, self.substitutes, self.wraps))
+        return any((self.changes, self.preceding, self.following, self.substitutes, self.splices, self.wraps))
 
     def change(self, node: cst.CSTNode, change: Change) -> None:
         """Pass `node`, its children already changed, through `change`."""
@@ -51,6 +52,14 @@ class Edits:
         """Put lines in the place of a statement; none at all removes it. Comments above it stay."""
         self.substitutes[statement] = list(lines)
 
+    def splice(self, statement: Statement, block: Block) -> None:
+        """Put the (changed) statements of one of its blocks in the place of a compound statement."""
+        self.splices[statement] = block
+
+    def is_gone(self, tree: Tree, statement: Statement) -> bool:
+        """Whether a statement, or one that it stands in, is replaced."""
+        return any(node in self.substitutes for node in (statement, *tree.ancestors(statement)))
+
     def wrap(self, first: Statement, last: Statement, header: cst.With, tail: tuple[Line, ...] = ()) -> None:
         """Move the statements of a block from `first` to `last` into the body of `header`, `tail` behind them."""
         self.wraps[first] = (last, header, tail)
@@ -61,6 +70,7 @@ class Edits:
             statement in self.preceding
             or statement in self.following
             or statement in self.substitutes
+            or statement in self.splices
             or any(statement in (first, last) for first, (last, _, _) in self.wraps.items())
         )
 
@@ -75,13 +85,14 @@ class _Applier(cst.CSTTransformer):
         super().__init__()
         self.edits = edits
         self.updated: dict[cst.CSTNode, cst.CSTNode] = {}
+        self.blocks: dict[Block, Block] = {}
 
     def on_leave(  # type: ignore[override]  # one handler for all node types
         self, original_node: cst.CSTNode, updated_node: cst.CSTNode
     ) -> cst.CSTNode:
         node = updated_node
         if isinstance(original_node, BLOCK_TYPES):
-            node = self._rebuild(original_node, cast(Block, node))
+            node = self.blocks[original_node] = self._rebuild(original_node, cast(Block, node))
         for change in self.edits.changes.get(original_node, ()):
             node = change(node)
         if isinstance(original_node, STATEMENT_TYPES):
@@ -92,10 +103,17 @@ class _Applier(cst.CSTTransformer):
         units = [self._split(old, new) for old, new in zip(original.body, updated.body, strict=True)]
         if not any(touched for _, touched in units):
             return updated
-        lines = _assemble([pair for pairs, _ in units for pair in pairs], self.edits)
+        lines = _assemble([pair for pairs, _ in units for pair in pairs], self.edits, self._lines_of)
         if isinstance(updated, cst.SimpleStatementSuite):
             return cst.IndentedBlock(body=lines, header=updated.trailing_whitespace)
         return updated.with_changes(body=lines)
+
+    def _lines_of(self, block: Block) -> list[Line]:
+        """The changed lines of a block that has been left already."""
+        updated = self.blocks[block]
+        if isinstance(updated, cst.SimpleStatementSuite):
+            return [cst.SimpleStatementLine([small]) for small in updated.body]
+        return list(cast("list[Line]", updated.body))
 
     def _split(self, old: cst.CSTNode, new: cst.CSTNode) -> tuple[list[tuple[tuple[Statement, ...], Line]], bool]:
         """The statements of one item of a body, each with its line; `a; b` is split only where an edit asks for it."""
@@ -120,7 +138,9 @@ class _Applier(cst.CSTTransformer):
         return [((each,), line) for each, line in zip(olds, lines, strict=True)], True
 
 
-def _assemble(pairs: Sequence[tuple[tuple[Statement, ...], Line]], edits: Edits) -> list[Line]:
+def _assemble(
+    pairs: Sequence[tuple[tuple[Statement, ...], Line]], edits: Edits, lines_of: Callable[[Block], list[Line]]
+) -> list[Line]:
     """The new lines of a block, from its statements and what the edits say of each."""
     out: list[Line] = []
     carried: list[cst.EmptyLine] = []  # comments that stood above a statement which is gone
@@ -142,6 +162,9 @@ def _assemble(pairs: Sequence[tuple[tuple[Statement, ...], Line]], edits: Edits)
                 lines[0] = _under(line.leading_lines, lines[0])
             else:
                 carried.extend(each for each in line.leading_lines if each.comment)
+        elif old in edits.splices:
+            lines = lines_of(edits.splices[old])
+            lines[0] = _under(line.leading_lines, lines[0])
         new = edits.preceding.get(old, [])
         if new and lines:
             lines[0], new = _without_lead(lines[0]), [_under(lines[0].leading_lines, new[0]), *new[1:]]

@@ -1,0 +1,90 @@
+"""`amp.state_dict()` and `amp.load_state_dict(...)` as those of the scaler."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.steps.checkpoints import KEY, subscript_key
+from amp_migrate.steps.draft import Draft
+from amp_migrate.trees import build
+from amp_migrate.trees.sequences import remove_at
+from amp_migrate.trees.tree import statements
+
+
+def write_saved(draft: Draft, call: cst.Call, scaler: str | None) -> bool:
+    """Save the scaler where Apex's state was saved; without a scaler the entry goes.
+
+    Returns:
+        False where neither is possible.
+    """
+    tree = draft.file.tree
+    parent = tree.parents[call]
+    if isinstance(parent, cst.DictElement):
+        holder = tree.parents[parent]
+        assert isinstance(holder, cst.Dict)
+        index = list(holder.elements).index(parent)
+        if scaler is None:
+            draft.edits.change(holder, lambda node: _without(node, index))
+            return True
+        if isinstance(parent.key, cst.SimpleString):
+            draft.edits.replace(parent.key, _renamed(parent.key))
+    elif isinstance(parent, cst.Assign) and isinstance(parent.targets[0].target, cst.Subscript):
+        if scaler is None:
+            draft.edits.substitute(parent)
+            return True
+        key = subscript_key(parent.targets[0].target)
+        if key is not None:
+            draft.edits.replace(key, _renamed(key))
+    elif scaler is None:
+        return False
+    draft.edits.replace(call, build.expression(f"{scaler}.state_dict()"))
+    return True
+
+
+def write_restored(draft: Draft, call: cst.Call, scaler: str | None, *, may_be_empty: bool) -> bool:
+    """Restore the scaler where Apex was restored, from checkpoints that have its state.
+
+    A checkpoint of Apex's days has none; the scale then starts afresh, as it did for a model without one.
+    """
+    tree = draft.file.tree
+    statement = tree.parents[call]
+    source = call.args[0].value if len(call.args) == 1 else None
+    if not isinstance(statement, cst.Expr) or not isinstance(source, cst.Subscript):
+        return False
+    key = subscript_key(source)
+    if key is None:
+        return False
+    around = tree.parents.get(tree.block(statement))
+    tested = _tested_key(around)
+    if scaler is None:
+        alone = isinstance(around, cst.If) and around.orelse is None and len(statements(tree.block(statement))) == 1
+        assert not alone or isinstance(around, cst.If)
+        draft.edits.substitute(around if alone and tested is not None and isinstance(around, cst.If) else statement)
+        return True
+    new_key, checkpoint = _renamed(key), draft.code(source.value)
+    restore = f"{scaler}.load_state_dict({checkpoint}[{draft.code(new_key)}])"
+    if tested is not None:
+        draft.edits.replace(tested, _renamed(tested))
+        draft.edits.substitute(statement, draft.line(restore))
+        return True
+    # A scaler that was switched off saves an empty state, which one that is switched on refuses to load.
+    test = f"{checkpoint}.get({draft.code(new_key)})" if may_be_empty else f"{draft.code(new_key)} in {checkpoint}"
+    draft.edits.substitute(statement, draft.guarded(f"if {test}:", restore))
+    return True
+
+
+def _tested_key(around: cst.CSTNode | None) -> cst.SimpleString | None:
+    """The key in `if "amp" in checkpoint:`."""
+    if not isinstance(around, cst.If) or not isinstance(around.test, cst.Comparison):
+        return None
+    left, operator = around.test.left, around.test.comparisons[0].operator
+    return left if isinstance(left, cst.SimpleString) and isinstance(operator, cst.In) else None
+
+
+def _renamed(key: cst.SimpleString) -> cst.SimpleString:
+    return key.with_changes(value=f"{key.quote}{KEY}{key.quote}")
+
+
+def _without(node: cst.CSTNode, index: int) -> cst.CSTNode:
+    assert isinstance(node, cst.Dict)
+    return node.with_changes(elements=remove_at(node.elements, index))

@@ -1,0 +1,186 @@
+"""Reads calls of `amp.initialize`: what they initialize, at which level, and under which switch of the script."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.scopes import dotted
+from amp_migrate.steps.model import Refusal
+from amp_migrate.tables.apex_names import AMP, INITIALIZE, NOT_NATIVE
+from amp_migrate.trees.tree import Statement, statements
+
+_USE_SHIM = "it runs on amp_shim, which keeps Apex's meaning"
+
+
+@dataclass(frozen=True)
+class Initialize:
+    """One call of `amp.initialize`.
+
+    Attributes:
+        file: where it is.
+        call: the call.
+        statement: the statement it makes up.
+        home: the outermost statement that is there for Apex's sake: the same, or the `if args.fp16:` around it.
+        replaces_home: whether nothing else is left in `home`.
+        switch: the expressions that must all be true for mixed precision, as code.
+        rebinds: assignments that stay: names that the call gave to its models and optimizers, with what they were.
+        notes: what native AMP does differently, in a sentence each.
+    """
+
+    file: File
+    call: cst.Call
+    statement: Statement
+    home: Statement
+    replaces_home: bool
+    switch: tuple[str, ...]
+    rebinds: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+
+
+def read_initialize(file: File, call: cst.Call) -> Initialize | Refusal:
+    """Understand one call of `amp.initialize`, or say why the shim has to serve it."""
+    statement = file.tree.statement(call)
+    arguments = named_arguments(call, INITIALIZE)
+    if arguments is None:
+        return Refusal(file, call, "the arguments of amp.initialize are starred", _USE_SHIM)
+    for name, value in arguments.items():
+        if name in NOT_NATIVE and not _is_none(value):
+            return Refusal(file, value, f"{name}= of amp.initialize has no native form", _USE_SHIM)
+    scale = arguments.get("loss_scale")
+    if scale is not None and not _is_none(scale) and _string(scale) != "dynamic":
+        return Refusal(file, scale, "a static or configurable loss_scale has no native form", _USE_SHIM)
+    level = arguments.get("opt_level")
+    literal = "O1" if level is None else _string(level)
+    if literal is not None and literal not in ("O0", "O1", "O2"):
+        return Refusal(file, call, f"opt_level {literal!r} has no native form", _USE_SHIM)
+    rebinds = _rebinds(file, statement, call, arguments)
+    if rebinds is None:
+        return Refusal(
+            file, call, "the result of amp.initialize is taken apart in a way that is not understood", _USE_SHIM
+        )
+    home, guard = _guard(file, statement)
+    if isinstance(home, Refusal):
+        return home
+    switch = [] if guard is None else [file.tree.code(guard)]
+    notes: list[str] = []
+    enabled = arguments.get("enabled")
+    if enabled is not None and not _is_true(enabled):
+        switch.append(file.tree.code(enabled))
+    if literal == "O0":
+        switch.append("False")
+    elif literal == "O2":
+        notes.append("O2 kept float16 weights with float32 masters; now the weights are float32 under autocast")
+    elif literal is None and level is not None:
+        switch.append(f'{file.tree.code(level)} != "O0"')
+        notes.append("O2 and O3 asked for at run time now mean float32 weights under autocast")
+    if not _is_none(arguments.get("keep_batchnorm_fp32")):
+        notes.append("keep_batchnorm_fp32 is gone: under autocast batch norm keeps float32 weights and statistics")
+    return Initialize(
+        file=file,
+        call=call,
+        statement=statement,
+        home=home,
+        replaces_home=home is statement or _only_for_apex(file, home, statement),
+        switch=tuple(switch),
+        rebinds=tuple(rebinds),
+        notes=tuple(notes),
+    )
+
+
+def named_arguments(call: cst.Call, names: list[str]) -> dict[str, cst.BaseExpression] | None:
+    """A call's arguments by parameter name; None where one is starred or has no parameter."""
+    found: dict[str, cst.BaseExpression] = {}
+    for index, arg in enumerate(call.args):
+        if arg.star or (arg.keyword is None and index >= len(names)):
+            return None
+        found[names[index] if arg.keyword is None else arg.keyword.value] = arg.value
+    return found
+
+
+def is_apex_import(file: File, statement: Statement) -> bool:
+    """Whether a statement only brings in `apex.amp`, by itself or in a `try` that complains where it is missing."""
+    if isinstance(statement, cst.ImportFrom):
+        names = [] if isinstance(statement.names, cst.ImportStar) else statement.names
+        return dotted(statement.module) == "apex" and [dotted(alias.name) for alias in names] == ["amp"]
+    if isinstance(statement, cst.Import):
+        return [dotted(alias.name) for alias in statement.names] in (["apex"], [AMP])
+    if isinstance(statement, cst.Try) and statement.orelse is None and statement.finalbody is None:
+        body = statements(_block(statement.body))
+        handled = [each for handler in statement.handlers for each in statements(_block(handler.body))]
+        return all(is_apex_import(file, each) for each in body) and all(_complains(each) for each in handled)
+    return False
+
+
+def _block(body: cst.BaseSuite) -> cst.IndentedBlock | cst.SimpleStatementSuite:
+    assert isinstance(body, (cst.IndentedBlock, cst.SimpleStatementSuite))
+    return body
+
+
+def _complains(statement: Statement) -> bool:
+    """Whether a statement of an `except` only tells that Apex is missing: raises, prints, passes, sets amp to None."""
+    if isinstance(statement, cst.Assign):
+        targets = [dotted(each.target) for each in statement.targets]
+        return targets == ["amp"] and _is_none(statement.value)
+    return isinstance(statement, (cst.Raise, cst.Pass, cst.Expr))
+
+
+def _guard(file: File, statement: Statement) -> tuple[Statement, cst.BaseExpression | None] | tuple[Refusal, None]:
+    """The `if` around a call of initialize, and its test; the call itself where it is unconditional."""
+    block = file.tree.block(statement)
+    around = file.tree.parents.get(block)
+    if not isinstance(around, cst.If):
+        return statement, None
+    if file.tree.statement(around) is not around or around.body is not block:
+        return Refusal(file, around, "amp.initialize stands in one of several branches", _USE_SHIM), None
+    return around, around.test
+
+
+def _only_for_apex(file: File, home: Statement, statement: Statement) -> bool:
+    assert isinstance(home, cst.If)
+    others = [each for each in statements(_block(home.body)) if each is not statement]
+    return home.orelse is None and all(is_apex_import(file, each) for each in others)
+
+
+def _rebinds(
+    file: File, statement: Statement, call: cst.Call, arguments: dict[str, cst.BaseExpression]
+) -> list[tuple[str, str]] | None:
+    """What a result that is assigned to other names leaves to be assigned; None where that cannot be seen."""
+    if isinstance(statement, cst.Expr) and statement.value is call:
+        return []
+    if not isinstance(statement, cst.Assign) or statement.value is not call or len(statement.targets) != 1:
+        return None
+    given = [arguments[name] for name in ("models", "optimizers") if name in arguments]
+    target = statement.targets[0].target
+    targets = [each.value for each in target.elements] if isinstance(target, cst.Tuple) else [target]
+    if len(targets) != len(given):
+        return None
+    pairs: list[tuple[str, str]] = []
+    for left, right in zip(targets, given, strict=True):
+        code = (_flat_code(file, left), _flat_code(file, right))
+        if code[0] != code[1] and code[0] != "_":
+            pairs.append((file.tree.code(left), file.tree.code(right)))
+    return pairs
+
+
+def _flat_code(file: File, node: cst.BaseExpression) -> str:
+    """The text of an expression, a list and a tuple of the same names alike."""
+    if isinstance(node, (cst.List, cst.Tuple)):
+        return ",".join(_flat_code(file, element.value) for element in node.elements)
+    return file.tree.code(node)
+
+
+def _is_none(value: cst.BaseExpression | None) -> bool:
+    return value is None or (isinstance(value, cst.Name) and value.value == "None")
+
+
+def _is_true(value: cst.BaseExpression) -> bool:
+    return isinstance(value, cst.Name) and value.value == "True"
+
+
+def _string(value: cst.BaseExpression) -> str | None:
+    if isinstance(value, cst.SimpleString) and isinstance(value.evaluated_value, str):
+        return value.evaluated_value
+    return None

@@ -1,0 +1,182 @@
+"""Apex scripts to native AMP, a group of files at a time; what cannot be native goes to the shim as a whole.
+
+`initialize` in one file, `scale_loss` in another and `state_dict` in a third are one script. Files that belong together
+are migrated together, or they all keep Apex's calls and get them from `amp_shim`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.settings import Dtype, Settings
+from amp_migrate.steps import read_apex
+from amp_migrate.steps.apex_initialize import Initialize, read_initialize
+from amp_migrate.steps.apex_write import ApexWriter, Sited
+from amp_migrate.steps.draft import Draft
+from amp_migrate.steps.model import Refusal
+from amp_migrate.steps.read_apex import ApexStep, amp_name
+from amp_migrate.steps.travel import Route, Traveller
+from amp_migrate.steps.write_shim import deleted_imports, write_shim_import
+from amp_migrate.tables.apex_names import AMP
+from amp_migrate.trees.tree import Statement
+
+_CONVERTED = frozenset({"initialize", "scale_loss", "master_params", "state_dict", "load_state_dict"})
+
+
+@dataclass(eq=False)
+class Group:
+    """The files of one script that use `apex.amp`."""
+
+    files: list[File] = field(default_factory=list)
+    initializes: list[Initialize] = field(default_factory=list)
+    steps: list[ApexStep] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+
+
+def uses_apex_amp(file: File) -> bool:
+    """Whether a file names anything of `apex.amp`, or imports it."""
+    return any(
+        binding.imported == AMP or binding.imported.startswith(AMP + ".") or binding.imported == "apex"
+        for scope in file.scopes.all()
+        for bindings in scope.bindings.values()
+        for binding in bindings
+    )
+
+
+class ApexMigration:
+    """Moves the Apex scripts of a project; the edits end up in the drafts, what is said in `findings`."""
+
+    def __init__(self, project: Project, roles: Roles, settings: Settings, draft_of: Callable[[File], Draft]) -> None:
+        self.project = project
+        self.roles = roles
+        self.settings = settings
+        self.draft = draft_of
+        self.findings: list[Finding] = []
+
+    def run(self, files: Iterable[File]) -> None:
+        """Migrate every group of files that uses Apex."""
+        apex = [file for file in files if uses_apex_amp(file)]
+        for group in self._groups(apex):
+            self._read(group)
+            sited = self._site(group) if not group.refusals else []
+            if not group.refusals:
+                writer = ApexWriter(self.project, self.roles, self.settings.dtype, self.draft)
+                refusal = writer.refusal(group.files, group.initializes, sited)
+                if refusal is None:
+                    writer.write(group.files, group.initializes, sited)
+                    self._tell_native(group, sited)
+                    continue
+                group.refusals.append(refusal)
+            self._to_shim(group)
+        for file in files:
+            for statement in deleted_imports(file):
+                if not self.draft(file).edits.is_gone(file.tree, statement):
+                    write_shim_import(self.draft(file), statement)
+
+    def _groups(self, files: list[File]) -> list[Group]:
+        """Files that import one another, directly, are one script."""
+        group_of: dict[File, Group] = {}
+        for file in files:
+            group_of[file] = Group([file])
+        for file in files:
+            for other in self._imported(file):
+                if other in group_of and group_of[other] is not group_of[file]:
+                    mine, theirs = group_of[file], group_of[other]
+                    mine.files.extend(theirs.files)
+                    for moved in theirs.files:
+                        group_of[moved] = mine
+        return list(dict.fromkeys(group_of.values()))
+
+    def _imported(self, file: File) -> list[File]:
+        found: list[File] = []
+        for scope in file.scopes.all():
+            for bindings in scope.bindings.values():
+                for binding in bindings:
+                    module = binding.imported.rpartition(".")[0]
+                    for name in (binding.imported, module):
+                        other = self.project.library.module(name, file) if name.strip(".") else None
+                        if other is not None:
+                            found.append(other)
+        return found
+
+    def _read(self, group: Group) -> None:
+        for file in group.files:
+            group.refusals.extend(self._leftovers(file))
+            for call in read_apex.amp_calls(file, "initialize"):
+                read = read_initialize(file, call)
+                if isinstance(read, Refusal):
+                    group.refusals.append(read)
+                else:
+                    group.initializes.append(read)
+            for step in read_apex.read_steps(file, self.roles):
+                if isinstance(step, Refusal):
+                    group.refusals.append(step)
+                elif self.settings.dtype is not Dtype.BF16 and step.gathered.unscalable is not None:
+                    group.refusals.append(step.gathered.unscalable)
+                else:
+                    group.steps.append(step)
+        if not group.initializes and not group.refusals and group.steps:
+            file = group.files[0]
+            where = group.steps[0].gathered.step.place
+            group.refusals.append(Refusal(file, where, "amp.initialize is not among the files that were given"))
+
+    def _leftovers(self, file: File) -> Iterable[Refusal]:
+        """Uses of `apex.amp` that have no native form here."""
+        for node in file.tree.order:
+            if not isinstance(node, (cst.Name, cst.Attribute)):
+                continue
+            parent = file.tree.parents[node]
+            if isinstance(parent, (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom)):
+                continue
+            name = amp_name(file, node)
+            if name is not None and name not in _CONVERTED:
+                yield Refusal(file, node, f"amp.{name} has no native form here")
+            elif AMP in file.names.meanings(node) and not isinstance(parent, cst.AssignTarget):
+                yield Refusal(file, node, "amp itself is used as a value")
+
+    def _site(self, group: Group) -> list[Sited]:
+        """Each step with the way of its scaler."""
+        homes: dict[cst.CSTNode, Statement] = {}
+        for initialize in group.initializes:
+            tree = initialize.file.tree
+            homes[tree.function(initialize.home) or tree.module] = initialize.home
+        traveller = Traveller(self.project, homes)
+        found: list[Sited] = []
+        for each in group.steps:
+            step = each.gathered.step
+            if self.settings.dtype is Dtype.BF16:
+                found.append(Sited(each, None, traveller))
+                continue
+            route = traveller.reach(step.file, [o.optimizer for o in step.optimizer_steps])
+            if isinstance(route, Refusal):
+                group.refusals.append(route)
+                return []
+            assert isinstance(route, Route)
+            traveller.ways.add(route)
+            found.append(Sited(each, route, traveller))
+        return found
+
+    def _tell_native(self, group: Group, sited: list[Sited]) -> None:
+        for each in sited:
+            step = each.step.gathered.step
+            scaler = "" if each.route is None else f" with {each.route.scaler}"
+            self._tell(step.file, step.place, "AMP201", Kind.MIGRATED, f"Apex step moved to native autocast{scaler}")
+        for initialize in group.initializes:
+            for note in initialize.notes:
+                self._tell(initialize.file, initialize.call, "AMP210", Kind.NOTE, note)
+
+    def _to_shim(self, group: Group) -> None:
+        for refusal in dict.fromkeys(group.refusals):
+            message = f"kept on amp_shim instead of native AMP: {refusal.reason}"
+            self._tell(refusal.file, refusal.node, "AMP290", Kind.NOTE, message, refusal.hint)
+
+    def _tell(self, file: File, node: cst.CSTNode, code: str, kind: Kind, message: str, hint: str = "") -> None:
+        line, column = file.tree.position(node)
+        self.findings.append(Finding(file.name, line, column, code, kind, message, hint))

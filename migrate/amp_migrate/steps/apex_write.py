@@ -1,0 +1,257 @@
+"""Writes an Apex script as native AMP, once it is known that all of it can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from amp_migrate.analysis.calls import passed
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.scopes import BindingKind, dotted
+from amp_migrate.settings import Dtype
+from amp_migrate.steps import apex_checkpoints
+from amp_migrate.steps.apex_initialize import Initialize, is_apex_import
+from amp_migrate.steps.apex_switch import VARIABLE, is_short, is_visible, switch_code
+from amp_migrate.steps.draft import Draft
+from amp_migrate.steps.evaluation import evaluation_regions
+from amp_migrate.steps.model import Refusal, TrainingStep
+from amp_migrate.steps.read_apex import ApexStep, amp_calls
+from amp_migrate.steps.read_fp32 import bodies
+from amp_migrate.steps.travel import Creation, Route, Traveller
+from amp_migrate.steps.write_native import write_island, write_region, write_step
+from amp_migrate.steps.write_ways import write_ways
+from amp_migrate.trees import build
+from amp_migrate.trees.edits import Line
+from amp_migrate.trees.tree import find, nested_statements
+
+
+@dataclass(frozen=True)
+class Sited:
+    """A step with the way of its scaler; no way where it goes without one."""
+
+    step: ApexStep
+    route: Route | None
+    traveller: Traveller
+
+
+class ApexWriter:
+    """Writes one group of files."""
+
+    def __init__(self, project: Project, roles: Roles, dtype: Dtype, draft_of: Callable[[File], Draft]) -> None:
+        self.project = project
+        self.roles = roles
+        self.dtype = dtype
+        self.draft = draft_of
+
+    def refusal(self, files: list[File], initializes: list[Initialize], sited: list[Sited]) -> Refusal | None:
+        """What still speaks against native code, now that the ways are known."""
+        traveller = sited[0].traveller if sited else None
+        homes = {initialize.home for initialize in initializes}
+        for creation in () if traveller is None else traveller.ways.creations.values():
+            if creation.home not in homes and any(each.switch for each in initializes):
+                return Refusal(creation.file, creation.home, "amp.initialize is not called where the optimizer is made")
+        for each in sited:
+            step = each.step.gathered.step
+            code = self._switch_at(initializes, step.file, step.place, each)
+            if isinstance(code, Refusal):
+                return code
+        for file in files:
+            for call in (*amp_calls(file, "state_dict"), *amp_calls(file, "load_state_dict")):
+                if self.dtype is not Dtype.BF16 and self._scaler_at(file, call, traveller) is None:
+                    return Refusal(file, call, "no way for the scaler to where Apex's state is saved or restored")
+        return None
+
+    def write(self, files: list[File], initializes: list[Initialize], sited: list[Sited]) -> None:
+        """Write everything."""
+        traveller = sited[0].traveller if sited else None
+        for each in sited:
+            self._write_step(initializes, each)
+        for file in files:
+            self._write_evaluation(file, initializes, [s.step.gathered.step for s in sited])
+            self._write_checkpoints(file, traveller, initializes)
+            self._write_master_params(file, [fold.dead for s in sited for fold in s.step.folds])
+            self._drop_imports(file)
+        for initialize in initializes:
+            creation = None
+            if traveller is not None:
+                made = traveller.ways.creations.values()
+                creation = next((c for c in made if c.home is initialize.home), None)
+            self._write_initialize(initialize, creation)
+        if traveller is not None:
+            taken = {initialize.home for initialize in initializes}
+            ways = traveller.ways
+            ways.creations = {key: made for key, made in ways.creations.items() if made.home not in taken}
+            write_ways(ways, self.draft, self.dtype, {})
+
+    def _write_step(self, initializes: list[Initialize], each: Sited) -> None:
+        step = each.step.gathered.step
+        draft = self.draft(step.file)
+        code = self._switch_at(initializes, step.file, step.place, each)
+        assert not isinstance(code, Refusal)
+        enabled = None if code is None else build.expression(code)
+        write_step(draft, replace(step, enabled=enabled), self.dtype, None if each.route is None else each.route.scaler)
+        for fold in each.step.folds:
+            draft.edits.splice(fold.statement, fold.live)
+
+    def _switch_at(
+        self, initializes: list[Initialize], file: File, at: cst.CSTNode, each: Sited | None
+    ) -> str | Refusal | None:
+        """How a place asks whether mixed precision is on: None where it always is."""
+        switched = [initialize for initialize in initializes if switch_code(initialize) is not None]
+        if not switched:
+            return None
+        initialize = next((i for i in switched if is_visible(self.project, i, file, at)), None)
+        if initialize is not None:
+            code = switch_code(initialize)
+            assert code is not None
+            in_scope = file is initialize.file and _sees(initialize, file, at)
+            return VARIABLE if in_scope and not is_short(code) else code
+        if each is not None and each.route is not None:
+            return f"{each.route.scaler}.is_enabled()"
+        return Refusal(file, at, "whether mixed precision is on cannot be asked here")
+
+    def _write_initialize(self, initialize: Initialize, creation: Creation | None) -> None:
+        draft = self.draft(initialize.file)
+        lines: list[Line] = [draft.line(f"{left} = {right}") for left, right in initialize.rebinds]
+        code = switch_code(initialize)
+        if code is not None and not is_short(code):
+            lines.append(draft.line(f"{VARIABLE} = {code}"))
+            code = VARIABLE
+        if creation is not None:
+            enabled = [] if code is None else [code]
+            if self.dtype is Dtype.AUTO:
+                torch = draft.torch(initialize.home)
+                enabled.append(f"{draft.dtype(self.dtype, initialize.home)} == {torch}.float16")
+            switch = f", enabled={' and '.join(enabled)}" if enabled else ""
+            scaler = draft.amp("GradScaler", initialize.home)
+            lines.append(draft.line(f'{creation.target} = {scaler}("cuda"{switch})'))
+        if initialize.replaces_home:
+            draft.edits.substitute(initialize.home, *lines)
+        else:
+            draft.edits.substitute(initialize.statement)
+            draft.edits.after(initialize.home, *lines)
+
+    def _write_evaluation(self, file: File, initializes: list[Initialize], steps: list[TrainingStep]) -> None:
+        """Apex patched the process: evaluation ran in mixed precision too."""
+        draft = self.draft(file)
+        placed = evaluation_regions(file, self.roles, [step for step in steps if step.file is file])
+        for region in placed.regions:
+            code = self._switch_at(initializes, file, region.first, None)
+            if not isinstance(code, Refusal):
+                write_region(draft, region, self.dtype, None if code is None else build.expression(code))
+        for island in placed.islands:
+            write_island(draft, island)
+
+    def _write_checkpoints(self, file: File, traveller: Traveller | None, initializes: list[Initialize]) -> None:
+        draft = self.draft(file)
+        may_be_empty = any(initialize.switch for initialize in initializes)
+        for call in amp_calls(file, "state_dict"):
+            apex_checkpoints.write_saved(draft, call, self._scaler_at(file, call, traveller))
+        for call in amp_calls(file, "load_state_dict"):
+            scaler = self._scaler_at(file, call, traveller)
+            apex_checkpoints.write_restored(draft, call, scaler, may_be_empty=may_be_empty)
+
+    def _scaler_at(self, file: File, call: cst.Call, traveller: Traveller | None) -> str | None:
+        """The scaler as code at a place that names no optimizer: one of the scopes around, or of a parameter."""
+        if traveller is None or self.dtype is Dtype.BF16:
+            return None
+        scope_nodes: list[cst.CSTNode] = [*file.tree.ancestors(call)]
+        for node in scope_nodes:
+            known = traveller.ways.creations.get(node)
+            if known is not None:
+                return known.target
+            parameter = traveller.ways.parameters.get(node)
+            if parameter is not None:
+                return parameter.name
+        function = file.tree.function(call)
+        if function is None:
+            return None
+        for name in file.scopes.inside(function).bindings:
+            uses = [u for u in file.uses.get(name, ()) if file.tree.function(u) is function]
+            if uses and self.roles.is_optimizer(file, uses[0]):
+                route = traveller.reach(file, [uses[0]], create=False)
+                if isinstance(route, Route):
+                    traveller.ways.add(route)
+                    return route.scaler
+        return None
+
+    def _write_master_params(self, file: File, dead: Iterable[cst.CSTNode]) -> None:
+        gone = {call for block in dead for call in find(block, cst.Call)}
+        draft = self.draft(file)
+        for call in amp_calls(file, "master_params"):
+            if call not in gone and call.args:
+                draft.edits.replace(call, build.expression(self._parameters(file, call.args[0].value)))
+
+    def _parameters(self, file: File, optimizer: cst.BaseExpression) -> str:
+        """The parameters of an optimizer: `model.parameters()` where it was made from just that."""
+        made_from = self._made_from(file, optimizer)
+        if made_from is not None:
+            return made_from
+        return f'(p for group in {file.tree.code(optimizer)}.param_groups for p in group["params"])'
+
+    def _made_from(self, file: File, optimizer: cst.BaseExpression) -> str | None:
+        path = dotted(optimizer)
+        scope = None if path is None else file.scopes.of(optimizer).find(path)
+        if path is None or scope is None:
+            return None
+        bindings = scope.bindings.get(path, [])
+        if all(b.kind is BindingKind.PARAMETER for b in bindings) and isinstance(scope.node, cst.FunctionDef):
+            return self._made_from_argument(file, scope.node, path)
+        for binding in bindings:
+            value = binding.value
+            if isinstance(value, cst.Call) and file.names.callee(value).startswith("torch.optim.") and value.args:
+                first = value.args[0].value
+                if isinstance(first, cst.Call) and not first.args and isinstance(first.func, cst.Attribute):
+                    return file.tree.code(first) if first.func.attr.value == "parameters" else None
+        return None
+
+    def _made_from_argument(self, file: File, node: cst.FunctionDef, name: str) -> str | None:
+        """The same inside a function that is given both the optimizer and the model it was made from."""
+        function = self.project.reference(file, node)
+        found: set[str | None] = set()
+        for site in self.project.call_sites(function) or ():
+            given = passed(node, site.call, name, bound=function.is_bound)
+            outer = (
+                None if given is None or given.argument is None else self._made_from(site.file, given.argument.value)
+            )
+            model = None if outer is None else outer.removesuffix(".parameters()")
+            found.add(
+                next((p for p in _parameter_names(node) if _passes(function.is_bound, node, site.call, p, model)), None)
+            )
+        only = next(iter(found)) if len(found) == 1 else None
+        return None if only is None else f"{only}.parameters()"
+
+    def _drop_imports(self, file: File) -> None:
+        draft = self.draft(file)
+        others = {b.imported for s in file.scopes.all() for bs in s.bindings.values() for b in bs}
+        still_apex = any(name.startswith("apex.") and not name.startswith("apex.amp") for name in others)
+        for _, body in bodies(file):
+            for statement in nested_statements(body):
+                if is_apex_import(file, statement):
+                    if isinstance(statement, cst.Import) and still_apex:
+                        continue
+                    if not draft.edits.is_gone(file.tree, statement):
+                        draft.edits.substitute(statement)
+
+
+def _sees(initialize: Initialize, file: File, at: cst.CSTNode) -> bool:
+    home, scope = file.scopes.of(initialize.home), file.scopes.of(at)
+    while scope is not home and scope.parent is not None:
+        scope = scope.parent
+    return scope is home
+
+
+def _parameter_names(node: cst.FunctionDef) -> list[str]:
+    params = node.params
+    return [p.name.value for p in (*params.posonly_params, *params.params, *params.kwonly_params)]
+
+
+def _passes(is_bound: bool, node: cst.FunctionDef, call: cst.Call, name: str, code: str | None) -> bool:
+    given = passed(node, call, name, bound=is_bound)
+    return (
+        code is not None and given is not None and given.argument is not None and dotted(given.argument.value) == code
+    )

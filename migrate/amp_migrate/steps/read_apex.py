@@ -1,0 +1,177 @@
+"""Apex training: steps are found from `with amp.scale_loss(...)`.
+
+A script that can also train without Apex says the step twice, in the two branches of `if args.fp16:`. Where both
+branches do the same, one of them is enough: the plain one stays, and Apex's is folded away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.steps.apex_initialize import named_arguments
+from amp_migrate.steps.gather import Gathered, Gatherer
+from amp_migrate.steps.model import Backward, Refusal
+from amp_migrate.steps.read_fp32 import backward_calls, bodies
+from amp_migrate.tables.apex_names import AMP, SCALE_LOSS
+from amp_migrate.trees.tree import Block, Statement, find, nested_statements, statements
+
+_USE_SHIM = "it runs on amp_shim, which keeps Apex's meaning"
+
+
+@dataclass(frozen=True)
+class Fold:
+    """An `if` of which only the plain branch stays."""
+
+    statement: cst.If
+    dead: Block
+    live: Block
+
+
+@dataclass(frozen=True)
+class ApexStep:
+    """A step that Apex scaled, the branches that fold, and the script's own switch at this place."""
+
+    gathered: Gathered
+    folds: tuple[Fold, ...]
+    switch: cst.BaseExpression | None
+
+
+def amp_name(file: File, node: cst.CSTNode) -> str | None:
+    """What a name of `apex.amp` stands for (`scale_loss`); None for any other name.
+
+    A name that is also bound to None or a stub where Apex is missing counts: that is the guard, not another meaning.
+    """
+    for full in sorted(file.names.meanings(node)):
+        if full.startswith(AMP + "."):
+            return full.removeprefix(AMP + ".")
+    return None
+
+
+def amp_calls(file: File, name: str) -> Iterator[cst.Call]:
+    """The calls of `apex.amp.<name>` in a file."""
+    for call in file.calls:
+        if amp_name(file, call.func) == name:
+            yield call
+
+
+def read_steps(file: File, roles: Roles) -> Iterator[ApexStep | Refusal]:
+    """The Apex training steps of a file, one for each function that scales a loss."""
+    scaled = set(amp_calls(file, "scale_loss"))
+    for function, body in bodies(file):
+        withs = [
+            statement
+            for statement in nested_statements(body)
+            if isinstance(statement, cst.With) and any(item.item in scaled for item in statement.items)
+        ]
+        if withs:
+            yield _read_function(file, roles, function, body, withs)
+
+
+def _read_function(
+    file: File, roles: Roles, function: cst.FunctionDef | None, body: Block, withs: list[cst.With]
+) -> ApexStep | Refusal:
+    scaled: dict[Statement, Backward] = {}
+    for with_ in withs:
+        read = _read_with(file, with_)
+        if isinstance(read, Refusal):
+            return read
+        scaled[with_] = read
+    folds: list[Fold] = []
+    switch: cst.BaseExpression | None = None
+    for with_ in withs:
+        around = file.tree.parents.get(file.tree.block(with_))
+        if isinstance(around, cst.Else):
+            around = file.tree.parents.get(around)
+        if isinstance(around, cst.If):
+            switch = around.test
+            fold = _fold(file, around, scaled)
+            if fold is not None and fold not in folds:
+                folds.append(fold)
+    for clip in (s for s in nested_statements(body) if isinstance(s, cst.If)):
+        fold = _fold(file, clip, scaled) if _names_amp(file, clip) else None
+        if fold is not None and fold not in folds:
+            folds.append(fold)
+    dead = {s for fold in folds for s in nested_statements(fold.dead)}
+    backwards = [each for statement, each in scaled.items() if statement not in dead]
+    inside = {each.call for each in scaled.values()}
+    for statement, call in backward_calls(body):
+        if call not in inside and statement not in dead:
+            assert isinstance(call.func, cst.Attribute)
+            backwards.append(Backward(statement, call, call.func.value))
+    backwards.sort(key=lambda each: file.tree.order[each.statement])
+    gathered = Gatherer(file, roles, frozenset(dead)).gather(function, backwards)
+    return gathered if isinstance(gathered, Refusal) else ApexStep(gathered, tuple(folds), switch)
+
+
+def _read_with(file: File, statement: cst.With) -> Backward | Refusal:
+    """`with amp.scale_loss(loss, optimizer) as scaled: scaled.backward()`, and nothing else."""
+    item = statement.items[0]
+    assert isinstance(item.item, cst.Call)
+    arguments = named_arguments(item.item, SCALE_LOSS)
+    body = statement.body
+    assert isinstance(body, (cst.IndentedBlock, cst.SimpleStatementSuite))
+    inner = statements(body)
+    call = inner[0].value if len(inner) == 1 and isinstance(inner[0], cst.Expr) else None
+    name = item.asname.name if item.asname is not None else None
+    if (
+        arguments is None
+        or len(statement.items) != 1
+        or not isinstance(name, cst.Name)
+        or not isinstance(call, cst.Call)
+        or not isinstance(call.func, cst.Attribute)
+        or call.func.attr.value != "backward"
+        or not isinstance(call.func.value, cst.Name)
+        or call.func.value.value != name.value
+    ):
+        return Refusal(file, statement, "the body of amp.scale_loss does more than go backward", _USE_SHIM)
+    for extra in ("loss_id", "delay_overflow_check"):
+        if extra in arguments:
+            return Refusal(file, arguments[extra], f"{extra}= of amp.scale_loss has no native form", _USE_SHIM)
+    return Backward(statement, call, arguments["loss"])
+
+
+def _fold(file: File, choice: cst.If, scaled: dict[Statement, Backward]) -> Fold | None:
+    """The fold of an `if` whose branches are the same step with Apex and without; None for any other."""
+    if not isinstance(choice.orelse, cst.Else) or file.tree.statement(choice) is not choice:
+        return None
+    body, other = choice.body, choice.orelse.body
+    assert isinstance(body, (cst.IndentedBlock, cst.SimpleStatementSuite))
+    assert isinstance(other, (cst.IndentedBlock, cst.SimpleStatementSuite))
+    apex_first = _names_amp(file, body)
+    dead, live = (body, other) if apex_first else (other, body)
+    if _names_amp(file, live) or _plain(file, dead, scaled) != _plain(file, live, scaled):
+        return None
+    return Fold(choice, dead, live)
+
+
+def _names_amp(file: File, node: cst.CSTNode) -> bool:
+    return any(amp_name(file, call.func) for call in find(node, cst.Call))
+
+
+def _plain(file: File, block: Block, scaled: dict[Statement, Backward]) -> list[str]:
+    """The statements of a branch as text, as they would be without Apex."""
+    lines: list[str] = []
+    for statement in statements(block):
+        backward = scaled.get(statement)
+        if backward is not None:
+            assert isinstance(backward.call.func, cst.Attribute)
+            call = backward.call.with_changes(func=backward.call.func.with_changes(value=backward.loss))
+            lines.append(_squeezed(file, call))
+            continue
+        code = _squeezed(file, statement)
+        for call in find(statement, cst.Call):
+            is_master = amp_name(file, call.func) == "master_params"
+            is_own = isinstance(call.func, cst.Attribute) and call.func.attr.value == "parameters"
+            if is_master or is_own:
+                code = code.replace(_squeezed(file, call), "<parameters>")
+        lines.append(code)
+    return lines
+
+
+def _squeezed(file: File, node: cst.CSTNode) -> str:
+    return "".join(file.tree.code(node).split()).rstrip(",;")

@@ -1,0 +1,55 @@
+"""Imports of what Apex deleted, answered by `amp_shim`: the script runs as it did, on today's PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.scopes import dotted, import_source
+from amp_migrate.steps.draft import Draft
+from amp_migrate.tables.apex_names import DELETED
+
+SHIM = "amp_shim"
+
+
+def deleted_imports(file: File) -> Iterator[cst.Import | cst.ImportFrom]:
+    """The statements of a file that import something Apex no longer has."""
+    for node in file.tree.order:
+        if isinstance(node, cst.Import):
+            if any(
+                (dotted(alias.name) or "").startswith(DELETED) or dotted(alias.name) == "apex" for alias in node.names
+            ):
+                yield node
+        elif isinstance(node, cst.ImportFrom) and not node.relative:
+            origin = import_source(node)
+            names = [] if isinstance(node.names, cst.ImportStar) else [dotted(a.name) for a in node.names]
+            if origin.startswith(DELETED) or (origin == "apex" and any(f"apex.{name}" in DELETED for name in names)):
+                yield node
+
+
+def write_shim_import(draft: Draft, node: cst.Import | cst.ImportFrom) -> None:
+    """Let one import statement take from the shim what it took from Apex."""
+    if isinstance(node, cst.ImportFrom):
+        assert node.module is not None
+        draft.edits.replace(node.module, _in_shim(node.module))
+        return
+    for alias in node.names:
+        name = dotted(alias.name) or ""
+        if name == "apex":
+            local = alias.asname or cst.AsName(cst.Name("apex"))
+            draft.edits.replace(alias, alias.with_changes(name=cst.Name(SHIM), asname=local))
+        elif name.startswith("apex.") and alias.asname is not None:
+            draft.edits.replace(alias.name, _in_shim(alias.name))
+        elif name.startswith("apex."):  # `import apex.amp` binds `apex`
+            new = alias.with_changes(name=cst.Name(SHIM), asname=cst.AsName(cst.Name("apex")))
+            draft.edits.replace(alias, new)
+
+
+def _in_shim(name: cst.Attribute | cst.Name) -> cst.Attribute | cst.Name:
+    """`apex.parallel` as `amp_shim.parallel`."""
+    if isinstance(name, cst.Name):
+        return cst.Name(SHIM)
+    assert isinstance(name.value, (cst.Attribute, cst.Name))
+    return name.with_changes(value=_in_shim(name.value))
