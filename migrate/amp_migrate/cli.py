@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from amp_migrate.config import ConfigError, find_config
+from amp_migrate.report.formats import Format
 from amp_migrate.settings import Dtype, Settings
 
 EPILOG = """\b
@@ -68,6 +69,14 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option(
             "--undo", is_flag=True, help="Give the files that the latest run changed their original bytes again."
+        ),
+        click.option(
+            "--format",
+            "form",
+            type=click.Choice([form.value for form in Format]),
+            default=Format.TEXT.value,
+            show_default=True,
+            help="How to report what was done and what was left.",
         ),
         click.option(
             "--include",
@@ -143,6 +152,7 @@ def command(context: click.Context, /, **options: Any) -> None:
         diff=options["diff"],
         check=options["check"],
         output=output,
+        form=Format(options["form"]),
     )
     try:
         sys.exit(execute(request))

@@ -71,7 +71,7 @@ def _table(file: Path) -> Mapping[str, Any] | None:
 
 def _options(table: Mapping[str, Any], file: Path, context: click.Context) -> dict[str, Any]:
     known = {
-        str(parameter.name).replace("_", "-"): parameter
+        max(parameter.opts, key=len).lstrip("-"): parameter
         for parameter in context.command.params
         if parameter.name not in COMMAND_LINE_ONLY
     }

@@ -17,7 +17,8 @@ from amp_migrate.engine.source import Source, SourceError, display_name
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.diff import unified
 from amp_migrate.report.finding import Finding, Kind
-from amp_migrate.report.text import Totals, render
+from amp_migrate.report.formats import Format, render
+from amp_migrate.report.report import Report
 from amp_migrate.settings import Settings
 
 
@@ -32,6 +33,7 @@ class Request:
         diff: print the changes instead of writing them.
         check: write nothing, and tell by the exit code whether anything would change.
         output: a file or folder to write to, the originals being left alone.
+        form: how the report is shown.
         stdin_name: the name that standard input goes by in what is said about it.
     """
 
@@ -41,6 +43,7 @@ class Request:
     diff: bool = False
     check: bool = False
     output: str | None = None
+    form: Format = Format.TEXT
     stdin_name: str = "<stdin>"
 
     @property
@@ -132,9 +135,10 @@ def _shown(path: Path) -> str:
 
 
 def _print_report(outcome: Outcome, request: Request, *, to_stderr: bool) -> None:
-    totals = Totals(files=outcome.files, changed=len(outcome.changed), written=request.writes)
+    changed = tuple(each.source.name for each in outcome.changed)
+    report = Report(outcome.findings, outcome.files, changed, request.writes)
     stream = sys.stderr if to_stderr else sys.stdout
-    stream.write(render(outcome.findings, totals))
+    stream.write(render(report, request.form))
 
 
 def _print_diff(outcome: Outcome) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -48,6 +49,12 @@ def test_a_second_run_finds_nothing_to_do() -> None:
         0,
         "1 file read, 0 changed, 0 places migrated, 0 left as they were.\n",
     )
+
+
+def test_the_report_comes_in_the_form_that_was_asked_for() -> None:
+    result = run("--format", "json", "a.py", a=OLD)
+    assert json.loads(result.stdout)["changed"] == ["a.py"]
+    assert Path("a.py").read_text() == NEW
 
 
 def test_diff_prints_the_change_and_writes_nothing() -> None:

@@ -75,6 +75,7 @@ def test_paths_in_two_projects_take_the_settings_of_what_they_share() -> None:
         ("[tool.amp-migrate]\ndtype = 16\n", "[tool.amp-migrate] dtype: must be a string"),
         ("[tool.amp-migrate]\nexclude = 'x'\n", "[tool.amp-migrate] exclude: must be a list of strings"),
         ("[tool.amp-migrate]\ngitignore = 'no'\n", "[tool.amp-migrate] gitignore: must be true or false"),
+        ("[tool.amp-migrate]\nformat = 'xml'\n", "[tool.amp-migrate] format: 'xml' is not one of 'text', "),
         ("[tool.amp-migrate]\ndiff = true\n", "[tool.amp-migrate] diff: is for the command line only"),
         ("[tool]\namp-migrate = 1\n", "tool.amp-migrate is not a table; write [tool.amp-migrate]"),
         ("[tool.amp-migrate\n", "not TOML: "),

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from amp_migrate.report.finding import Finding, Kind
-from amp_migrate.report.text import Totals, render
+from amp_migrate.report.report import Report
+from amp_migrate.report.text import render
 
 
 def finding(line: int, kind: Kind, code: str = "AMP101", message: str = "done", hint: str = "") -> Finding:
     return Finding("train.py", line, 5 if line else 0, code, kind, message, hint)
+
+
+def lines(*findings: Finding, files: int = 1, changed: tuple[str, ...] = (), written: bool = True) -> list[str]:
+    return render(Report(findings, files, changed, written)).splitlines()
 
 
 def test_places_come_line_by_line_with_their_hints_and_a_summary_at_the_end() -> None:
@@ -15,25 +20,24 @@ def test_places_come_line_by_line_with_their_hints_and_a_summary_at_the_end() ->
         finding(3, Kind.MIGRATED, "AMP501", "training step runs under autocast"),
         finding(58, Kind.LEFT, "AMP590", "step left as it was: a closure", "Run with --dtype bf16."),
     ]
-    assert render(findings, Totals(files=4, changed=1, written=True)) == (
-        "train.py:3:5 AMP501 training step runs under autocast\n"
-        "train.py:58:5 AMP590 step left as it was: a closure\n"
-        "    Run with --dtype bf16.\n"
-        "4 files read, 1 changed, 1 place migrated, 1 left as it was.\n"
-        "  left: AMP590 step left as it was: a closure\n"
-    )
+    assert lines(*findings, files=4, changed=("train.py",)) == [
+        "train.py:3:5 AMP501 training step runs under autocast",
+        "train.py:58:5 AMP590 step left as it was: a closure",
+        "    Run with --dtype bf16.",
+        "4 files read, 1 changed, 1 place migrated, 1 left as it was.",
+        "  left: AMP590 step left as it was: a closure",
+    ]
 
 
 def test_the_same_change_in_many_places_is_said_once() -> None:
     findings = [finding(line, Kind.MIGRATED) for line in (3, 9, 12)]
-    assert render(findings, Totals(1, 1, True)).splitlines()[:1] == ["train.py:3:5 AMP101 done (also in lines 9, 12)"]
-    assert "3 places migrated" in render(findings, Totals(1, 1, True))
-    assert "(also in line 9)" in render(findings[:2], Totals(1, 1, True))
+    assert lines(*findings)[0] == "train.py:3:5 AMP101 done (also in lines 9, 12)"
+    assert lines(*findings)[1] == "1 file read, 0 changed, 3 places migrated, 0 left as they were."
+    assert lines(*findings[:2])[0] == "train.py:3:5 AMP101 done (also in line 9)"
 
 
 def test_what_was_left_is_never_folded() -> None:
-    text = render([finding(line, Kind.LEFT) for line in (3, 9)], Totals(1, 0, True))
-    assert text.splitlines() == [
+    assert lines(*(finding(line, Kind.LEFT) for line in (3, 9))) == [
         "train.py:3:5 AMP101 done",
         "train.py:9:5 AMP101 done",
         "1 file read, 0 changed, 0 places migrated, 2 left as they were.",
@@ -42,11 +46,12 @@ def test_what_was_left_is_never_folded() -> None:
 
 
 def test_a_finding_without_a_place_shows_the_file_alone() -> None:
-    text = render([finding(0, Kind.ERROR, "AMP001", "no such file or folder")], Totals(0, 0, True))
-    assert text.splitlines()[0] == "train.py AMP001 no such file or folder"
-    assert text.splitlines()[1] == "0 files read, 0 changed, 0 places migrated, 0 left as they were, 1 error."
+    assert lines(finding(0, Kind.ERROR, "AMP001", "no such file or folder"), files=0) == [
+        "train.py AMP001 no such file or folder",
+        "0 files read, 0 changed, 0 places migrated, 0 left as they were, 1 error.",
+    ]
 
 
 def test_what_was_not_written_is_told_as_what_would_be() -> None:
-    text = render([finding(3, Kind.MIGRATED)], Totals(1, 1, False))
-    assert text.splitlines()[-1] == "1 file read, 1 would change, 1 place to be migrated, 0 left as they were."
+    report = lines(finding(3, Kind.MIGRATED), changed=("train.py",), written=False)
+    assert report[-1] == "1 file read, 1 would change, 1 place to be migrated, 0 left as they were."

@@ -1,0 +1,59 @@
+"""What a run came to, ready to be shown in any form."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+
+from amp_migrate.report.finding import Finding, Kind
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that there is to say about a run.
+
+    Attributes:
+        findings: in order of place.
+        files: how many files were looked at.
+        changed: the names of the files that were rewritten, or would be.
+        written: whether they were, or only would be.
+    """
+
+    findings: tuple[Finding, ...]
+    files: int
+    changed: tuple[str, ...]
+    written: bool
+
+    @cached_property
+    def kinds(self) -> Counter[Kind]:
+        """How many findings there are of each kind."""
+        return Counter(finding.kind for finding in self.findings)
+
+    def of_kind(self, kind: Kind) -> tuple[Finding, ...]:
+        """The findings of one kind, in order of place."""
+        return tuple(finding for finding in self.findings if finding.kind is kind)
+
+    @property
+    def summary(self) -> str:
+        """One sentence: files read and changed, places migrated and left, errors."""
+        verb = "changed" if self.written else "would change"
+        left = self.kinds[Kind.LEFT]
+        parts = [
+            f"{_count(self.files, 'file')} read",
+            f"{len(self.changed)} {verb}",
+            f"{_count(self.kinds[Kind.MIGRATED], 'place')} {'' if self.written else 'to be '}migrated",
+            f"{left} left as {'it was' if left == 1 else 'they were'}",
+        ]
+        if self.kinds[Kind.ERROR]:
+            parts.append(_count(self.kinds[Kind.ERROR], "error"))
+        return ", ".join(parts) + "."
+
+
+def place(finding: Finding) -> str:
+    """`train.py:58:9`, without the parts that the finding does not have."""
+    return ":".join([finding.path, *(str(part) for part in (finding.line, finding.column) if part)])
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
