@@ -222,7 +222,7 @@ class Roles:
             return True
         if isinstance(call.func, cst.Attribute):
             method = call.func.attr.value
-            if method not in table.MODULE_BOOKKEEPING and not method.startswith("init"):
+            if method not in table.MODULE_BOOKKEEPING and not method.startswith(table.BOOKKEEPING_PREFIXES):
                 receiver = call.func.value
                 if dotted(receiver) != "self" and self.is_module(file, receiver):
                     return True

@@ -23,7 +23,7 @@ from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.read_apex import ApexStep, amp_name
 from amp_migrate.steps.travel import Route, Traveller
-from amp_migrate.steps.write_shim import deleted_imports, write_shim_import
+from amp_migrate.steps.write_shim import apex_uses, deleted_imports, write_shim_import
 from amp_migrate.tables.apex_names import AMP
 from amp_migrate.trees.tree import Statement
 
@@ -41,13 +41,11 @@ class Group:
 
 
 def uses_apex_amp(file: File) -> bool:
-    """Whether a file names anything of `apex.amp`, or imports it."""
-    return any(
-        binding.imported == AMP or binding.imported.startswith(AMP + ".") or binding.imported == "apex"
-        for scope in file.scopes.all()
-        for bindings in scope.bindings.values()
-        for binding in bindings
-    )
+    """Whether a file imports `apex.amp`, or reaches it through `import apex`."""
+    names = {b.imported for scope in file.scopes.all() for bindings in scope.bindings.values() for b in bindings}
+    if any(name == AMP or name.startswith(AMP + ".") for name in names):
+        return True
+    return "apex" in names and any(True for _ in apex_uses(file, AMP))
 
 
 class ApexMigration:
@@ -71,7 +69,7 @@ class ApexMigration:
                 refusal = writer.refusal(group.files, group.initializes, sited)
                 if refusal is None:
                     writer.write(group.files, group.initializes, sited)
-                    self._tell_native(group, sited)
+                    self._tell_native(group, sited, writer)
                     continue
                 group.refusals.append(refusal)
             self._to_shim(group)
@@ -163,7 +161,11 @@ class ApexMigration:
             found.append(Sited(each, route, traveller))
         return found
 
-    def _tell_native(self, group: Group, sited: list[Sited]) -> None:
+    def _tell_native(self, group: Group, sited: list[Sited], writer: ApexWriter) -> None:
+        for file, region in writer.left_in_float32:
+            message = "evaluation stays in float32: whether mixed precision is on cannot be asked here"
+            hint = "pass the switch to this function, and put the forward into torch.amp.autocast(..., enabled=...)"
+            self._tell(file, region.first, "AMP211", Kind.NOTE, message, hint)
         for each in sited:
             step = each.step.gathered.step
             scaler = "" if each.route is None else f" with {each.route.scaler}"

@@ -18,12 +18,13 @@ from amp_migrate.steps.apex_initialize import Initialize, is_apex_import
 from amp_migrate.steps.apex_switch import VARIABLE, is_short, is_visible, switch_code
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.evaluation import evaluation_regions
-from amp_migrate.steps.model import Refusal, TrainingStep
+from amp_migrate.steps.model import Refusal, Region, TrainingStep
 from amp_migrate.steps.read_apex import ApexStep, amp_calls
 from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.steps.travel import Creation, Route, Traveller
 from amp_migrate.steps.write_native import write_island, write_region, write_step
 from amp_migrate.steps.write_ways import write_ways
+from amp_migrate.tables.apex_names import AMP
 from amp_migrate.trees import build
 from amp_migrate.trees.edits import Line
 from amp_migrate.trees.tree import find, nested_statements
@@ -39,13 +40,18 @@ class Sited:
 
 
 class ApexWriter:
-    """Writes one group of files."""
+    """Writes one group of files.
+
+    Attributes:
+        left_in_float32: evaluation forwards that cannot ask whether mixed precision is on.
+    """
 
     def __init__(self, project: Project, roles: Roles, dtype: Dtype, draft_of: Callable[[File], Draft]) -> None:
         self.project = project
         self.roles = roles
         self.dtype = dtype
         self.draft = draft_of
+        self.left_in_float32: list[tuple[File, Region]] = []
 
     def refusal(self, files: list[File], initializes: list[Initialize], sited: list[Sited]) -> Refusal | None:
         """What still speaks against native code, now that the ways are known."""
@@ -141,7 +147,9 @@ class ApexWriter:
         placed = evaluation_regions(file, self.roles, [step for step in steps if step.file is file])
         for region in placed.regions:
             code = self._switch_at(initializes, file, region.first, None)
-            if not isinstance(code, Refusal):
+            if isinstance(code, Refusal):
+                self.left_in_float32.append((file, region))
+            else:
                 write_region(draft, region, self.dtype, None if code is None else build.expression(code))
         for island in placed.islands:
             write_island(draft, island)
@@ -227,8 +235,11 @@ class ApexWriter:
 
     def _drop_imports(self, file: File) -> None:
         draft = self.draft(file)
-        others = {b.imported for s in file.scopes.all() for bs in s.bindings.values() for b in bs}
-        still_apex = any(name.startswith("apex.") and not name.startswith("apex.amp") for name in others)
+        still_apex = any(
+            name.startswith("apex.") and name != AMP and not name.startswith(AMP + ".")
+            for node in file.uses.get("apex", ())
+            for name in file.names.meanings(file.tree.parents[node])
+        )
         for _, body in bodies(file):
             for statement in nested_statements(body):
                 if is_apex_import(file, statement):

@@ -14,6 +14,13 @@ from amp_migrate.tables.apex_names import DELETED
 SHIM = "amp_shim"
 
 
+def apex_uses(file: File, prefix: str) -> Iterator[cst.Attribute]:
+    """The chains of a file that stand for a package of Apex (`apex.parallel`), through `import apex`."""
+    for node in file.uses.get(prefix.rpartition(".")[2], ()):
+        if isinstance(node, cst.Attribute) and prefix in file.names.meanings(node):
+            yield node
+
+
 def deleted_imports(file: File) -> Iterator[cst.Import | cst.ImportFrom]:
     """The statements of a file that import something Apex no longer has."""
     for node in file.tree.order:
@@ -24,8 +31,8 @@ def deleted_imports(file: File) -> Iterator[cst.Import | cst.ImportFrom]:
                 yield node
         elif isinstance(node, cst.ImportFrom) and not node.relative:
             origin = import_source(node)
-            names = [] if isinstance(node.names, cst.ImportStar) else [dotted(a.name) for a in node.names]
-            if origin.startswith(DELETED) or (origin == "apex" and any(f"apex.{name}" in DELETED for name in names)):
+            items = [] if isinstance(node.names, cst.ImportStar) else [dotted(a.name) for a in node.names]
+            if origin.startswith(DELETED) or (origin == "apex" and any(f"apex.{item}" in DELETED for item in items)):
                 yield node
 
 

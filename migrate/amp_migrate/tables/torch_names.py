@@ -50,6 +50,11 @@ MODULE_BOOKKEEPING = frozenset(
     ).split()
 )
 
+# ... and how the names of such methods begin in user code: `parse_batch`, `init_hidden`, `get_parameters`.
+BOOKKEEPING_PREFIXES = tuple(
+    "build configure create freeze get init load log make parse prepare register reset save set update".split()
+)
+
 # Calling one of these on an object shows that it is a module.
 MODULE_EVIDENCE = frozenset(
     "children eval modules named_children named_modules named_parameters no_sync parameters train".split()
