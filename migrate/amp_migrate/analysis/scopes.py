@@ -7,10 +7,10 @@ training code an object's home is as often an attribute of `self` as a variable.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import libcst as cst
 
@@ -139,25 +139,27 @@ def _evaluated_outside(scope_node: cst.CSTNode, child: cst.CSTNode) -> bool:
 
 
 def _fill(scope: Scope, node: cst.CSTNode, scopes: dict[cst.CSTNode, Scope]) -> None:
-    stack = list(children(node))
+    stack = list(children(node))[::-1]
     while stack:
-        current = stack.pop(0)
+        current = stack.pop()
         for name, binding in _bindings(current):
             target = scope
             if "." not in name and scope.elsewhere.get(name) == "global":
                 target = scope.module
             target.bindings[name].append(binding)
-        if isinstance(current, (cst.Global, cst.Nonlocal)):
+        kind_of_node = type(current)
+        if kind_of_node in (cst.Global, cst.Nonlocal):
+            assert isinstance(current, (cst.Global, cst.Nonlocal))
             kind = "global" if isinstance(current, cst.Global) else "nonlocal"
             scope.elsewhere.update((item.name.value, kind) for item in current.names)
         elif isinstance(current, cst.ImportFrom) and isinstance(current.names, cst.ImportStar):
             scope.star_imports.append(import_source(current))
-        if isinstance(current, _SCOPE_TYPES):
+        if kind_of_node in _SCOPE_TYPES:
             inner = Scope(current, scope)
             scopes[current] = inner
             _fill(inner, current, scopes)
-        elif not isinstance(current, (cst.Import, cst.ImportFrom)):  # their `as` is bound above
-            stack[:0] = children(current)
+        elif kind_of_node not in (cst.Import, cst.ImportFrom):  # their `as` is bound above
+            stack.extend(list(children(current))[::-1])
 
 
 def import_source(node: cst.ImportFrom) -> str:
@@ -167,36 +169,35 @@ def import_source(node: cst.ImportFrom) -> str:
 
 def _bindings(node: cst.CSTNode) -> Iterator[tuple[str, Binding]]:
     """The names that one node binds by itself."""
-    if isinstance(node, cst.Import):
-        for alias in node.names:
-            full = dotted(alias.name) or ""
-            if alias.asname is not None:
-                yield dotted(alias.asname.name) or "", Binding(BindingKind.IMPORT, node, imported=full)
-            else:
-                root = full.partition(".")[0]
-                yield root, Binding(BindingKind.IMPORT, node, imported=root)
-    elif isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
-        origin = import_source(node)
-        for alias in node.names:
-            name = dotted(alias.name) or ""
-            local = name if alias.asname is None else dotted(alias.asname.name) or ""
-            separator = "" if origin.endswith(".") else "."
-            yield local, Binding(BindingKind.IMPORT, node, imported=origin + separator + name)
-    elif isinstance(node, cst.Assign):
-        for target in node.targets:
-            yield from _targets(target.target, node, node.value)
-    elif isinstance(node, (cst.AnnAssign, cst.NamedExpr)):
-        yield from _targets(node.target, node, node.value)
-    elif isinstance(node, (cst.AugAssign, cst.For, cst.CompFor)):
-        yield from _targets(node.target, node, None)
-    elif isinstance(node, cst.AsName):
-        yield from _targets(node.name, node, None)
-    elif isinstance(node, cst.Param):
-        yield node.name.value, Binding(BindingKind.PARAMETER, node)
-    elif isinstance(node, cst.FunctionDef):
-        yield node.name.value, Binding(BindingKind.FUNCTION, node)
-    elif isinstance(node, cst.ClassDef):
-        yield node.name.value, Binding(BindingKind.CLASS, node)
+    # A table by exact type: an `isinstance` chain over LibCST's abstract classes would be most of the pass.
+    binder = _BINDERS.get(type(node))
+    return iter(()) if binder is None else binder(node)
+
+
+def _import(node: cst.Import) -> Iterator[tuple[str, Binding]]:
+    for alias in node.names:
+        full = dotted(alias.name) or ""
+        if alias.asname is not None:
+            yield dotted(alias.asname.name) or "", Binding(BindingKind.IMPORT, node, imported=full)
+        else:
+            root = full.partition(".")[0]
+            yield root, Binding(BindingKind.IMPORT, node, imported=root)
+
+
+def _import_from(node: cst.ImportFrom) -> Iterator[tuple[str, Binding]]:
+    if isinstance(node.names, cst.ImportStar):
+        return
+    origin = import_source(node)
+    for alias in node.names:
+        name = dotted(alias.name) or ""
+        local = name if alias.asname is None else dotted(alias.asname.name) or ""
+        separator = "" if origin.endswith(".") else "."
+        yield local, Binding(BindingKind.IMPORT, node, imported=origin + separator + name)
+
+
+def _assign(node: cst.Assign) -> Iterator[tuple[str, Binding]]:
+    for target in node.targets:
+        yield from _targets(target.target, node, node.value)
 
 
 def _targets(
@@ -217,3 +218,19 @@ def _targets(
             else:
                 for name, _ in _targets(element, node, None):
                     yield name, Binding(kind, node, source=value)
+
+
+_BINDERS: dict[type, Callable[[Any], Iterator[tuple[str, Binding]]]] = {
+    cst.Import: _import,
+    cst.ImportFrom: _import_from,
+    cst.Assign: _assign,
+    cst.AnnAssign: lambda node: _targets(node.target, node, node.value),
+    cst.NamedExpr: lambda node: _targets(node.target, node, node.value),
+    cst.AugAssign: lambda node: _targets(node.target, node, None),
+    cst.For: lambda node: _targets(node.target, node, None),
+    cst.CompFor: lambda node: _targets(node.target, node, None),
+    cst.AsName: lambda node: _targets(node.name, node, None),
+    cst.Param: lambda node: iter([(node.name.value, Binding(BindingKind.PARAMETER, node))]),
+    cst.FunctionDef: lambda node: iter([(node.name.value, Binding(BindingKind.FUNCTION, node))]),
+    cst.ClassDef: lambda node: iter([(node.name.value, Binding(BindingKind.CLASS, node))]),
+}

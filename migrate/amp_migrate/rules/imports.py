@@ -92,7 +92,7 @@ def _uses_of(file: File, local: str, full: str) -> list[cst.CSTNode]:
     """Where an imported item is used: the name itself, or for a package the longest chain that starts with it."""
     found: list[cst.CSTNode] = []
     for node in file.uses.get(local.rpartition(".")[2], ()):
-        if file.names.full(node) != full:
+        if full not in file.names.meanings(node):
             continue
         top: cst.CSTNode = node
         parent = file.tree.parents[top]

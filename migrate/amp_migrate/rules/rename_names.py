@@ -77,6 +77,8 @@ def _uses(file: File) -> tuple[list[Use], list[Use]]:
     for rule in name_rules():
         renames = {rename.old: rename for rename in rule.renames}
         for node in _nodes(file, {old.rpartition(".")[2] for old in renames}):
+            if isinstance(file.tree.parents[node], cst.AssignTarget):
+                continue
             meanings = file.names.meanings(node)
             hits = sorted(meanings & set(renames))
             if hits:

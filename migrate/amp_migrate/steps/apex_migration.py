@@ -79,12 +79,14 @@ class ApexMigration:
                     write_shim_import(self.draft(file), statement)
 
     def _groups(self, files: list[File]) -> list[Group]:
-        """Files that import one another, directly, are one script."""
-        group_of: dict[File, Group] = {}
+        """A file that initializes Apex, what lies beside or below it, and what these import, are one script."""
+        group_of = {file: Group([file]) for file in files}
         for file in files:
-            group_of[file] = Group([file])
-        for file in files:
-            for other in self._imported(file):
+            related = self._imported(file)
+            if any(True for _ in read_apex.amp_calls(file, "initialize")):
+                folder = file.name.rpartition("/")[0]
+                related += [other for other in files if other.name.startswith(f"{folder}/" if folder else "")]
+            for other in related:
                 if other in group_of and group_of[other] is not group_of[file]:
                     mine, theirs = group_of[file], group_of[other]
                     mine.files.extend(theirs.files)

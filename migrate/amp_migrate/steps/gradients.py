@@ -90,7 +90,7 @@ def _anchor(tree: Tree, step: OptimizerStep, using: list[Statement]) -> Statemen
     target = tree.block(step.statement)
     block = tree.common_block([*using])
     around_step = [target, *(a for a in tree.ancestors(target))]
-    while tree.parents.get(block) in LOOP_TYPES and block not in around_step:
+    while isinstance(tree.parents.get(block), LOOP_TYPES) and block not in around_step:
         block = tree.block(tree.statement(tree.parents[block]))  # `for p in model.parameters(): p.grad...`
     first = min((tree.lift(each, block) for each in using), key=lambda each: tree.order[each])
     inside_target = block is target or target in tree.ancestors(block)

@@ -24,7 +24,7 @@ def read_steps(file: File, roles: Roles) -> Iterator[Gathered | Refusal]:
     """The FP32 training steps of a file, one for each function that goes backward, in source order."""
     gatherer = Gatherer(file, roles)
     for function, body in bodies(file):
-        calls = list(backward_calls(body))
+        calls = [(s, call) for s, call in backward_calls(body) if not _is_other_function(file, call)]
         if not calls or uses_amp(file, body, function):
             continue
         backwards: list[Backward] = []
@@ -58,15 +58,21 @@ def backward_calls(body: Block) -> Iterator[tuple[Statement, cst.Call]]:
                     yield statement, call
 
 
+def _is_other_function(file: File, call: cst.Call) -> bool:
+    """Whether `backward` is a function of some module: a kernel's own, or one that torch keeps under that name."""
+    full = file.names.callee(call)
+    return bool(full) and not full.startswith("torch.")
+
+
 def _read(file: File, roles: Roles, statement: Statement, call: cst.Call) -> Backward | Refusal:
     assert isinstance(call.func, cst.Attribute)
     receiver = call.func.value
     code = file.tree.code(call)
     path = dotted(receiver) or ""
     full = file.names.full(receiver)
-    if full.startswith("torch.autograd"):
+    if full.startswith("torch."):
         return Refusal(
-            file, call, f"{code} goes backward from several losses at once", "call backward() on their sum instead"
+            file, call, f"{code} is not the backward of one loss", "call backward() on the sum of the losses instead"
         )
     if call.args and (_FRAMEWORK_NAME.search(path) or path == "self"):
         return Refusal(
