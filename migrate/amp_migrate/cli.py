@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -47,6 +48,14 @@ def _read_config(context: click.Context, _: click.Parameter, paths: tuple[str, .
     return paths
 
 
+def _codes(_: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    codes = tuple(code.strip() for value in values for code in value.split(","))
+    for code in codes:
+        if not re.fullmatch(r"AMP\d{0,3}", code):
+            raise click.BadParameter(f"{code!r} is not AMP and up to three digits", param=parameter)
+    return codes
+
+
 def _options(command: Callable[..., None]) -> Callable[..., None]:
     options: tuple[Callable[..., Any], ...] = (
         # First of all, because the paths say which project's settings hold.
@@ -70,6 +79,14 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--undo", is_flag=True, help="Give the files that the latest run changed their original bytes again."
         ),
+        click.option(
+            "--select",
+            multiple=True,
+            metavar="CODE",
+            callback=_codes,
+            help="Apply only these rules: codes or their beginnings, as AMP101 or AMP1, separated by commas.",
+        ),
+        click.option("--ignore", multiple=True, metavar="CODE", callback=_codes, help="Do not apply these rules."),
         click.option(
             "--format",
             "form",
@@ -141,7 +158,7 @@ def command(context: click.Context, /, **options: Any) -> None:
         raise click.UsageError("--output names the original; leave it out to rewrite in place")
     request = Request(
         paths=named,
-        settings=Settings(dtype=Dtype(options["dtype"])),
+        settings=Settings(Dtype(options["dtype"]), select=options["select"], ignore=options["ignore"]),
         scope=Scope(
             include=options["include"],
             exclude=options["exclude"],

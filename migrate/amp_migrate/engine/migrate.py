@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from amp_migrate.engine.check import Refused, check_text
+from amp_migrate.engine.choice import only_wanted
 from amp_migrate.engine.imports import ImportGraph
 from amp_migrate.engine.layout import LayoutError, restore
 from amp_migrate.engine.parse import parse
@@ -88,11 +89,12 @@ def migrate_file(path: Path, settings: Settings) -> Outcome:
 def migrate_workspace(workspace: Workspace, settings: Settings) -> Outcome:
     """Plan, check, and leave out what does not pass together with the files that changed for its sake."""
     planned, failures = _plan_what_can_be(workspace, settings)
-    plans, wrong = _checked(planned)
-    sound = [each for each in plans if each.source.path not in wrong]
-    wrong.update(_changed_again(workspace, sound, settings))
+    plans, wrong = only_wanted(planned, settings)
     outcome = Outcome(plans, (*workspace.problems, *failures), len(workspace.files))
-    return without_refused(workspace, outcome, wrong)
+    outcome = without_refused(workspace, outcome, wrong)
+    plans, wrong = _checked(outcome.plans)
+    outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
+    return without_refused(workspace, outcome, _changed_again(workspace, outcome.plans, settings))
 
 
 def without_refused(workspace: Workspace, outcome: Outcome, wrong: Mapping[Path, Finding]) -> Outcome:
@@ -101,11 +103,11 @@ def without_refused(workspace: Workspace, outcome: Outcome, wrong: Mapping[Path,
         return outcome
     said = dict(wrong)
     for group in ImportGraph(workspace).groups(each.source for each in outcome.changed):
-        causes = sorted(source.name for source in group if source.path in wrong)
+        causes = sorted((wrong[source.path] for source in group if source.path in wrong), key=lambda each: each.path)
         for source in group:
             if causes and source.path not in wrong:
-                message = f"left as it was, because {causes[0]} could not be migrated with it"
-                said[source.path] = refused(source.name, message)
+                message = f"file left as it was, because {causes[0].path} is and the two belong together"
+                said[source.path] = replace(causes[0], path=source.name, line=0, column=0, message=message, hint="")
     plans = tuple(_withdrawn(each) if each.source.path in said else each for each in outcome.plans)
     plans = tuple(each for each in plans if each.changed or each.findings)
     return Outcome(plans, (*outcome.problems, *said.values()), outcome.files)

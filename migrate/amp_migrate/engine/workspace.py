@@ -15,6 +15,7 @@ from amp_migrate.engine.parse import parse
 from amp_migrate.engine.problems import os_error, unreadable
 from amp_migrate.engine.scope import Scope
 from amp_migrate.engine.source import Source, SourceError, display_name
+from amp_migrate.pragmas import read_pragmas
 from amp_migrate.report.finding import Finding
 
 if TYPE_CHECKING:
@@ -79,11 +80,13 @@ class Workspace:
         return self._at(os.path.realpath(path))
 
     def candidates(self) -> Iterator[Source]:
-        """The files that may hold something to migrate, in order of name."""
+        """The files that may hold something to migrate and do not ask to be skipped, in order of name."""
         files = self._discovery.files
         if self._focus is not None:
             files = tuple(found for found in files if found.real in self._focus)
-        return self._reading(files, prefilter.may_matter)
+        for source in self._reading(files, prefilter.may_matter):
+            if not read_pragmas(source.text).skips_file:
+                yield source
 
     def mentioning(self, identifier: str) -> Iterator[Source]:
         """The files in which `identifier` stands as a word, comments and strings included, in order of name."""

@@ -43,7 +43,7 @@ def test_a_file_edited_meanwhile_is_left_with_the_files_that_belong_to_it(tmp_pa
     assert (tmp_path / "other.py").read_text() == NEW
     assert [(Path(f.path).stem, f.message) for f in done.findings if f.code == "AMP002"] == [
         ("engine", "changed on disk since it was read; run again"),
-        ("main", f"left as it was, because {(tmp_path / 'engine.py').as_posix()} could not be migrated with it"),
+        ("main", f"file left as it was, because {(tmp_path / 'engine.py').as_posix()} is and the two belong together"),
     ]
 
 

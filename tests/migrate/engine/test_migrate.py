@@ -80,7 +80,9 @@ def test_a_file_that_belongs_to_a_refused_one_is_left_too(tmp_path: Path) -> Non
     )
     assert changed(outcome) == ["other"]
     message = {name: text for name, _, text in said(outcome)}["main"]
-    assert message == f"left as it was, because {(tmp_path / 'engine.py').as_posix()} could not be migrated with it"
+    assert (
+        message == f"file left as it was, because {(tmp_path / 'engine.py').as_posix()} is and the two belong together"
+    )
 
 
 def test_a_file_that_makes_a_rule_fail_is_an_internal_error_and_the_others_go_on(tmp_path: Path) -> None:

@@ -1,0 +1,50 @@
+"""What the user does not want is neither said nor done: selected and ignored rules, and the pragmas of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from amp_migrate.engine.planner import FilePlan
+from amp_migrate.pragmas import read_pragmas
+from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.settings import Settings
+
+PARTLY_UNWANTED = "AMP003"  # a file was left whole, because a part of it is not wanted
+
+
+def only_wanted(plans: Iterable[FilePlan], settings: Settings) -> tuple[tuple[FilePlan, ...], dict[Path, Finding]]:
+    """`plans` without the findings that nobody wants, and a finding for each file that must therefore stay as it is.
+
+    A change cannot be taken out of a text after it was planned. Where one that is not wanted is in a plan, the whole
+    file is to be left.
+    """
+    kept: list[FilePlan] = []
+    unwanted: dict[Path, Finding] = {}
+    for each in plans:
+        pragmas = read_pragmas(each.source.text)
+        if pragmas.skips_file:
+            if each.changed:
+                line = next((finding.line for finding in each.findings), 0)
+                unwanted[each.source.path] = _left(each, line, "it asks to be skipped")
+                kept.append(each)
+            continue
+        wanted = []
+        for finding in each.findings:
+            reason = ""
+            if finding.kind is not Kind.ERROR and not settings.applies(finding.code):
+                reason = f"{finding.code} is not selected"
+            elif finding.kind is not Kind.ERROR and pragmas.ignores(finding.code, finding.line):
+                reason = f"{finding.code} is ignored here"
+            if not reason:
+                wanted.append(finding)
+            elif finding.kind is Kind.MIGRATED and each.changed:
+                unwanted.setdefault(each.source.path, _left(each, finding.line, reason))
+        kept.append(replace(each, findings=tuple(wanted)))
+    return tuple(kept), unwanted
+
+
+def _left(each: FilePlan, line: int, reason: str) -> Finding:
+    message = f"file left as it was: {reason}, and the rest belongs together with it"
+    return Finding(each.source.name, line, 0, PARTLY_UNWANTED, Kind.LEFT, message)
