@@ -12,15 +12,18 @@ from types import ModuleType
 
 from amp_shim.install import install
 
+_LEVELS = ("O0", "O1", "O2", "O3", "O4", "O5")
+
 _USAGE = """\
-usage: python -m amp_shim SCRIPT [ARGS...]
-       python -m amp_shim -m MODULE [ARGS...]
+usage: python -m amp_shim [--opt-level LEVEL] SCRIPT [ARGS...]
+       python -m amp_shim [--opt-level LEVEL] -m MODULE [ARGS...]
 
 Run a training script as if NVIDIA Apex were installed: `import apex` is answered by amp_shim in this process.
 
-  SCRIPT     path of a Python file; it runs as __main__, with its own folder first on sys.path
-  -m MODULE  a module or package by its dotted name, as `python -m` takes it
-  -h, --help show this text
+  SCRIPT             path of a Python file; it runs as __main__, with its own folder first on sys.path
+  -m MODULE          a module or package by its dotted name, as `python -m` takes it
+  --opt-level LEVEL  O0 to O5, in place of the level that the script passes to amp.initialize
+  -h, --help         show this text
 
 exit codes: those of the script; 2 if there is no such script or module
 """
@@ -28,24 +31,29 @@ exit codes: those of the script; 2 if there is no such script or module
 
 def main(arguments: Sequence[str]) -> int:
     """Run what the arguments name. Returns 2 after a usage error; otherwise the script's own exit code ends it."""
-    if not arguments:
-        return _refuse("no script given")
-    first = arguments[0]
-    if first in ("-h", "--help"):
+    if arguments and arguments[0] in ("-h", "--help"):
         print(_USAGE, end="")
         return 0
-    if first == "-m":
-        return _run_module(arguments[1:])
-    if first.startswith("-"):
-        return _refuse(f"unknown option {first}")
-    return _run_script(first, arguments)
+    level: str | None = None
+    if arguments and arguments[0] == "--opt-level":
+        level = arguments[1] if len(arguments) > 1 else ""
+        if level not in _LEVELS:
+            return _refuse(f"--opt-level takes one of {', '.join(_LEVELS)}, found {level!r}")
+        arguments = arguments[2:]
+    if not arguments:
+        return _refuse("no script given")
+    if arguments[0] == "-m":
+        return _run_module(arguments[1:], level)
+    if arguments[0].startswith("-"):
+        return _refuse(f"unknown option {arguments[0]}")
+    return _run_script(arguments, level)
 
 
-def _run_script(script: str, arguments: Sequence[str]) -> int:
-    path = Path(script).absolute()
+def _run_script(arguments: Sequence[str], level: str | None) -> int:
+    path = Path(arguments[0]).absolute()
     if not path.is_file():
-        return _refuse(f"{script}: no such file")
-    install()
+        return _refuse(f"{arguments[0]}: no such file")
+    install(level)
     sys.argv = list(arguments)
     if not getattr(sys.flags, "safe_path", False):
         sys.path[0] = str(path.resolve().parent)
@@ -58,7 +66,7 @@ def _run_script(script: str, arguments: Sequence[str]) -> int:
     return 0
 
 
-def _run_module(arguments: Sequence[str]) -> int:
+def _run_module(arguments: Sequence[str], level: str | None) -> int:
     if not arguments:
         return _refuse("-m needs the name of a module")
     module = arguments[0]
@@ -68,7 +76,7 @@ def _run_module(arguments: Sequence[str]) -> int:
         found = None
     if found is None:
         return _refuse(f"-m {module}: no such module")
-    install()
+    install(level)
     sys.argv = list(arguments)
     runpy.run_module(module, run_name="__main__", alter_sys=True)
     return 0

@@ -23,7 +23,7 @@ from amp_shim.patching import Patches
 ALIASES = {
     "apex": "amp_shim.apex",
     "apex.amp": "amp_shim.amp",
-    "apex.amp._amp_state": "amp_shim.amp.state",
+    "apex.amp._amp_state": "amp_shim.amp._amp_state",
     "apex.amp.scaler": "amp_shim.amp.scaler",
     "apex.fp16_utils": "amp_shim.fp16_utils",
 }
@@ -44,8 +44,10 @@ _INSTEAD = {
 }
 
 
-def install() -> None:
+def install(opt_level: str | None = None) -> None:
     """Answer `import apex` from now on. Installing twice is harmless.
+
+    With `opt_level`, every `amp.initialize` uses that level in place of the one that the script names.
 
     Raises RuntimeError if another `apex` has been imported in this process already.
     """
@@ -57,6 +59,7 @@ def install() -> None:
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
         _patches.set(spawn, "get_preparation_data", _with_installer(spawn.get_preparation_data))
+    _FINDER.opt_level = opt_level
 
 
 def uninstall() -> None:
@@ -71,11 +74,13 @@ def uninstall() -> None:
 class _Finder(MetaPathFinder):
     """Finds `apex`; says of an Apex module that the shim lacks what to use instead."""
 
+    opt_level: str | None = None
+
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if fullname == "apex":
-            return ModuleSpec(fullname, _AliasLoader(), is_package=True)
+            return ModuleSpec(fullname, _AliasLoader(self.opt_level), is_package=True)
         if fullname.startswith("apex."):
             raise ModuleNotFoundError(_missing(fullname), name=fullname)
         return None
@@ -87,16 +92,20 @@ class _AliasLoader(Loader):
     One by one, importing `apex.amp._amp_state` would set that attribute of `apex.amp`, which is the state itself.
     """
 
+    def __init__(self, opt_level: str | None) -> None:
+        self._opt_level = opt_level
+
     def exec_module(self, module: ModuleType) -> None:
         for alias, name in ALIASES.items():
             sys.modules[alias] = importlib.import_module(name)
+        sys.modules["apex.amp"]._amp_state.forced_opt_level = self._opt_level
 
 
 class _InstallOnLoad:
     """Installs the shim in the process that unpickles it."""
 
-    def __reduce__(self) -> tuple[Any, tuple[()]]:
-        return install, ()
+    def __reduce__(self) -> tuple[Any, tuple[str | None]]:
+        return install, (_FINDER.opt_level,)
 
 
 def _with_installer(native: Any) -> Any:

@@ -150,6 +150,30 @@ def test_spawned_worker_can_import_apex_too(tmp_path: Path) -> None:
     assert result.stdout == "amp_shim.amp\n", result.stderr
 
 
+def test_level_on_the_command_line_replaces_the_scripts(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import torch\n"
+        "from apex import amp\n"
+        "model = amp.initialize(torch.nn.Linear(1, 1), opt_level='O1', verbosity=0)\n"
+        "print(amp._amp_state.opt_properties.opt_level, model.weight.dtype)\n"
+    )
+    result = run("--opt-level", "O3", "train.py", cwd=tmp_path)
+    assert result.stdout == "O3 torch.float16\n", result.stderr
+
+
+def test_package_itself_answers_as_apex() -> None:
+    code = (
+        "import amp_shim as apex\n"
+        "amp = apex.amp\n"
+        "from amp_shim.amp._amp_state import _amp_state\n"
+        "assert amp._amp_state is _amp_state\n"
+        "print(hasattr(apex, 'nothing'))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(SHIM)}
+    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert result.stdout == "False\n", result.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
@@ -158,6 +182,7 @@ def test_spawned_worker_can_import_apex_too(tmp_path: Path) -> None:
         (["-m"], "-m needs the name of a module"),
         (["-m", "nowhere.train"], "-m nowhere.train: no such module"),
         (["--fast"], "unknown option --fast"),
+        (["--opt-level", "2", "train.py"], "--opt-level takes one of O0, O1, O2, O3, O4, O5, found '2'"),
     ],
 )
 def test_usage_errors_are_one_line_and_exit_two(arguments: list[str], problem: str, tmp_path: Path) -> None:
@@ -168,5 +193,5 @@ def test_usage_errors_are_one_line_and_exit_two(arguments: list[str], problem: s
 
 def test_help_is_the_product(tmp_path: Path) -> None:
     result = run("--help", cwd=tmp_path)
-    assert result.stdout.startswith("usage: python -m amp_shim SCRIPT")
+    assert result.stdout.startswith("usage: python -m amp_shim [--opt-level LEVEL] SCRIPT")
     assert (result.stderr, result.returncode) == ("", 0)

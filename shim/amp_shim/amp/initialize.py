@@ -67,7 +67,8 @@ def initialize(
             "master_weights": master_weights,
             "loss_scale": loss_scale,
         }
-        properties = _settle(opt_level, {name: value for name, value in overrides.items() if value is not None})
+        level = _amp_state.forced_opt_level or opt_level
+        properties = _settle(level, {name: value for name, value in overrides.items() if value is not None})
         _amp_state.min_loss_scale, _amp_state.max_loss_scale = min_loss_scale, max_loss_scale
         _apply(_models(models), _optimizers(optimizers), properties, cast_model_outputs)
         _amp_state.opt_properties = properties

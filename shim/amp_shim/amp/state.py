@@ -22,7 +22,7 @@ class AmpState:
     opt_properties: what `amp.initialize` settled on; None before the first call. loss_scalers: one per loss, in the
     order of `loss_id`. handle: the casts of O1; None while none were asked for. verbosity: 0 silences the prints.
     hard_override: errors about contradictory options are printed instead of raised. allow_incoming_model_not_fp32:
-    `initialize` accepts models that are in half already.
+    `initialize` accepts models that are in half already. forced_opt_level: the level that replaces the script's own.
     """
 
     def __init__(self) -> None:
@@ -32,6 +32,7 @@ class AmpState:
         self.verbosity = 1
         self.hard_override = False
         self.allow_incoming_model_not_fp32 = False
+        self.forced_opt_level: str | None = None
         self.min_loss_scale: float | None = None
         self.max_loss_scale: float = 2.0**24
 
