@@ -18,12 +18,13 @@ from amp_migrate.verify.run import RunResult
 from amp_migrate.verify.trace import Backward, Scale, Step, Trace
 
 SCRIPTS = Path(__file__).parent / "scripts"
+LOSSES = tuple(2.0 / (i + 1) for i in range(20))
 FP32_CENSUS = (("conv2d", "float32", 3), ("linear", "float32", 3))
 FP16_CENSUS = (("conv2d", "float16", 3), ("linear", "float16", 3))
 
 
 def trace(
-    losses: Sequence[float] = tuple(2.0 / (i + 1) for i in range(20)),
+    losses: Sequence[float] = LOSSES,
     *,
     scale: float | None = None,
     skips: Sequence[int] = (),

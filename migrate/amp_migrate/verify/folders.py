@@ -34,16 +34,18 @@ def _files(folder: Path) -> Iterator[Path]:
         yield from (path for name in files if (path := Path(parent, name)).is_file() and not path.is_symlink())
 
 
-def copy(folder: Path, destination: Path) -> None:
-    """Copy a working folder, without caches and environments. A link stays a link to the same target."""
+def copy(folder: Path, destination: Path, without: Path) -> None:
+    """Copy a working folder, without caches, environments and the folder `without`. Links keep their targets."""
     destination.mkdir(parents=True)
     for entry in sorted(folder.iterdir()):
         target = destination / entry.name
+        if entry == without:
+            continue
         if entry.is_symlink():
             target.symlink_to(entry.resolve())
         elif entry.is_dir():
             if entry.name not in _NOT_COPIED:
-                copy(entry, target)
+                copy(entry, target, without)
         elif entry.is_file():
             shutil.copy2(entry, target)
 

@@ -129,11 +129,14 @@ def _svg(figure: Figure, name: str, title: str) -> str:
     """The figure as an inline SVG element; `name` keeps its ids apart from those of other figures on the page."""
     buffer = io.StringIO()
     with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+        figure.savefig(
+            buffer, format="svg", transparent=True, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        )
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     for stand_in, color in _CSS.items():
         text = text.replace(stand_in, color)
+    text = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", text, count=1, flags=re.S)  # it styles the whole page
     text = re.sub(r' width="[^"]*pt"| height="[^"]*pt"', "", text, count=2)
     text = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{name}-", text)
     return text.replace("<svg", f'<svg role="img" aria-label="{title}"', 1)

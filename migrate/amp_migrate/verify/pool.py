@@ -98,7 +98,7 @@ class Pool:
         cwd = setup.cwd
         if setup.copy_cwd:
             cwd = folder / "cwd"
-            folders.copy(setup.cwd, cwd)
+            folders.copy(setup.cwd, cwd, without=setup.scratch)
         launch = Launch(
             command=(setup.python, str(setup.scripts[run.arm]), *setup.arguments),
             cwd=cwd,

@@ -14,7 +14,10 @@ _NEAR = math.log(1.5)
 _MESSAGES = (
     ("step() has already been called since the last update()", "scaler.update() is missing after scaler.step()"),
     ("unscale_() has already been called", "scaler.unscale_() is called twice, or scaler.update() is missing"),
-    ("unscale_() is being called after step()", "scaler.unscale_() stands after scaler.step()"),
+    (
+        "unscale_() is being called after step()",
+        "scaler.update() is missing, or scaler.unscale_() stands after scaler.step()",
+    ),
     ("unsafe to autocast", "a binary cross entropy of probabilities runs inside the autocast region"),
     ("Attempting to unscale FP16 gradients", "weights are in float16: a .half() is left over"),
     (

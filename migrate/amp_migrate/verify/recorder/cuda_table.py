@@ -18,6 +18,7 @@ CONSTANTS: dict[str, Any] = {
     "get_device_name": NAME,
     "get_device_capability": (8, 0),
     "is_bf16_supported": True,
+    "is_current_stream_capturing": False,
     "memory_allocated": 0,
     "max_memory_allocated": 0,
     "memory_reserved": 0,
@@ -144,6 +145,9 @@ class Stream:
 
     def query(self) -> bool:
         return True
+
+    def is_capturing(self) -> bool:
+        return False
 
     def __enter__(self) -> Stream:
         return self

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-import torch.nn.parallel.data_parallel
+import torch.nn.parallel
 import torch.utils._device
 import torch.utils.data
 
@@ -87,6 +87,7 @@ def _answer_for_cuda() -> None:
         for name in table.ACCELERATOR_NO_OPS:
             _replace(accelerator, name, _constant(None))
         _replace(accelerator, "current_accelerator", lambda check_available=False: _CUDA)
+        _replace(accelerator, "current_stream", table.Stream)
 
 
 def _map_factories() -> None:
@@ -189,7 +190,8 @@ def _map_the_rest() -> None:
     _replace(torch, "Generator", Generator)
     loader.__init__ = init_unpinned
     context.__init__ = lambda self, device: enter_device(self, on_cpu(device))
-    _replace(torch.nn.parallel.data_parallel, "_get_available_device_type", _constant(None))
+    # By its full name: `torch.nn.parallel` holds a function that is called like the module.
+    _replace(sys.modules["torch.nn.parallel.data_parallel"], "_get_available_device_type", _constant(None))
 
 
 def _with_device_mapped(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from amp_migrate.verify.cli import main
+from click.testing import CliRunner, Result
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["run", *arguments])
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "train.py"
+    path.write_text("print('hello')\n", encoding="utf-8")
+    return path
+
+
+def one_line(result: Result) -> str:
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    lines = result.stderr.splitlines()
+    assert len(lines) == 1
+    return str(lines[0])
+
+
+def test_a_script_that_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
+    assert one_line(run(str(tmp_path / "no.py"))).endswith("no.py: no such file")
+
+
+def test_a_folder_is_a_usage_error(tmp_path: Path) -> None:
+    assert "not a file" in one_line(run(str(tmp_path)))
+
+
+def test_an_interpreter_that_does_not_exist_is_a_usage_error(script: Path) -> None:
+    assert "--python no-such-python: no such program" in one_line(run(str(script), "--python", "no-such-python"))
+
+
+def test_a_work_folder_in_use_is_a_usage_error(script: Path, tmp_path: Path) -> None:
+    assert "not empty" in one_line(run(str(script), "--work", str(tmp_path)))
+
+
+def test_a_script_with_nothing_to_migrate_is_a_usage_error(script: Path) -> None:
+    assert "nothing to migrate" in one_line(run(str(script)))
+
+
+def test_an_unknown_option_is_refused() -> None:
+    result = run("train.py", "--no-such-option")
+    assert result.exit_code == 2
+    assert "--no-such-option" in result.stderr
+
+
+def test_what_follows_two_dashes_is_not_read_as_options(tmp_path: Path) -> None:
+    result = run(str(tmp_path / "no.py"), "--", "--no-such-option", "--steps", "x")
+    assert "no such file" in one_line(result)
+
+
+def test_help_lists_every_exit_status() -> None:
+    text = run("--help").stdout
+    for code in range(8):
+        assert f"\n    {code}  " in text

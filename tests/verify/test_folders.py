@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from amp_migrate.verify import folders
+
+
+def tree(folder: Path) -> Path:
+    (folder / "pkg").mkdir(parents=True)
+    (folder / "data").mkdir()
+    (folder / ".git").mkdir()
+    (folder / "train.py").write_text("old train")
+    (folder / "util.py").write_text("util")
+    (folder / "pkg" / "loop.py").write_text("old loop")
+    (folder / "pkg" / "other.py").write_text("other")
+    (folder / "data" / "x.txt").write_text("data")
+    (folder / ".git" / "config").write_text("git")
+    return folder
+
+
+def test_an_overlay_holds_the_changed_files_and_links_to_all_others(tmp_path: Path) -> None:
+    source, there = tree(tmp_path / "a"), tmp_path / "b"
+    folders.overlay(source, {Path("train.py"): b"new train", Path("pkg/loop.py"): b"new loop"}, there)
+    assert (there / "train.py").read_text() == "new train"
+    assert (there / "pkg" / "loop.py").read_text() == "new loop"
+    assert (there / "pkg" / "other.py").read_text() == "other"
+    assert (there / "data" / "x.txt").read_text() == "data"
+    assert not (there / "train.py").is_symlink()
+    assert (there / "util.py").is_symlink()
+
+
+def test_an_overlay_leaves_the_source_as_it_was(tmp_path: Path) -> None:
+    source = tree(tmp_path / "a")
+    folders.overlay(source, {Path("train.py"): b"new", Path("pkg/loop.py"): b"new"}, tmp_path / "b")
+    assert (source / "train.py").read_text() == "old train"
+    assert (source / "pkg" / "loop.py").read_text() == "old loop"
+
+
+def test_a_copy_is_real_and_leaves_repositories_and_caches_out(tmp_path: Path) -> None:
+    source, there = tree(tmp_path / "a"), tmp_path / "b"
+    (source / "link").symlink_to("util.py")
+    folders.copy(source, there, without=source / "data")
+    (there / "train.py").write_text("changed")
+    assert (source / "train.py").read_text() == "old train"
+    assert not (there / ".git").exists()
+    assert not (there / "data").exists()
+    assert (there / "link").resolve() == source / "util.py"
+
+
+def test_a_folder_with_too_many_bytes_or_files_is_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tree(tmp_path / "a")
+    assert folders.copyable(source)
+    monkeypatch.setattr(folders, "COPY_FILES", 4)
+    assert not folders.copyable(source)
+    monkeypatch.undo()
+    monkeypatch.setattr(folders, "COPY_BYTES", 10)
+    assert not folders.copyable(source)

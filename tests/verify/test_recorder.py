@@ -1,0 +1,296 @@
+"""The recorder at work in scripts, each run in a process of its own as the harness runs it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from amp_migrate.verify import prepare
+from amp_migrate.verify.plan import Arm, Run
+from amp_migrate.verify.recorder.spec import RecorderSpec
+from amp_migrate.verify.run import Launch, RunResult, execute
+
+pytestmark = pytest.mark.slow
+
+PRELUDE = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def loss_of(x=None):
+    return model(torch.ones(2, 4) if x is None else x).pow(2).mean()
+"""
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Callable[..., RunResult]:
+    """Run `PRELUDE` and a text under the recorder, on the CPU stand-in."""
+
+    def recorded(text: str, *, prelude: str = PRELUDE, timeout: float = 120, **orders: Any) -> RunResult:
+        folder = tmp_path / f"run{len(list(tmp_path.iterdir()))}"
+        folder.mkdir()
+        script = folder / "script.py"
+        script.write_text(prelude + textwrap.dedent(text), encoding="utf-8")
+        shim = str(prepare.shim_folder())
+        spec = RecorderSpec(trace=str(folder), parent=os.getpid(), shim=shim, device="cpu", **orders)
+        launch = Launch((sys.executable, str(script)), folder, folder, timeout=timeout, threads=1)
+        return execute(Run(Arm.ORIGINAL), launch, spec, lambda process: nullcontext())
+
+    return recorded
+
+
+Record = Callable[..., RunResult]
+
+
+def out(result: RunResult) -> list[str]:
+    assert result.ended_well, result.log.read_text()
+    return (result.folder / "stdout.log").read_text().split()
+
+
+def test_losses_are_recorded_unscaled_however_backward_is_called(record: Record) -> None:
+    trace = record(
+        """
+        from torch.autograd import backward
+        scaler = torch.amp.GradScaler("cuda", init_scale=256.0)
+        losses = [loss_of(), loss_of(), loss_of(), loss_of()]
+        losses[0].backward()
+        backward(losses[1])
+        scaler.scale(losses[2]).backward()
+        backward(scaler.scale([losses[3], losses[3]]))
+        print(*(loss.item() for loss in losses))
+        """
+    )
+    expected = float(out(trace)[0])
+    assert trace.trace.losses == pytest.approx([expected] * 4)
+    assert [b.scale for b in trace.trace.backwards] == [1.0, 1.0, 256.0, 256.0]
+
+
+def test_accumulation_closures_and_two_optimizers_are_told_apart(record: Record) -> None:
+    trace = record(
+        """
+        other = torch.optim.Adam(model.parameters())
+        for _ in range(2):
+            for _ in range(3):
+                loss_of().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            loss_of().backward()
+            other.step()
+            other.zero_grad()
+        lbfgs = torch.optim.LBFGS(model.parameters(), max_iter=2)
+        def closure():
+            lbfgs.zero_grad()
+            loss = loss_of()
+            loss.backward()
+            return loss
+        lbfgs.step(closure)
+        """
+    ).trace
+    assert [step.optimizer for step in trace.steps] == [0, 1, 0, 1, 2]
+    assert [b.attempt for b in trace.backwards[:8]] == [0, 0, 0, 1, 2, 2, 2, 3]
+    assert len(trace.backwards) > 8
+    assert trace.steps[0].grads == "11"
+    assert trace.steps[0].shapes == ((1, 4), (1,))
+
+
+def test_norms_are_those_of_the_gradient_before_and_after_clipping_and_of_the_update(record: Record) -> None:
+    result = record(
+        """
+        loss_of().backward()
+        print(nn.utils.clip_grad_norm_(model.parameters(), 0.25).item())
+        optimizer.step()
+        """
+    )
+    step = result.trace.steps[0]
+    assert step.clip_norm == pytest.approx(float(out(result)[0]))
+    assert step.grad_norm == pytest.approx(0.25, rel=1e-4)
+    assert step.update_norm == pytest.approx(0.025, rel=1e-4)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_step_with_infs_is_recorded_as_skipped(record: Record, fused: bool) -> None:
+    trace = record(
+        f"""
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused={fused})
+        scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
+        for step in range(3):
+            loss = loss_of(torch.full((2, 4), float("inf")) if step == 1 else None)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+        """
+    ).trace
+    assert trace.skips == (1,)
+    assert [scale.value for scale in trace.scales] == [1024.0, 512.0, 512.0]
+    assert trace.steps[0].grad_norm == pytest.approx(3.164, rel=1e-3)  # unscaled
+
+
+def test_a_step_told_to_be_left_out_changes_nothing_and_keeps_its_gradients(record: Record) -> None:
+    result = record(
+        """
+        for step in range(2):
+            before = model.weight.detach().clone()
+            loss_of().backward()
+            optimizer.step()
+            print(torch.equal(before, model.weight), model.weight.grad is not None)
+        """,
+        skips=(0,),
+    )
+    assert out(result) == ["True", "True", "False", "True"]
+    assert result.trace.skips == (0,)
+
+
+def test_the_run_ends_after_its_steps_whatever_the_script_catches(record: Record) -> None:
+    result = record(
+        """
+        import atexit
+        atexit.register(print, "exit")
+        try:
+            while True:
+                try:
+                    loss_of().backward()
+                    optimizer.step()
+                except Exception:
+                    print("caught")
+        finally:
+            print("finally")
+        """,
+        steps=7,
+    )
+    assert result.trace.stopped
+    assert len(result.trace.steps) == 7
+    assert out(result) == ["finally", "exit"]
+    assert "Traceback" not in result.log.read_text()
+
+
+def test_an_uncaught_exception_is_recorded_and_still_shown(record: Record) -> None:
+    result = record("loss_of().backward()\nraise ValueError('two\\nlines')\n")
+    assert not result.ended_well
+    assert result.complaint == "script.py:10: ValueError: two lines"
+    assert "Traceback" in result.log.read_text()
+    assert len(result.trace.backwards) == 1
+
+
+def test_a_script_that_hangs_is_ended(record: Record) -> None:
+    result = record("import time\ntime.sleep(600)\n", prelude="", timeout=2)
+    assert result.returncode is None
+    assert "still running after 2 s" in result.complaint
+
+
+def test_a_script_that_is_killed_or_leaves_without_torch_says_so(record: Record) -> None:
+    killed = record("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n", prelude="")
+    assert killed.complaint == "ended by SIGKILL"
+    left = record("import sys\nprint('bad input', file=sys.stderr)\nsys.exit(3)\n", prelude="")
+    assert left.complaint == "exit status 3: bad input"
+
+
+def test_seeds_stay_in_run_zero_and_move_together_in_others(record: Record) -> None:
+    text = """
+    import random
+    import numpy
+    import torch
+    print(random.random(), numpy.random.rand(), numpy.random.default_rng().random(), torch.rand(1).item())
+    torch.manual_seed(5)
+    random.seed(5)
+    numpy.random.seed(5)
+    print(random.random(), numpy.random.rand(), numpy.random.default_rng(5).random(), torch.rand(1).item())
+    """
+    zero, again, one = (out(record(text, prelude="", seed_index=index)) for index in (0, 0, 1))
+    assert zero == again
+    assert all(a != b for a, b in zip(zero, one, strict=True))
+    plain = subprocess.run([sys.executable, "-c", textwrap.dedent(text)], capture_output=True, text=True, check=True)
+    assert plain.stdout.split()[4:] == zero[4:]
+
+
+def test_amp_off_reaches_every_dialect(record: Record) -> None:
+    result = record(
+        """
+        import warnings
+        warnings.simplefilter("ignore")
+        scaler = torch.cuda.amp.GradScaler()
+        for region in (torch.autocast("cuda"), torch.cuda.amp.autocast(), torch.amp.autocast("cpu")):
+            with region:
+                print(model(torch.ones(2, 4)).dtype)
+        print(torch.amp.GradScaler("cuda").is_enabled(), scaler.is_enabled(), scaler.scale(loss_of()).item() < 100)
+        """,
+        amp_off=True,
+    )
+    assert out(result) == ["torch.float32"] * 3 + ["False", "False", "True"]
+
+
+def test_the_oracle_rounds_forward_passes_and_nothing_else(record: Record) -> None:
+    text = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = model
+        def forward(self, x):
+            y = self.inner(x)
+            print(y.dtype)
+            return {"y": y}
+    y = Net()(torch.ones(2, 4))["y"]
+    loss = nn.MSELoss()(y, torch.zeros(2, 1))
+    print(y.dtype, loss.dtype, (torch.ones(2, 4) @ torch.ones(4, 2)).dtype)
+    with torch.no_grad():
+        Net()(torch.ones(2, 4))
+    """
+    expected = ["torch.bfloat16", *["torch.float32"] * 3, "torch.float32"]
+    assert out(record(text, oracle=True)) == expected
+    assert out(record(text, oracle=True, amp_off=True)) == expected
+
+
+def test_the_census_counts_results_by_dtype(record: Record) -> None:
+    result = record(
+        """
+        for _ in range(4):
+            with torch.autocast("cuda"):
+                loss = loss_of()
+            loss.backward()
+            optimizer.step()
+        """,
+        census=True,
+    )
+    assert ("linear", "float16", 3) in result.trace.census
+    assert ("pow", "float32", 3) in result.trace.census
+    assert result.trace.uses_amp
+
+
+def test_workers_leave_the_trace_to_the_script_and_see_its_device(record: Record) -> None:
+    result = record(
+        """
+        from torch.utils.data import DataLoader
+        class Data(torch.utils.data.Dataset):
+            def __len__(self):
+                return 4
+            def __getitem__(self, i):
+                assert torch.cuda.is_available()
+                return torch.ones(4, device="cuda")
+        if __name__ == "__main__":
+            for context in ("fork", "spawn"):
+                workers = dict(num_workers=1, multiprocessing_context=context)
+                for x in DataLoader(Data(), batch_size=2, pin_memory=True, **workers):
+                    loss_of(x.cuda(non_blocking=True)).backward()
+                    optimizer.step()
+        """
+    )
+    assert result.ended_well, result.log.read_text()
+    assert len(result.trace.steps) == 4
+    assert len(list(result.folder.glob("*.jsonl"))) == 1
+
+
+def test_the_script_sees_its_own_search_path_and_sitecustomize(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "import os, sys\nprint(sys.path[0], 'marked' in os.environ, any('bootstrap' in p for p in sys.path))\n"
+    result = record(text, prelude="")
+    assert out(result) == [str(result.folder), "False", "False"]
+    monkeypatch.setenv("PYTHONPATH", str(result.folder))
+    (result.folder / "sitecustomize.py").write_text("import os\nos.environ['marked'] = '1'\n")
+    assert out(record(text, prelude=""))[1:] == ["True", "False"]
