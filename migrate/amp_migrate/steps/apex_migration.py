@@ -77,6 +77,15 @@ class ApexMigration:
             for statement in deleted_imports(file):
                 if not self.draft(file).edits.is_gone(file.tree, statement):
                     write_shim_import(self.draft(file), statement)
+                    message = "Apex has deleted what this imports: it comes from amp_shim now"
+                    self._tell(
+                        file,
+                        statement,
+                        "AMP301",
+                        Kind.MIGRATED,
+                        message,
+                        "add amp-migrate[shim] to what the script needs",
+                    )
 
     def _groups(self, files: list[File]) -> list[Group]:
         """A file that initializes Apex, what lies beside or below it, and what these import, are one script."""
@@ -173,6 +182,8 @@ class ApexMigration:
             scaler = "" if each.route is None else f" with {each.route.scaler}"
             self._tell(step.file, step.place, "AMP201", Kind.MIGRATED, f"Apex step moved to native autocast{scaler}")
         for initialize in group.initializes:
+            message = "amp.initialize is gone: native AMP needs no preparation of models and optimizers"
+            self._tell(initialize.file, initialize.call, "AMP202", Kind.MIGRATED, message)
             for note in initialize.notes:
                 self._tell(initialize.file, initialize.call, "AMP210", Kind.NOTE, note)
 

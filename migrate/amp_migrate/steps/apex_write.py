@@ -52,6 +52,7 @@ class ApexWriter:
         self.dtype = dtype
         self.draft = draft_of
         self.left_in_float32: list[tuple[File, Region]] = []
+        self._named_switches: set[Initialize] = set()
 
     def refusal(self, files: list[File], initializes: list[Initialize], sited: list[Sited]) -> Refusal | None:
         """What still speaks against native code, now that the ways are known."""
@@ -114,17 +115,20 @@ class ApexWriter:
         if initialize is not None:
             code = switch_code(initialize)
             assert code is not None
-            in_scope = file is initialize.file and _sees(initialize, file, at)
-            return VARIABLE if in_scope and not is_short(code) else code
+            if is_short(code) or file is not initialize.file or not _sees(initialize, file, at):
+                return code
+            self._named_switches.add(initialize)
+            return VARIABLE
         if each is not None and each.route is not None:
             return f"{each.route.scaler}.is_enabled()"
         return Refusal(file, at, "whether mixed precision is on cannot be asked here")
 
     def _write_initialize(self, initialize: Initialize, creation: Creation | None) -> None:
         draft = self.draft(initialize.file)
-        lines: list[Line] = [draft.line(f"{left} = {right}") for left, right in initialize.rebinds]
+        rebinds = [draft.line(f"{left} = {right}") for left, right in initialize.rebinds]
+        lines: list[Line] = []
         code = switch_code(initialize)
-        if code is not None and not is_short(code):
+        if code is not None and not is_short(code) and (creation is not None or initialize in self._named_switches):
             lines.append(draft.line(f"{VARIABLE} = {code}"))
             code = VARIABLE
         if creation is not None:
@@ -136,10 +140,10 @@ class ApexWriter:
             scaler = draft.amp("GradScaler", initialize.home)
             lines.append(draft.line(f'{creation.target} = {scaler}("cuda"{switch})'))
         if initialize.replaces_home:
-            draft.edits.substitute(initialize.home, *lines)
+            draft.edits.substitute(initialize.home, *rebinds, *lines)
         else:
-            draft.edits.substitute(initialize.statement)
-            draft.edits.after(initialize.home, *lines)
+            draft.edits.substitute(initialize.statement, *rebinds)
+            draft.edits.before(initialize.home, *lines)  # what else stands in the `if` may use the scaler
 
     def _write_evaluation(self, file: File, initializes: list[Initialize], steps: list[TrainingStep]) -> None:
         """Apex patched the process: evaluation ran in mixed precision too."""

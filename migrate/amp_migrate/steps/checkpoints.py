@@ -25,11 +25,13 @@ class SavedEntry:
         optimizer: the optimizer.
         holder: the dictionary display, the `dict(...)` call, or the assignment `state["optimizer"] = ...`.
         index: the entry's place in the holder; 0 for an assignment.
+        place: what tells checkpoints apart: the holder, or for an assignment the block and the name assigned into.
     """
 
     optimizer: cst.BaseExpression
     holder: cst.Dict | cst.Call | cst.Assign
     index: int
+    place: object
 
 
 @dataclass(frozen=True)
@@ -52,13 +54,14 @@ def saved_entries(file: File, roles: Roles) -> Iterator[SavedEntry]:
         if isinstance(parent, cst.DictElement) and parent.value is call:
             holder = file.tree.parents[parent]
             if isinstance(holder, cst.Dict):
-                yield SavedEntry(optimizer, holder, list(holder.elements).index(parent))
+                yield SavedEntry(optimizer, holder, list(holder.elements).index(parent), holder)
         elif isinstance(parent, cst.Arg) and parent.keyword is not None:
             made = file.tree.parents[parent]
             if isinstance(made, cst.Call) and isinstance(made.func, cst.Name) and made.func.value == "dict":
-                yield SavedEntry(optimizer, made, list(made.args).index(parent))
+                yield SavedEntry(optimizer, made, list(made.args).index(parent), made)
         elif isinstance(parent, cst.Assign) and isinstance(parent.targets[0].target, cst.Subscript):
-            yield SavedEntry(optimizer, parent, 0)
+            into = file.tree.code(parent.targets[0].target.value)
+            yield SavedEntry(optimizer, parent, 0, (file.tree.block(parent), into))
 
 
 def restored_entries(file: File, roles: Roles) -> Iterator[RestoredEntry]:

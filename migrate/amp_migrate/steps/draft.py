@@ -12,9 +12,13 @@ from amp_migrate.trees.edits import Edits, Line, apply
 from amp_migrate.trees.tree import Statement, statements
 
 AUTO_DTYPE = "amp_dtype"
+# One name for all regions of a file, worked out once: the GPU does not change while a script runs.
 _AUTO_VALUE = (
-    "{torch}.bfloat16 if {torch}.cuda.is_available() and {torch}.cuda.is_bf16_supported(including_emulation=False)"
-    " else {torch}.float16"
+    "(",
+    "{indent}{torch}.bfloat16",
+    "{indent}if {torch}.cuda.is_available() and {torch}.cuda.is_bf16_supported(including_emulation=False)",
+    "{indent}else {torch}.float16",
+    ")",
 )
 
 
@@ -78,7 +82,9 @@ class Draft:
                 self._at_top(imports, new)
         if self._needs_auto_dtype:
             torch = self.file.names.local("torch", self.file.tree.module) or "torch"
-            self._at_top(imports, self.line(f"{AUTO_DTYPE} = {_AUTO_VALUE.format(torch=torch)}"))
+            module = self.file.tree.module
+            value = module.default_newline.join(_AUTO_VALUE).format(torch=torch, indent=module.default_indent)
+            self._at_top(imports, self.line(f"{AUTO_DTYPE} = {value}"))
         return apply(self.file.tree.module, self.edits).code
 
     def _imports(self) -> list[Statement]:

@@ -10,13 +10,11 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.steps.model import Island, Region, TrainingStep
 from amp_migrate.steps.native import uses_amp
+from amp_migrate.steps.no_grad import is_no_grad
 from amp_migrate.steps.read_fp32 import backward_calls, bodies
 from amp_migrate.steps.regions import Placement, RegionFinder
 from amp_migrate.trees.tree import Statement, find
 
-_QUIET = frozenset(
-    {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.grad_mode.no_grad"}
-)
 _EVALUATION_NAME = re.compile(
     r"(^|_)(eval\w*|test\w*|valid\w*|val|infer\w*|predict\w*|sample\w*|generate\w*)(_|$)", re.I
 )
@@ -54,7 +52,7 @@ def _is_module_method(file: File, roles: Roles, function: cst.FunctionDef) -> bo
 
 def _is_evaluation(file: File, function: cst.FunctionDef) -> bool:
     """Whether all of a function evaluates: it says so by decorator, by `model.eval()`, or by its name."""
-    if any(_is_no_grad(file, each.decorator) for each in function.decorators):
+    if any(is_no_grad(file, each.decorator) for each in function.decorators):
         return True
     if _EVALUATION_NAME.search(function.name.value):
         return True
@@ -66,15 +64,6 @@ def _is_evaluation(file: File, function: cst.FunctionDef) -> bool:
 
 def _under_no_grad(file: File, statement: Statement) -> bool:
     return any(
-        isinstance(around, cst.With) and any(_is_no_grad(file, item.item) for item in around.items)
+        isinstance(around, cst.With) and any(is_no_grad(file, item.item) for item in around.items)
         for around in file.tree.ancestors(statement)
     )
-
-
-def _is_no_grad(file: File, expression: cst.BaseExpression) -> bool:
-    if isinstance(expression, cst.Call):
-        if file.names.callee(expression) == "torch.set_grad_enabled":
-            first = expression.args[0].value if expression.args else None
-            return isinstance(first, cst.Name) and first.value == "False"
-        expression = expression.func
-    return file.names.full(expression) in _QUIET

@@ -196,11 +196,11 @@ class Gatherer:
             if not (isinstance(step.statement, cst.Expr) and step.statement.value is step.call):
                 return Refusal(self.file, step.statement, f"the result of {self.tree.code(step.call)} is used", bf16)
         for call in find(body, cst.Call):
-            if self.file.names.callee(call) == "torch.autograd.grad":
+            if self._reaches_autograd_grad(self.file, call):
                 return Refusal(
                     self.file,
                     call,
-                    "torch.autograd.grad() gives gradients of an unscaled loss beside those of a scaled one",
+                    "torch.autograd.grad() takes gradients of an unscaled loss beside those of the scaled one",
                     f"scale the loss for it and divide its result by scaler.get_scale(), or {bf16}",
                 )
         if not steps:
@@ -218,6 +218,15 @@ class Gatherer:
                 f"scale the loss and step through one GradScaler by hand, or {bf16}",
             )
         return None
+
+    def _reaches_autograd_grad(self, file: File, call: cst.Call, depth: int = 0) -> bool:
+        """Whether a call takes gradients by itself, or through a function of the project (a gradient penalty)."""
+        if file.names.callee(call) == "torch.autograd.grad":
+            return True
+        function = self.roles.project.called(file, call) if depth < 3 else None
+        return function is not None and any(
+            self._reaches_autograd_grad(function.file, inner, depth + 1) for inner in find(function.node.body, cst.Call)
+        )
 
     def _is_closure(self, function: cst.FunctionDef) -> bool:
         name = function.name.value

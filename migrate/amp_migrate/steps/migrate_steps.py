@@ -46,7 +46,7 @@ class StepMigration:
             if uses_apex_amp(file):
                 continue
             moved: list[TrainingStep] = []
-            obstacle = unfit(file)
+            obstacle = unfit(file, self.roles, self.settings.dtype)
             for read in read_fp32.read_steps(file, self.roles):
                 step = self._move(read if obstacle is None or isinstance(read, Refusal) else obstacle)
                 if step is not None:
@@ -77,15 +77,22 @@ class StepMigration:
         if not self._traveller.ways.creations:
             return
         for file in self.project.library.mentioning("state_dict"):
-            for saved in checkpoints.saved_entries(file, self.roles):
-                scaler = self._scaler_beside(file, saved.optimizer)
-                if scaler is not None:
-                    checkpoints.write_saved(self.draft(file), saved, scaler)
+            # Optimizers that share a scaler share its entry: the last of them in one checkpoint has it behind.
+            saved = {
+                (entry.place, scaler): entry
+                for entry in checkpoints.saved_entries(file, self.roles)
+                if (scaler := self._scaler_beside(file, entry.optimizer)) is not None
+            }
+            for (_, scaler), entry in saved.items():
+                checkpoints.write_saved(self.draft(file), entry, scaler)
         for file in self.project.library.mentioning("load_state_dict"):
-            for restored in checkpoints.restored_entries(file, self.roles):
-                scaler = self._scaler_beside(file, restored.optimizer)
-                if scaler is not None:
-                    checkpoints.write_restored(self.draft(file), restored, scaler)
+            restored = {
+                (file.tree.block(entry.statement), file.tree.code(entry.checkpoint), scaler): entry
+                for entry in checkpoints.restored_entries(file, self.roles)
+                if (scaler := self._scaler_beside(file, entry.optimizer)) is not None
+            }
+            for (_, _, scaler), restored_entry in restored.items():
+                checkpoints.write_restored(self.draft(file), restored_entry, scaler)
 
     def _scaler_beside(self, file: File, optimizer: cst.BaseExpression) -> str | None:
         """The scaler that is on its way to a place, or can be sent there, with the optimizer that is there."""
@@ -109,7 +116,7 @@ class StepMigration:
                 self._refuse(route, step)
                 return None
             for home in {creation.file for creation in route.creations}:
-                obstacle = unfit(home)
+                obstacle = unfit(home, self.roles, self.settings.dtype)
                 if obstacle is not None:
                     self._refuse(obstacle, step)
                     return None

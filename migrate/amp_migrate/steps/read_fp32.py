@@ -23,8 +23,16 @@ _BACKWARD_KEYWORDS = frozenset({"gradient", "retain_graph", "create_graph", "inp
 def read_steps(file: File, roles: Roles) -> Iterator[Gathered | Refusal]:
     """The FP32 training steps of a file, one for each function that goes backward, in source order."""
     gatherer = Gatherer(file, roles)
+    knows_torch = any(
+        binding.imported.partition(".")[0] == "torch"
+        for scope in file.scopes.all()
+        for bindings in scope.bindings.values()
+        for binding in bindings
+    )
     for function, body in bodies(file):
         calls = [(s, call) for s, call in backward_calls(body) if not _is_other_function(file, call)]
+        if not knows_torch:  # somebody else's `backward`, unless it looks just like a tensor's
+            calls = [(s, call) for s, call in calls if isinstance(s, cst.Expr) and not call.args]
         if not calls or uses_amp(file, body, function):
             continue
         backwards: list[Backward] = []

@@ -16,6 +16,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.steps.flow import reads, statement_reads, targets, writes
 from amp_migrate.steps.model import Island, Region
+from amp_migrate.steps.no_grad import is_no_grad
 from amp_migrate.trees.tree import Block, Statement, blocks, find, header, nested_statements, statements
 
 
@@ -98,7 +99,9 @@ class RegionFinder:
     ) -> None:
         run: list[Statement] = []
         for statement in statements(block):
-            if barriers.isdisjoint(_with_nested(statement)):
+            # The cast of a weight that is cached without gradients must not serve a forward that needs them, so what
+            # runs under no_grad never shares a region with what does not.
+            if barriers.isdisjoint(_with_nested(statement)) and not self._is_quiet_forward(statement):
                 run.append(statement)
                 continue
             self._close(run, members, barriers, found)
@@ -107,6 +110,13 @@ class RegionFinder:
                 for inner in _own_blocks(statement):
                     self._place(inner, members, barriers, found)
         self._close(run, members, barriers, found)
+
+    def _is_quiet_forward(self, statement: Statement) -> bool:
+        return (
+            isinstance(statement, cst.With)
+            and any(is_no_grad(self.file, item.item) for item in statement.items)
+            and any(self.runs_forward(each) for each in _with_nested(statement))
+        )
 
     def _close(
         self,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.scopes import BindingKind, dotted
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.scopes import BindingKind
+from amp_migrate.settings import Dtype
 from amp_migrate.steps.model import Refusal
 
 _SHARDED = (
@@ -21,12 +23,25 @@ _SHARDED = (
 )
 
 
-def unfit(file: File) -> Refusal | None:
+def unfit(file: File, roles: Roles, dtype: Dtype) -> Refusal | None:
     """Why no step of a file is to be moved; None where nothing speaks against it."""
-    return next(_reasons(file), None)
+    return next(_reasons(file, roles), None) or (_late_choice(file) if dtype is Dtype.AUTO else None)
 
 
-def _reasons(file: File) -> Iterator[Refusal]:
+def _late_choice(file: File) -> Refusal | None:
+    """A script that picks its GPUs by environment variable must do so before CUDA is asked what it can do."""
+    for node in file.tree.order:
+        if isinstance(node, cst.SimpleString) and node.evaluated_value == "CUDA_VISIBLE_DEVICES":
+            return Refusal(
+                file,
+                node,
+                "CUDA_VISIBLE_DEVICES is set while the script runs, after a dtype would have been chosen",
+                "run with --dtype fp16 or --dtype bf16",
+            )
+    return None
+
+
+def _reasons(file: File, roles: Roles) -> Iterator[Refusal]:
     for scope in file.scopes.all():
         for bindings in scope.bindings.values():
             for binding in bindings:
@@ -40,19 +55,41 @@ def _reasons(file: File) -> Iterator[Refusal]:
                     )
     for call in file.calls:
         method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-        if method in ("to_sparse", "to_sparse_csr", "to_sparse_coo"):
+        full = file.names.callee(call)
+        if method.startswith("to_sparse") or full.startswith("torch.sparse"):
             yield Refusal(
                 file,
                 call,
                 "sparse tensors have few half-precision kernels",
                 "try a region round the dense part by hand, and verify it",
             )
-        if file.names.callee(call) in ("torch.set_default_dtype", "torch.set_default_tensor_type"):
-            argument = call.args[0].value if call.args else None
-            if "double" in file.tree.code(call).lower() or "float64" in file.tree.code(call):
-                yield _double(file, argument or call)
-        if method == "double" and not call.args and _is_model_name(file, call):
+        if full in ("torch.set_default_dtype", "torch.set_default_tensor_type") and _says(file, call.args, "double"):
             yield _double(file, call)
+        if isinstance(call.func, cst.Attribute) and method in ("double", "half", "bfloat16", "to"):
+            casts = call.args if method == "to" else [call]
+            is_double, is_half = _says(file, casts, "double"), _says(file, casts, "half")
+            if (is_double or is_half) and roles.is_module(file, call.func.value):
+                yield _double(file, call) if is_double else _half(file, call)
+
+
+_DTYPE_WORDS = {"double": ("double", "float64", "Double"), "half": ("half", "float16", "bfloat16")}
+
+
+def _says(file: File, nodes: Sequence[cst.CSTNode], dtype: str) -> bool:
+    """Whether some arguments, or the method of a call, name a dtype."""
+    for node in nodes:
+        if isinstance(node, cst.Call):
+            assert isinstance(node.func, cst.Attribute)
+            if node.func.attr.value in _DTYPE_WORDS[dtype]:
+                return True
+        elif isinstance(node, cst.Arg):
+            value = node.value
+            words = [value.attr.value] if isinstance(value, cst.Attribute) else []
+            if isinstance(value, cst.SimpleString):
+                words = [word for word in _DTYPE_WORDS[dtype] if word in str(value.evaluated_value)]
+            if any(word.startswith(_DTYPE_WORDS[dtype]) for word in words):
+                return True
+    return False
 
 
 def _double(file: File, node: cst.CSTNode) -> Refusal:
@@ -64,7 +101,10 @@ def _double(file: File, node: cst.CSTNode) -> Refusal:
     )
 
 
-def _is_model_name(file: File, call: cst.Call) -> bool:
-    assert isinstance(call.func, cst.Attribute)
-    path = dotted(call.func.value)
-    return path is not None and bool(file.methods_called.get(path, set()) & {"parameters", "train", "eval"})
+def _half(file: File, node: cst.CSTNode) -> Refusal:
+    return Refusal(
+        file,
+        node,
+        "the model's weights are in half precision already, and a loss scaler needs float32 weights",
+        "drop the cast, and run again",
+    )

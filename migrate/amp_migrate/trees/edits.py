@@ -12,7 +12,7 @@ from typing import TypeAlias, cast
 
 import libcst as cst
 
-from amp_migrate.trees.tree import BLOCK_TYPES, STATEMENT_TYPES, Block, Statement, Tree
+from amp_migrate.trees.tree import BLOCK_TYPES, STATEMENT_TYPES, Block, Statement, Tree, statements
 
 Line: TypeAlias = "cst.SimpleStatementLine | cst.BaseCompoundStatement"
 Change: TypeAlias = Callable[[cst.CSTNode], cst.CSTNode]
@@ -86,6 +86,7 @@ class _Applier(cst.CSTTransformer):
         self.edits = edits
         self.updated: dict[cst.CSTNode, cst.CSTNode] = {}
         self.blocks: dict[Block, Block] = {}
+        self.emptied: set[cst.CSTNode] = set()
 
     def on_leave(  # type: ignore[override]  # one handler for all node types
         self, original_node: cst.CSTNode, updated_node: cst.CSTNode
@@ -97,13 +98,20 @@ class _Applier(cst.CSTTransformer):
             node = change(node)
         if isinstance(original_node, STATEMENT_TYPES):
             self.updated[original_node] = node
+        if isinstance(original_node, cst.If) and original_node.orelse is None and self._is_emptied(original_node.body):
+            self.emptied.add(original_node)
         return node
+
+    def _is_emptied(self, block: cst.BaseSuite) -> bool:
+        """Whether everything in a block was removed, so that an `if` round it has nothing left to decide."""
+        assert isinstance(block, (cst.IndentedBlock, cst.SimpleStatementSuite))
+        return all(self.edits.substitutes.get(each) == [] for each in statements(block))
 
     def _rebuild(self, original: Block, updated: Block) -> Block:
         units = [self._split(old, new) for old, new in zip(original.body, updated.body, strict=True)]
         if not any(touched for _, touched in units):
             return updated
-        lines = _assemble([pair for pairs, _ in units for pair in pairs], self.edits, self._lines_of)
+        lines = self._assemble([pair for pairs, _ in units for pair in pairs])
         if isinstance(updated, cst.SimpleStatementSuite):
             return cst.IndentedBlock(body=lines, header=updated.trailing_whitespace)
         return updated.with_changes(body=lines)
@@ -115,10 +123,58 @@ class _Applier(cst.CSTTransformer):
             return [cst.SimpleStatementLine([small]) for small in updated.body]
         return list(cast("list[Line]", updated.body))
 
+    def _assemble(self, pairs: Sequence[tuple[tuple[Statement, ...], Line]]) -> list[Line]:
+        """The new lines of a block, from its statements and what the edits say of each."""
+        edits = self.edits
+        out: list[Line] = []
+        carried: list[cst.EmptyLine] = []  # comments that stood above a statement which is gone
+        open_wrap: tuple[Statement, cst.With, list[Line], tuple[Line, ...]] | None = None
+
+        def emit(line: Line) -> None:
+            nonlocal carried
+            if carried:
+                line = line.with_changes(leading_lines=[*carried, *line.leading_lines])
+                carried = []
+            (out if open_wrap is None else open_wrap[2]).append(line)
+
+        for olds, line in pairs:
+            old = olds[0]
+            lines = [line]
+            if old in edits.substitutes or old in self.emptied:
+                lines = list(edits.substitutes.get(old, ()))
+                if lines:
+                    lines[0] = _under(line.leading_lines, lines[0])
+                else:
+                    carried.extend(each for each in line.leading_lines if each.comment)
+            elif old in edits.splices:
+                lines = self._lines_of(edits.splices[old])
+                lines[0] = _under(line.leading_lines, lines[0])
+            new = edits.preceding.get(old, [])
+            if new and lines:
+                lines[0], new = _without_lead(lines[0]), [_under(lines[0].leading_lines, new[0]), *new[1:]]
+            for each in new:
+                emit(each)
+            if old in edits.wraps:
+                last, head, tail = edits.wraps[old]
+                head = head.with_changes(leading_lines=lines[0].leading_lines)
+                lines[0] = _without_lead(lines[0])
+                open_wrap = (last, head, [], tail)
+            for each in lines:
+                emit(each)
+            if open_wrap is not None and open_wrap[0] in olds:
+                _, head, body, tail = open_wrap
+                open_wrap = None
+                emit(head.with_changes(body=cst.IndentedBlock(body=[*body, *tail])))
+            for each in edits.following.get(olds[-1], []):
+                emit(each)
+        if not out:
+            out.append(cst.SimpleStatementLine([cst.Pass()]))
+        return out
+
     def _split(self, old: cst.CSTNode, new: cst.CSTNode) -> tuple[list[tuple[tuple[Statement, ...], Line]], bool]:
         """The statements of one item of a body, each with its line; `a; b` is split only where an edit asks for it."""
         if isinstance(old, cst.BaseCompoundStatement):
-            return [((old,), cast(Line, new))], self.edits.touches(old)
+            return [((old,), cast(Line, new))], self.edits.touches(old) or old in self.emptied
         if isinstance(old, cst.BaseSmallStatement):  # an item of `if x: a; b`
             small = cast(cst.BaseSmallStatement, new).with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
             return [((old,), cst.SimpleStatementLine([small]))], self.edits.touches(old)
@@ -136,56 +192,6 @@ class _Applier(cst.CSTTransformer):
         lines[0] = lines[0].with_changes(leading_lines=new_line.leading_lines)
         lines[-1] = lines[-1].with_changes(trailing_whitespace=new_line.trailing_whitespace)
         return [((each,), line) for each, line in zip(olds, lines, strict=True)], True
-
-
-def _assemble(
-    pairs: Sequence[tuple[tuple[Statement, ...], Line]], edits: Edits, lines_of: Callable[[Block], list[Line]]
-) -> list[Line]:
-    """The new lines of a block, from its statements and what the edits say of each."""
-    out: list[Line] = []
-    carried: list[cst.EmptyLine] = []  # comments that stood above a statement which is gone
-    open_wrap: tuple[Statement, cst.With, list[Line], tuple[Line, ...]] | None = None
-
-    def emit(line: Line) -> None:
-        nonlocal carried
-        if carried:
-            line = line.with_changes(leading_lines=[*carried, *line.leading_lines])
-            carried = []
-        (out if open_wrap is None else open_wrap[2]).append(line)
-
-    for olds, line in pairs:
-        old = olds[0]
-        lines = [line]
-        if old in edits.substitutes:
-            lines = list(edits.substitutes[old])
-            if lines:
-                lines[0] = _under(line.leading_lines, lines[0])
-            else:
-                carried.extend(each for each in line.leading_lines if each.comment)
-        elif old in edits.splices:
-            lines = lines_of(edits.splices[old])
-            lines[0] = _under(line.leading_lines, lines[0])
-        new = edits.preceding.get(old, [])
-        if new and lines:
-            lines[0], new = _without_lead(lines[0]), [_under(lines[0].leading_lines, new[0]), *new[1:]]
-        for each in new:
-            emit(each)
-        if old in edits.wraps:
-            last, head, tail = edits.wraps[old]
-            head = head.with_changes(leading_lines=lines[0].leading_lines)
-            lines[0] = _without_lead(lines[0])
-            open_wrap = (last, head, [], tail)
-        for each in lines:
-            emit(each)
-        if open_wrap is not None and open_wrap[0] in olds:
-            _, head, body, tail = open_wrap
-            open_wrap = None
-            emit(head.with_changes(body=cst.IndentedBlock(body=[*body, *tail])))
-        for each in edits.following.get(olds[-1], []):
-            emit(each)
-    if not out:
-        out.append(cst.SimpleStatementLine([cst.Pass()]))
-    return out
 
 
 def _under(lead: Sequence[cst.EmptyLine], line: Line) -> Line:

@@ -1,0 +1,21 @@
+"""Contexts and decorators that switch gradients off."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+
+_QUIET = frozenset(
+    {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.grad_mode.no_grad"}
+)
+
+
+def is_no_grad(file: File, expression: cst.BaseExpression) -> bool:
+    """Whether a context manager or decorator switches gradients off, always."""
+    if isinstance(expression, cst.Call):
+        if file.names.callee(expression) == "torch.set_grad_enabled":
+            first = expression.args[0].value if expression.args else None
+            return isinstance(first, cst.Name) and first.value == "False"
+        expression = expression.func
+    return file.names.full(expression) in _QUIET
