@@ -1,34 +1,55 @@
 """Which files can matter at all, decided on bytes: reading is cheap, parsing is not.
 
-A file without any of these words holds nothing to migrate. A file with one of them may still hold nothing; that is
-found out after parsing.
+A file with none of these words holds nothing to migrate. A file with one of them may still hold nothing; that is found
+out after parsing. Evaluation code alone (`no_grad`, `eval`) is no reason to parse: it changes only beside a training
+step, and half of all model code has it.
 """
 
 from __future__ import annotations
 
 import mmap
 import re
+from typing import TypeAlias
 
-# Every word earns its place:
-WORDS = (
-    r"amp",  # torch.cuda.amp, torch.cpu.amp, apex.amp, and whatever is imported from them
-    r"apex",  # apex.parallel, apex.optimizers, apex.fp16_utils
-    r"autocast\w*|GradScaler|custom_(?:fwd|bwd)",  # re-exported through a module of the project, without `amp` in sight
-    r"\w*autocast_(?:mode|(?:cpu|gpu)_dtype)",  # torch.get_autocast_gpu_dtype and its kin stand beside torch.cuda.amp
-    r"FP16_Optimizer|network_to_half|scale_loss|master_params",  # Apex names behind a star import
-    r"backward(?=[ \t]*\()",  # a training step in float32; only as a call, the word alone stands in many docstrings
-    r"no_grad|inference_mode|eval(?=[ \t]*\()",  # an evaluation forward, which takes a region and no scaler
+Bytes: TypeAlias = "bytes | mmap.mmap"
+
+# Too short to be searched for within other words (`example`): torch.cuda.amp, apex.amp, and what comes from them.
+WORDS = (b"amp", b"apex")
+# Rare enough to be searched for anywhere, as in torch.get_autocast_gpu_dtype. They reach a file without `amp` in
+# sight through a re-export of the project or a star import.
+PARTS = (
+    b"autocast",
+    b"GradScaler",
+    b"custom_fwd",
+    b"custom_bwd",
+    b"FP16_Optimizer",
+    b"network_to_half",
+    b"scale_loss",
+    b"master_params",
 )
-_WORDS = re.compile(rb"(?<![A-Za-z0-9_])(?:" + "|".join(WORDS).encode() + rb")(?![A-Za-z0-9_])")
+# A training step in float32. Only as a call: the word alone stands in many docstrings.
+_BACKWARD = re.compile(rb"backward[ \t]*\(")
+# A byte above 0x7f is a part of a letter beyond ASCII, and continues an identifier like any other letter.
+_LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") | frozenset(range(0x80, 0x100))
 
 
-def may_matter(data: bytes | mmap.mmap) -> bool:
+def may_matter(data: Bytes) -> bool:
     """Whether the bytes of a file hold any word that a migration could begin from."""
-    return _WORDS.search(data) is not None
+    # `find` runs at the speed of memory; one regular expression of all the words would take thirty times as long.
+    return (
+        any(data.find(part) >= 0 for part in PARTS)
+        or _BACKWARD.search(data) is not None
+        or any(has_word(data, word) for word in WORDS)
+    )
 
 
-def word(identifier: str) -> re.Pattern[bytes]:
-    """A pattern for `identifier` as a whole word in UTF-8 bytes."""
-    # Bytes above 0x7f belong to non-ASCII letters: they continue an identifier.
-    edge = rb"[A-Za-z0-9_\x80-\xff]"
-    return re.compile(rb"(?<!" + edge + rb")" + re.escape(identifier.encode()) + rb"(?!" + edge + rb")")
+def has_word(data: Bytes, word: bytes) -> bool:
+    """Whether `word` stands in the bytes as a whole identifier."""
+    end = len(data)
+    start = data.find(word)
+    while start >= 0:
+        after = start + len(word)
+        if (start == 0 or data[start - 1] not in _LETTERS) and (after == end or data[after] not in _LETTERS):
+            return True
+        start = data.find(word, start + 1)
+    return False

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from amp_migrate.engine import modules, prefilter
 from amp_migrate.engine.discover import Discovery, Found, discover
@@ -21,7 +21,6 @@ from amp_migrate.report.finding import Finding
 if TYPE_CHECKING:
     import libcst
 
-Bytes: TypeAlias = "bytes | mmap.mmap"
 # A file of this size is data in the shape of a program; its tree would take gigabytes.
 MAX_BYTES = 4 * 2**20
 
@@ -90,8 +89,8 @@ class Workspace:
 
     def mentioning(self, identifier: str) -> Iterator[Source]:
         """The files in which `identifier` stands as a word, comments and strings included, in order of name."""
-        pattern = prefilter.word(identifier)
-        return self._reading(self._discovery.files, lambda data: pattern.search(data) is not None)
+        word = identifier.encode()
+        return self._reading(self._discovery.files, lambda data: prefilter.has_word(data, word))
 
     def module(self, dotted: str, importer: Source) -> Source | None:
         """The file of this workspace that `import dotted` (`.engine` if relative) in `importer` would load."""
@@ -111,7 +110,7 @@ class Workspace:
         found = self._by_real.get(real)
         return None if found is None else next(self._reading([found], lambda _: True), None)
 
-    def _reading(self, files: Iterable[Found], wanted: Callable[[Bytes], bool]) -> Iterator[Source]:
+    def _reading(self, files: Iterable[Found], wanted: Callable[[prefilter.Bytes], bool]) -> Iterator[Source]:
         for found in files:
             if found.real in self._texts:
                 source = self._texts[found.real]
@@ -127,7 +126,7 @@ class Workspace:
                 self._problems.setdefault(name, unreadable(name, error))
 
 
-def _read(path: Path, wanted: Callable[[Bytes], bool]) -> Source | None:
+def _read(path: Path, wanted: Callable[[prefilter.Bytes], bool]) -> Source | None:
     """The source of a file whose bytes are wanted; None for the others, which are not even decoded."""
     try:
         with path.open("rb") as file:
