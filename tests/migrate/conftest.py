@@ -1,15 +1,19 @@
-"""A planner with simple rules, so that the engine round the rules is tested without them."""
+"""A planner with simple rules, to test the engine without the real ones; and ways to state what the real ones do."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
 
 import pytest
+from amp_migrate.engine.migrate import migrate as migrate_paths
+from amp_migrate.engine.migrate import migrate_text
 from amp_migrate.engine.planner import FilePlan
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding, Kind
-from amp_migrate.settings import Settings
+from amp_migrate.settings import Dtype, Settings
 
 # What the planner makes of a word: a good change, and every kind of bad one that the engine must stop.
 CHANGES = {
@@ -56,3 +60,93 @@ def toy_planner(monkeypatch: pytest.MonkeyPatch) -> Callable[[Workspace, Setting
     """The engine with `toy_plan` in the place of the real planner."""
     monkeypatch.setattr("amp_migrate.engine.migrate.plan", toy_plan)
     return toy_plan
+
+
+HEAD = "import torch\nfrom torch import nn\n\n"
+
+
+@pytest.fixture
+def migrate() -> Callable[..., FilePlan]:
+    """Migrate one text. What comes out compiles, is no fault of the tool, and is left alone by a second run."""
+
+    def run(text: str, dtype: str = "fp16", head: str = HEAD) -> FilePlan:
+        settings = Settings(dtype=Dtype(dtype))
+        plan = migrate_text(head + dedent(text).removeprefix("\n"), settings)
+        assert [finding for finding in plan.findings if finding.kind is Kind.ERROR] == []
+        compile(plan.after, plan.source.name, "exec")
+        assert migrate_text(plan.after, settings).after == plan.after
+        return plan
+
+    return run
+
+
+@pytest.fixture
+def rewrites(migrate: Callable[..., FilePlan]) -> Callable[..., FilePlan]:
+    """Assert a rewrite that is written as a diff: lines with `-` are before, with `+` after, all others both."""
+
+    def check(diff: str, dtype: str = "fp16", head: str = HEAD) -> FilePlan:
+        before, after = _sides(diff)
+        plan = migrate(before, dtype, head)
+        assert plan.after == head + after
+        assert Kind.MIGRATED in {finding.kind for finding in plan.findings}
+        return plan
+
+    return check
+
+
+@pytest.fixture
+def leaves(migrate: Callable[..., FilePlan]) -> Callable[..., Finding]:
+    """Assert that a text stays as it is, and that a finding says `why`."""
+
+    def check(text: str, why: str, dtype: str = "fp16", head: str = HEAD) -> Finding:
+        plan = migrate(text, dtype, head)
+        assert plan.after == plan.source.text
+        found = [finding for finding in plan.findings if finding.kind is Kind.LEFT]
+        assert [finding for finding in found if why in finding.message], found
+        return next(finding for finding in found if why in finding.message)
+
+    return check
+
+
+@pytest.fixture
+def ignores(migrate: Callable[..., FilePlan]) -> Callable[..., None]:
+    """Assert that a text stays as it is, and that there is nothing to say about it."""
+
+    def check(text: str, dtype: str = "fp16", head: str = HEAD) -> None:
+        plan = migrate(text, dtype, head)
+        assert (plan.after, plan.findings) == (plan.source.text, ())
+
+    return check
+
+
+@pytest.fixture
+def rewrites_files(tmp_path: Path) -> Callable[..., tuple[Finding, ...]]:
+    """Like `rewrites`, for files that belong together; a file whose diff has no `-` and no `+` stays as it is."""
+
+    def check(diffs: dict[str, str], dtype: str = "fp16") -> tuple[Finding, ...]:
+        settings = Settings(dtype=Dtype(dtype))
+        sides = {name: _sides(diff) for name, diff in diffs.items()}
+        for name, (before, _) in sides.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(before)
+        outcome = migrate_paths([tmp_path], settings)
+        assert [finding for finding in outcome.findings if finding.kind is Kind.ERROR] == []
+        for plan in outcome.changed:
+            compile(plan.after, plan.source.name, "exec")
+            plan.source.path.write_text(plan.after)
+        for name, (_, after) in sides.items():
+            assert (tmp_path / name).read_text() == after, name
+        assert migrate_paths([tmp_path], settings).changed == ()
+        return outcome.findings
+
+    return check
+
+
+def _sides(diff: str) -> tuple[str, str]:
+    """The texts before and after; a diff without `-` and `+` is a text that stays."""
+    lines = dedent(diff).removeprefix("\n").splitlines()
+    if not any(line.startswith(("+", "-")) for line in lines):
+        lines = [f"  {line}" for line in lines]
+    before = "".join(f"{line[2:]}\n" for line in lines if not line.startswith("+"))
+    after = "".join(f"{line[2:]}\n" for line in lines if not line.startswith("-"))
+    return before, after

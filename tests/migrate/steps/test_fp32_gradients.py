@@ -1,0 +1,418 @@
+"""Gradients that are read or clipped before the step are true ones: unscaled once, on every way to the step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[..., Any]
+
+
+def test_gradients_are_unscaled_before_clipping_by_norm(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.unscale_(optimizer)
+              torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        -     optimizer.step()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_gradients_are_unscaled_before_clipping_by_value(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.unscale_(optimizer)
+              nn.utils.clip_grad_value_(model.parameters(), 0.5)
+        -     optimizer.step()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_gradients_are_unscaled_once_for_two_uses(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.unscale_(optimizer)
+              nn.utils.clip_grad_value_(model.parameters(), 0.5)
+              nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        -     optimizer.step()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_gradients_are_unscaled_where_they_are_clipped_in_a_branch(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+              if args.clip > 0:
+        +         scaler.unscale_(optimizer)
+                  nn.utils.clip_grad_norm_(model.parameters(), args.clip)
+        -     optimizer.step()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_gradients_are_unscaled_before_a_loop_over_parameters(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.unscale_(optimizer)
+              for p in model.parameters():
+                  p.grad.data.clamp_(-1, 1)
+        -     optimizer.step()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_gradients_are_unscaled_before_a_loop_in_a_branch(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+              if i % 2:
+        +         scaler.unscale_(optimizer)
+                  for p in model.parameters():
+                      if p.grad is not None:
+                          p.grad.clamp_(-1, 1)
+        -     optimizer.step()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_gradients_are_unscaled_before_a_function_that_reads_them(rewrites: Check) -> None:
+    rewrites(
+        """
+          def clip(model):
+              for p in model.parameters():
+                  p.grad.clamp_(-1, 1)
+          def total_norm(parameters):
+              return sum(p.grad.norm() for p in parameters)
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.unscale_(optimizer)
+              norm = total_norm(model.parameters())
+              clip(model)
+        -     optimizer.step()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_gradients_are_unscaled_before_they_are_logged(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.unscale_(optimizer)
+              norm = model.weight.grad.norm()
+        -     optimizer.step()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+              print(model.weight.grad.norm())
+        """
+    )
+
+
+def test_each_optimizer_is_unscaled_before_its_own_clipping(rewrites: Check) -> None:
+    rewrites(
+        """
+          optD = torch.optim.Adam(netD.parameters())
+          optG = torch.optim.Adam(netG.parameters())
+        + scaler = torch.amp.GradScaler("cuda")
+          for real, noise in loader:
+        -     lossD = netD(real).mean() - netD(netG(noise)).mean()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         lossD = netD(real).mean() - netD(netG(noise)).mean()
+              optD.zero_grad()
+        -     lossD.backward()
+        +     scaler.scale(lossD).backward()
+        +     scaler.unscale_(optD)
+              nn.utils.clip_grad_norm_(netD.parameters(), 1.0)
+        -     optD.step()
+        -     lossG = netD(netG(noise)).mean()
+        +     scaler.step(optD)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         lossG = netD(netG(noise)).mean()
+              optG.zero_grad()
+        -     lossG.backward()
+        +     scaler.scale(lossG).backward()
+        +     scaler.unscale_(optG)
+              nn.utils.clip_grad_norm_(netG.parameters(), 1.0)
+        -     optG.step()
+        +     scaler.step(optG)
+        +     scaler.update()
+        """
+    )
+
+
+def test_only_the_optimizer_whose_parameters_are_clipped_is_unscaled(rewrites: Check) -> None:
+    rewrites(
+        """
+          netD, netG = A(), B()
+          optD = torch.optim.Adam(netD.parameters())
+          optG = torch.optim.Adam(netG.parameters())
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+        -     loss = netD(netG(x)).mean()
+        -     loss.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = netD(netG(x)).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.unscale_(optD)
+              nn.utils.clip_grad_norm_(netD.parameters(), 1.0)
+        -     optD.step()
+        -     optG.step()
+        +     scaler.step(optD)
+        +     scaler.step(optG)
+        +     scaler.update()
+        """
+    )
+
+
+def test_both_optimizers_are_unscaled_where_both_are_clipped(rewrites: Check) -> None:
+    rewrites(
+        """
+          netD, netG = A(), B()
+          optD = torch.optim.Adam(netD.parameters())
+          optG = torch.optim.Adam(netG.parameters())
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+        -     loss = netD(netG(x)).mean()
+        -     loss.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = netD(netG(x)).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.unscale_(optD)
+        +     scaler.unscale_(optG)
+              nn.utils.clip_grad_norm_(list(netD.parameters()) + list(netG.parameters()), 1.0)
+        -     optD.step()
+        -     optG.step()
+        +     scaler.step(optD)
+        +     scaler.step(optG)
+        +     scaler.update()
+        """
+    )
+
+
+def test_gradients_of_two_losses_are_unscaled_after_the_second(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     a = model(x).mean()
+        -     a.backward()
+        -     b = model(y).mean()
+        -     b.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         a = model(x).mean()
+        +     scaler.scale(a).backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         b = model(y).mean()
+        +     scaler.scale(b).backward()
+        +     scaler.unscale_(optimizer)
+              nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        -     optimizer.step()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_gradients_of_micro_batches_are_unscaled_after_the_last(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for batch in loader:
+              optimizer.zero_grad()
+              for micro in batch.chunk(4):
+        -         loss = model(micro).mean() / 4
+        -         loss.backward()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = model(micro).mean() / 4
+        +         scaler.scale(loss).backward()
+        +     scaler.unscale_(optimizer)
+              nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        -     optimizer.step()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_clipping_on_the_real_step_of_an_accumulation(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for step, (x, y) in enumerate(loader):
+        -     loss = nn.functional.mse_loss(model(x), y) / 4
+        -     loss.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y) / 4
+        +     scaler.scale(loss).backward()
+              if (step + 1) % 4 == 0:
+        +         scaler.unscale_(optimizer)
+                  nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        -         optimizer.step()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+                  optimizer.zero_grad()
+        """
+    )
+
+
+def test_gradients_that_are_cleared_by_hand_need_no_unscaling(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+              for p in model.parameters():
+                  p.grad = None
+        -     loss.backward()
+        -     optimizer.step()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_gradients_read_before_training_and_after_the_step_need_no_unscaling(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          print(model.weight.grad)
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+              print(model.weight.grad.norm())
+        """
+    )
+
+
+def test_clipping_on_every_micro_batch(leaves: Check) -> None:
+    leaves(
+        """
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step, (x, y) in enumerate(loader):
+            loss = nn.functional.mse_loss(model(x), y) / 4
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            if (step + 1) % 4 == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+        """,
+        "where the optimizer does not always step",
+    )
+
+
+def test_gradients_read_between_two_backwards_of_one_step(leaves: Check) -> None:
+    leaves(
+        """
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in loader:
+            a = model(x).mean()
+            a.backward()
+            first = model.weight.grad.clone()
+            b = model(y).mean()
+            b.backward()
+            optimizer.step()
+        """,
+        "gradients are read",
+    )

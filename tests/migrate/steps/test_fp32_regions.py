@@ -1,0 +1,482 @@
+"""Where the autocast region of a training step begins and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[..., Any]
+
+
+def test_region_holds_forward_and_loss(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+              x, y = x.cuda(), y.cuda()
+        -     out = model(x)
+        -     loss = nn.functional.cross_entropy(out, y)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         out = model(x)
+        +         loss = nn.functional.cross_entropy(out, y)
+              correct += (out.argmax(1) == y).sum().item()
+        -     loss.backward()
+        -     optimizer.step()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_loss_computed_in_the_call_of_backward_gets_a_name(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          criterion = nn.MSELoss()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+              optimizer.zero_grad()
+        -     criterion(model(x), y).backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = criterion(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_loss_computed_in_the_call_of_backward_joins_the_forward(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          criterion = nn.MSELoss()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     output = model(x)
+        -     optimizer.zero_grad()
+        -     criterion(output, y).backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         output = model(x)
+        +         optimizer.zero_grad()
+        +         loss = criterion(output, y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_arguments_of_backward_stay(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     out = model(x)
+        -     a = nn.functional.mse_loss(out, y)
+        -     b = nn.functional.l1_loss(out, y)
+        -     a.backward(retain_graph=True)
+        -     b.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         out = model(x)
+        +         a = nn.functional.mse_loss(out, y)
+        +         b = nn.functional.l1_loss(out, y)
+        +     scaler.scale(a).backward(retain_graph=True)
+        +     scaler.scale(b).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_losses_summed_in_the_call_of_backward_are_scaled_together(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     out = model(x)
+        -     a = nn.functional.mse_loss(out, y)
+        -     b = nn.functional.l1_loss(out, y)
+        -     (a + 0.5 * b).backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         out = model(x)
+        +         a = nn.functional.mse_loss(out, y)
+        +         b = nn.functional.l1_loss(out, y)
+        +     scaler.scale(a + 0.5 * b).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_penalty_added_to_the_loss_is_inside(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     out = model(x)
+        -     loss = nn.functional.mse_loss(out, y)
+        -     for p in model.parameters():
+        -         loss += 1e-4 * p.norm()
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         out = model(x)
+        +         loss = nn.functional.mse_loss(out, y)
+        +         for p in model.parameters():
+        +             loss += 1e-4 * p.norm()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_branches_that_choose_the_loss_are_inside(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     out = model(x)
+        -     if args.l1:
+        -         loss = nn.functional.l1_loss(out, y)
+        -     else:
+        -         loss = nn.functional.mse_loss(out, y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         out = model(x)
+        +         if args.l1:
+        +             loss = nn.functional.l1_loss(out, y)
+        +         else:
+        +             loss = nn.functional.mse_loss(out, y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_region_stands_inside_set_grad_enabled(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          criterion = nn.MSELoss()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for phase in ["train", "val"]:
+              for x, y in loaders[phase]:
+                  optimizer.zero_grad()
+                  with torch.set_grad_enabled(phase == "train"):
+        -             outputs = model(x)
+        -             loss = criterion(outputs, y)
+        +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +                 outputs = model(x)
+        +                 loss = criterion(outputs, y)
+                      if phase == "train":
+        -                 loss.backward()
+        -                 optimizer.step()
+        +                 scaler.scale(loss).backward()
+        +                 scaler.step(optimizer)
+        +                 scaler.update()
+                  running += loss.item()
+        """
+    )
+
+
+def test_backward_behind_set_grad_enabled_stays_behind_it(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          criterion = nn.MSELoss()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+              with torch.set_grad_enabled(True):
+        -         outputs = model(x)
+        -         loss = criterion(outputs, y)
+        -     loss.backward()
+        -     optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             outputs = model(x)
+        +             loss = criterion(outputs, y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_region_holds_a_loop_over_time(rewrites: Check) -> None:
+    rewrites(
+        """
+          rnn = RNN()
+          criterion = nn.NLLLoss()
+          optimizer = torch.optim.SGD(rnn.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for line, targets in data:
+              hidden = rnn.init_hidden()
+              loss = torch.zeros(1)
+        -     for i in range(line.size(0)):
+        -         output, hidden = rnn(line[i], hidden)
+        -         loss += criterion(output, targets[i])
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         for i in range(line.size(0)):
+        +             output, hidden = rnn(line[i], hidden)
+        +             loss += criterion(output, targets[i])
+              optimizer.zero_grad()
+        -     loss.backward()
+        -     optimizer.step()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_loss_may_come_out_of_the_models_output(rewrites: Check) -> None:
+    rewrites(
+        """
+          optimizer = torch.optim.Adam(model.parameters())
+        + scaler = torch.amp.GradScaler("cuda")
+          for batch in loader:
+        -     outputs = model(**batch)
+        -     loss = outputs.loss
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         outputs = model(**batch)
+        +         loss = outputs.loss
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+              optimizer.zero_grad()
+        """
+    )
+
+
+def test_loss_may_come_from_the_model_itself(rewrites: Check) -> None:
+    rewrites(
+        """
+          optimizer = torch.optim.Adam(model.parameters())
+        + scaler = torch.amp.GradScaler("cuda")
+          for batch in loader:
+        -     loss = model(**batch)[0]
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = model(**batch)[0]
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_zero_grad_between_forward_and_loss_stays_in_place(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          criterion = nn.MSELoss()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     outputs = model(x)
+        -     optimizer.zero_grad()
+        -     loss = criterion(outputs, y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         outputs = model(x)
+        +         optimizer.zero_grad()
+        +         loss = criterion(outputs, y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_region_ends_before_a_test_of_the_loss(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+              if torch.isnan(loss):
+                  continue
+        -     loss.backward()
+        -     optimizer.step()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_region_stands_inside_no_sync(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = torch.nn.parallel.DistributedDataParallel(nn.Linear(2, 2))
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for i, (x, y) in enumerate(loader):
+              if i % 2:
+                  with model.no_sync():
+        +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +                 loss = nn.functional.mse_loss(model(x), y)
+        +             scaler.scale(loss).backward()
+        +     else:
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                      loss = nn.functional.mse_loss(model(x), y)
+        -             loss.backward()
+        -     else:
+        -         loss = nn.functional.mse_loss(model(x), y)
+        -         loss.backward()
+        -         optimizer.step()
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+                  optimizer.zero_grad()
+        """
+    )
+
+
+def test_region_of_an_async_function(rewrites: Check) -> None:
+    rewrites(
+        """
+          async def train(model, loader):
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        +     scaler = torch.amp.GradScaler("cuda")
+              async for x, y in loader:
+        -         loss = nn.functional.mse_loss(model(x), y)
+        -         loss.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = nn.functional.mse_loss(model(x), y)
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+        """
+    )
+
+
+def test_region_in_a_while_loop(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          while (batch := next(it)) is not None:
+        -     loss = model(batch).sum()
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = model(batch).sum()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_forward_in_another_function(leaves: Check) -> None:
+    leaves(
+        """
+        def update(loss, optimizer):
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in loader:
+            update(nn.functional.mse_loss(model(x), y), optimizer)
+        """,
+        "is not in this function",
+    )
+
+
+def test_forward_in_another_function_in_bfloat16(leaves: Check) -> None:
+    leaves(
+        """
+        def update(loss, optimizer):
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in loader:
+            update(nn.functional.mse_loss(model(x), y), optimizer)
+        """,
+        "is not in this function", dtype="bf16",
+    )
+
+
+def test_loss_and_forward_in_other_methods(leaves: Check) -> None:
+    leaves(
+        """
+        class T:
+            def __init__(self, net):
+                self.net = net
+                self.opt = torch.optim.SGD(self.net.parameters(), lr=0.1)
+            def forward(self):
+                self.fake = self.net(self.real)
+            def backward_G(self):
+                self.loss_G = nn.functional.mse_loss(self.fake, self.real)
+                self.loss_G.backward()
+            def optimize(self):
+                self.forward()
+                self.opt.zero_grad()
+                self.backward_G()
+                self.opt.step()
+        """,
+        "is not in this function",
+    )
+
+
+def test_generator(leaves: Check) -> None:
+    leaves(
+        """
+        def train(model, loader):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for x, y in loader:
+                loss = nn.functional.mse_loss(model(x), y)
+                loss.backward()
+                optimizer.step()
+                yield loss.item()
+        """,
+        "a generator would leave its autocast region open",
+    )
+
+
+def test_backward_of_several_losses_at_once(leaves: Check) -> None:
+    leaves(
+        """
+        model = nn.Linear(2, 2)
+        torch.autograd.backward([a, b])
+        """,
+        "torch.autograd.backward",
+    )

@@ -1,0 +1,296 @@
+"""One `scaler.update()` in each iteration, after the last optimizer has stepped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[..., Any]
+
+
+def test_two_optimizers_of_one_iteration_share_an_update(rewrites: Check) -> None:
+    rewrites(
+        """
+          netD, netG = Disc(), Gen()
+          criterion = nn.BCEWithLogitsLoss()
+          optD = torch.optim.Adam(netD.parameters())
+          optG = torch.optim.Adam(netG.parameters())
+        + scaler = torch.amp.GradScaler("cuda")
+          for real, noise in loader:
+              netD.zero_grad()
+        -     errD_real = criterion(netD(real), ones)
+        -     errD_real.backward()
+        -     fake = netG(noise)
+        -     errD_fake = criterion(netD(fake.detach()), zeros)
+        -     errD_fake.backward()
+        -     optD.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         errD_real = criterion(netD(real), ones)
+        +     scaler.scale(errD_real).backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         fake = netG(noise)
+        +         errD_fake = criterion(netD(fake.detach()), zeros)
+        +     scaler.scale(errD_fake).backward()
+        +     scaler.step(optD)
+              netG.zero_grad()
+        -     errG = criterion(netD(fake), ones)
+        -     errG.backward()
+        -     optG.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         errG = criterion(netD(fake), ones)
+        +     scaler.scale(errG).backward()
+        +     scaler.step(optG)
+        +     scaler.update()
+        """
+    )
+
+
+def test_optimizers_that_step_on_one_line_share_an_update(rewrites: Check) -> None:
+    rewrites(
+        """
+          a, b = nn.Linear(2, 2), nn.Linear(2, 2)
+          opt_a = torch.optim.SGD(a.parameters(), lr=0.1)
+          opt_b = torch.optim.SGD(b.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(b(a(x)), y)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(b(a(x)), y)
+              opt_a.zero_grad(); opt_b.zero_grad()
+        -     loss.backward()
+        -     opt_a.step(); opt_b.step()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(opt_a)
+        +     scaler.step(opt_b)
+        +     scaler.update()
+        """
+    )
+
+
+def test_optimizers_in_branches_update_in_their_branch(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+          adam = torch.optim.Adam(model.parameters())
+        + scaler = torch.amp.GradScaler("cuda")
+          for i, (x, y) in enumerate(loader):
+        -     loss = nn.functional.mse_loss(model(x), y)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+              model.zero_grad()
+        -     loss.backward()
+        +     scaler.scale(loss).backward()
+              if i % 2:
+        -         sgd.step()
+        +         scaler.step(sgd)
+        +         scaler.update()
+              else:
+        -         adam.step()
+        +         scaler.step(adam)
+        +         scaler.update()
+        """
+    )
+
+
+def test_optimizer_that_steps_now_and_then_updates_with_the_one_that_always_does(rewrites: Check) -> None:
+    rewrites(
+        """
+          netD, netG = A(), B()
+          optD = torch.optim.Adam(netD.parameters())
+          optG = torch.optim.Adam(netG.parameters())
+        + scaler = torch.amp.GradScaler("cuda")
+          for i, x in enumerate(loader):
+              optD.zero_grad()
+        -     d = netD(x).mean() - netD(netG(x).detach()).mean()
+        -     d.backward()
+        -     optD.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         d = netD(x).mean() - netD(netG(x).detach()).mean()
+        +     scaler.scale(d).backward()
+        +     scaler.step(optD)
+              if i % 5 == 0:
+                  optG.zero_grad()
+        -         g = -netD(netG(x)).mean()
+        -         g.backward()
+        -         optG.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             g = -netD(netG(x)).mean()
+        +         scaler.scale(g).backward()
+        +         scaler.step(optG)
+        +     scaler.update()
+        """
+    )
+
+
+def test_loops_of_their_own_have_updates_of_their_own(rewrites: Check) -> None:
+    rewrites(
+        """
+          netD, netG = A(), B()
+          optD = torch.optim.Adam(netD.parameters())
+          optG = torch.optim.Adam(netG.parameters())
+        + scaler = torch.amp.GradScaler("cuda")
+          for epoch in range(10):
+              for x in loader:
+                  optD.zero_grad()
+        -         d = netD(x).mean()
+        -         d.backward()
+        -         optD.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             d = netD(x).mean()
+        +         scaler.scale(d).backward()
+        +         scaler.step(optD)
+        +         scaler.update()
+              for x in loader:
+                  optG.zero_grad()
+        -         g = netD(netG(x)).mean()
+        -         g.backward()
+        -         optG.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             g = netD(netG(x)).mean()
+        +         scaler.scale(g).backward()
+        +         scaler.step(optG)
+        +         scaler.update()
+        """
+    )
+
+
+def test_step_in_a_try_updates_there(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+              try:
+        -         loss = nn.functional.mse_loss(model(x), y)
+        -         loss.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = nn.functional.mse_loss(model(x), y)
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+              except RuntimeError:
+                  continue
+        """
+    )
+
+
+def test_one_line_branch_becomes_a_block(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        -     if ready: optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     if ready:
+        +         scaler.step(optimizer)
+        +         scaler.update()
+        """
+    )
+
+
+def test_scheduler_steps_as_before(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+              scheduler.step()
+        """
+    )
+
+
+def test_iteration_that_may_step_no_optimizer(leaves: Check) -> None:
+    leaves(
+        """
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            if a:
+                optimizer.step()
+            if b:
+                other_optimizer.step()
+        """,
+        "may step no optimizer at all",
+    )
+
+
+def test_result_of_the_step_is_used(leaves: Check) -> None:
+    leaves(
+        """
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            r = optimizer.step()
+        """,
+        "the result of optimizer.step() is used",
+    )
+
+
+def test_step_by_another_name(leaves: Check) -> None:
+    leaves(
+        """
+        model = nn.Linear(2, 2)
+        optimizer = SAM(model.parameters(), torch.optim.SGD)
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            optimizer.first_step(zero_grad=True)
+            nn.functional.mse_loss(model(x), y).backward()
+            optimizer.second_step(zero_grad=True)
+        """,
+        "no optimizer.step() belongs to this backward()",
+    )
+
+
+def test_weights_updated_by_hand(leaves: Check) -> None:
+    leaves(
+        """
+        model = nn.Linear(2, 2)
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x), y)
+            model.zero_grad()
+            loss.backward()
+            for p in model.parameters():
+                p.data.add_(p.grad, alpha=-0.1)
+        """,
+        "no optimizer.step() belongs to this backward()",
+    )
+
+
+def test_weights_updated_by_hand_need_no_scaler_in_bfloat16(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+              model.zero_grad()
+              loss.backward()
+              for p in model.parameters():
+                  p.data.add_(p.grad, alpha=-0.1)
+        """, dtype="bf16",
+    )
