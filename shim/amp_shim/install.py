@@ -25,19 +25,23 @@ ALIASES = {
     "apex.amp": "amp_shim.amp",
     "apex.amp._amp_state": "amp_shim.amp._amp_state",
     "apex.amp.scaler": "amp_shim.amp.scaler",
-    "apex.fp16_utils": "amp_shim.fp16_utils",
+    "apex.normalization": "amp_shim.normalization",
+    "apex.normalization.fused_layer_norm": "amp_shim.normalization",
+    "apex.parallel": "amp_shim.parallel",
+    "apex.parallel.distributed": "amp_shim.parallel.distributed",
+    "apex.parallel.LARC": "amp_shim.parallel.larc",
 }
 """Apex's modules, and the shim's that stand for them."""
 
 _INSTEAD = {
     "apex.RNN": "torch.nn.LSTM, GRU or RNN",
     "apex.contrib": "the torch function of the same purpose",
+    "apex.fp16_utils": "amp_shim.amp at opt level O2",
     "apex.mlp": "torch.nn.Sequential",
     "apex.fused_dense": "torch.nn.Linear",
     "apex.multi_tensor_apply": "torch._foreach_* functions",
-    "apex.normalization": "torch.nn.LayerNorm or torch.nn.RMSNorm",
     "apex.optimizers": "torch.optim, with fused=True",
-    "apex.parallel": "torch.nn.parallel and torch.nn.SyncBatchNorm",
+    "apex.parallel": "torch.nn.parallel or torchrun",
     "apex.pyprof": "torch.profiler",
     "apex.reparameterization": "torch.nn.utils.parametrizations.weight_norm",
     "apex.transformer": "torch.distributed.tensor.parallel",

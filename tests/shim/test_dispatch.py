@@ -9,8 +9,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 from amp_shim.dispatch import enforce
-from amp_shim.policy import NATIVE_CUDA
+from amp_shim.policy import NATIVE_CUDA, registered_operators
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.data import DataLoader, Dataset
 
 
@@ -230,3 +231,21 @@ def test_unknown_device_and_unknown_operator_are_refused() -> None:
 def test_family_in_two_lists_is_refused() -> None:
     with pytest.raises(ValueError, match="'gelu' is in both"):
         type(NATIVE_CUDA)(frozenset({"gelu"}), frozenset({"gelu"}), frozenset(), frozenset(), frozenset())
+
+
+def test_on_cuda_only_what_differs_is_touched() -> None:
+    native = registered_operators("AutocastCUDA")
+    with enforce(NATIVE_CUDA, "cuda"):
+        assert registered_operators("AutocastCUDA") == native
+    policy = NATIVE_CUDA.with_float("gelu").with_natural("exp").with_half("tanh")
+    with FakeTensorMode():
+        x = torch.ones(2, 2, dtype=torch.float16, device="cuda")
+        torch.set_autocast_enabled("cuda", True)
+        try:
+            with enforce(policy, "cuda"):
+                changed = [F.gelu(x).dtype, x.exp().dtype, x.float().tanh().dtype]
+            restored = [F.gelu(x).dtype, x.exp().dtype, x.float().tanh().dtype]
+        finally:
+            torch.set_autocast_enabled("cuda", False)
+    assert changed == [torch.float32, torch.float16, torch.float16]
+    assert restored == [torch.float16, torch.float32, torch.float32]

@@ -66,6 +66,20 @@ def test_every_way_to_the_state_gives_the_one_state(statement: str) -> None:
 
 
 @pytest.mark.usefixtures("installed")
+def test_other_parts_of_apex_are_found_where_scripts_look() -> None:
+    names: dict[str, object] = {}
+    exec(
+        "import apex\n"
+        "from apex.parallel import DistributedDataParallel as DDP, convert_syncbn_model\n"
+        "from apex.parallel.LARC import LARC\n"
+        "from apex.normalization.fused_layer_norm import FusedLayerNorm\n"
+        "found = apex.parallel.DistributedDataParallel is DDP, apex.normalization.FusedLayerNorm is FusedLayerNorm\n",
+        names,
+    )
+    assert names["found"] == (True, True)
+
+
+@pytest.mark.usefixtures("installed")
 def test_missing_part_of_apex_is_an_import_error_that_names_the_alternative() -> None:
     with pytest.raises(ImportError, match=r"no apex\.mlp; use torch\.nn\.Sequential instead"):
         importlib.import_module("apex.mlp")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from amp_shim.amp.options import Properties
-from amp_shim.fp16_utils import convert_network
+from amp_shim.convert import convert_network
 from amp_shim.kernels import LOW_PRECISION
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -15,6 +15,7 @@ from amp_shim.amp.optimizer import attach
 from amp_shim.amp.options import Properties, level_properties
 from amp_shim.amp.scaler import LossScaler
 from amp_shim.amp.state import _amp_state, device_type, maybe_print
+from amp_shim.parallel.larc import LARC
 
 
 def initialize(
@@ -37,7 +38,7 @@ def initialize(
 
     Args:
         models: a module, or a list of them.
-        optimizers: an optimizer, a list of them, or None for inference.
+        optimizers: an optimizer, a LARC around one, a list of them, or None for inference.
         enabled: False makes the whole API pass values through.
         opt_level: "O0" float32, "O1" casts around operators, "O2" half model with float32 masters, "O3" half model;
             "O4" and "O5" are O1 and O2 in bfloat16.
@@ -127,8 +128,8 @@ def _models(models: Any) -> list[nn.Module]:
 def _optimizers(optimizers: Any) -> list[Optimizer]:
     if optimizers is None:
         return []
-    if isinstance(optimizers, Optimizer):
-        return [optimizers]
+    if isinstance(optimizers, (Optimizer, LARC)):
+        return [cast(Optimizer, optimizers)]  # LARC has every method of an optimizer that amp uses
     if isinstance(optimizers, list):
         return optimizers
     found = type(optimizers).__name__

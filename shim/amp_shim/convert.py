@@ -1,4 +1,4 @@
-"""`apex.fp16_utils`: casting whole networks."""
+"""Cast whole networks, batch norms apart."""
 
 from __future__ import annotations
 
