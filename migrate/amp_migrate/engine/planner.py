@@ -50,7 +50,14 @@ def plan(workspace: Workspace, settings: Settings) -> tuple[FilePlan, ...]:
         steps.findings.extend(descaler.run(candidates))
     for file in candidates:
         steps.findings.extend(
-            rename_names(file, steps.project, steps.draft(file), settings.dtype, frozenset(descaler.removed))
+            rename_names(
+                file,
+                steps.project,
+                steps.draft(file),
+                settings.dtype,
+                frozenset(descaler.removed),
+                frozenset(descaler.disabled),
+            )
         )
     plans: list[FilePlan] = []
     by_name: dict[str, list[Finding]] = {}

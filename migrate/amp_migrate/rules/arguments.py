@@ -24,6 +24,8 @@ def autocast(device: str) -> Arguments:
         named = by_keyword(args, ("enabled", "dtype", "cache_enabled"))
         if isinstance(named, Unsure):
             return named
+        if any(arg.star for arg in named):  # the mapping may hold a dtype, which is written out below
+            return _STARRED
         dtypes = [arg for arg in named if arg.keyword is not None and arg.keyword.value == "dtype"]
         others = [arg for arg in named if arg not in dtypes]
         dtype = dtypes[0] if dtypes else build.keyword("dtype", build.expression(_default_dtype(context, device)))
@@ -70,6 +72,14 @@ def _enabled_for_float16(context: Context, named: list[cst.Arg]) -> list[cst.Arg
         simple = isinstance(enabled[0].value, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
         condition = f"{code if simple else f'({code})'} and {condition}"
     return [*(arg for arg in named if arg not in enabled), build.keyword("enabled", build.expression(condition))]
+
+
+def switched_off(args: list[cst.Arg]) -> list[cst.Arg]:
+    """Arguments that say `enabled=False`, whatever they said before."""
+    others = [arg for arg in args if arg.keyword is None or arg.keyword.value != "enabled"]
+    if others:
+        others[-1] = others[-1].with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
+    return [*others, build.keyword("enabled", cst.Name("False"))]
 
 
 def with_device_type(device: str) -> Arguments:

@@ -84,6 +84,14 @@ def _deprecated_items(file: File) -> Iterator[tuple[cst.CSTNode, cst.ImportAlias
                     yield node, alias, full, _local(alias) or full
 
 
+def star_imports(file: File) -> Iterator[tuple[cst.ImportFrom, str]]:
+    """The statements `from torch.cuda.amp import *`, with the package."""
+    for node in file.tree.order:
+        is_star = isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar)
+        if is_star and isinstance(node, cst.ImportFrom) and import_source(node).startswith(_OLD_PACKAGES):
+            yield node, import_source(node)
+
+
 def _local(alias: cst.ImportAlias) -> str | None:
     return None if alias.asname is None else dotted(alias.asname.name)
 

@@ -10,8 +10,9 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.report.finding import Finding, Kind
-from amp_migrate.rules.arguments import laid_out
-from amp_migrate.rules.imports import moves_of, write_moves
+from amp_migrate.rules.arguments import laid_out, switched_off
+from amp_migrate.rules.imports import moves_of, star_imports, write_moves
+from amp_migrate.rules.places import is_provided_for, names_a_type
 from amp_migrate.rules.rule import Context, Rename, Rule, Unsure, name_rules
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.draft import Draft
@@ -28,23 +29,32 @@ class Use:
 
 
 def rename_names(
-    file: File, project: Project, draft: Draft, dtype: Dtype, removed: frozenset[cst.CSTNode] = frozenset()
+    file: File,
+    project: Project,
+    draft: Draft,
+    dtype: Dtype,
+    removed: frozenset[cst.CSTNode] = frozenset(),
+    disabled: frozenset[cst.CSTNode] = frozenset(),
 ) -> Iterator[Finding]:
     """Rewrite the deprecated names of a file; what stays is told in the findings.
 
     Args:
         removed: uses that go away with the code around them.
+        disabled: calls that are to say `enabled=False`.
     """
     sure, doubtful = _uses(file)
     sure = [use for use in sure if use.node not in removed]
     refused: dict[cst.CSTNode, Unsure] = {use.node: _AMBIGUOUS for use in doubtful}
     calls: dict[cst.CSTNode, list[cst.Arg]] = {}
     for use in sure:
+        if is_provided_for(file, use.node, use.rename):
+            refused[use.node] = _PROVIDED_FOR
+            continue
         result = _arguments(Context(draft, use.node, dtype), file, use)
         if isinstance(result, Unsure):
             refused[use.node] = result
         elif result is not None:
-            calls[use.node] = result
+            calls[use.node] = switched_off(result) if file.tree.parents[use.node] in disabled else result
     moves = moves_of(file, project, {u.node: u.rename for u in sure if u.node not in refused}, removed)
     for use in sure:
         if use.node in refused:
@@ -58,6 +68,12 @@ def rename_names(
         yield Finding(
             file.name, line, column, "AMP190", Kind.LEFT, message, "import it from torch.amp there, then here"
         )
+    for statement, package in star_imports(file):
+        line, column = file.tree.position(statement)
+        message = f"from {package} import * left as it was: what it brings cannot be told"
+        yield Finding(
+            file.name, line, column, "AMP190", Kind.LEFT, message, "import the names from torch.amp, one by one"
+        )
     for use in (*sure, *doubtful):
         if use.node in refused:
             why = refused[use.node]
@@ -67,6 +83,11 @@ def rename_names(
 _AMBIGUOUS = Unsure(
     "the name stands for different things on different ways to this line",
     "import it from torch.amp on every way, and give autocast its device_type",
+)
+
+_PROVIDED_FOR = Unsure(
+    "the code around it chooses between the old PyTorch and the new",
+    "drop the old branch when no old PyTorch has to be served",
 )
 
 
@@ -110,8 +131,13 @@ def _arguments(context: Context, file: File, use: Use) -> list[cst.Arg] | Unsure
         return new if isinstance(new, Unsure) else laid_out(new, parent.args)
     if isinstance(parent, cst.Decorator) and use.rename.bare_call and use.rename.arguments is not None:
         return use.rename.arguments(context, ())
-    if use.rename.is_type or use.rename.arguments is None:
+    if use.rename.arguments is None or (use.rename.is_type and names_a_type(file.tree, use.node)):
         return None
+    if isinstance(parent, cst.Arg) and isinstance(file.tree.parents[parent], cst.ClassDef):
+        return Unsure(
+            "a class derives from it, and may be made with the old arguments",
+            f"derive from {use.rename.new}, and pass the device first wherever the class is made",
+        )
     return Unsure(
         "it is used as a value, and whoever calls it passes the old arguments",
         f"wrap it: functools.partial({use.rename.new}, ...) with the device, and check its calls",

@@ -19,7 +19,7 @@ from amp_migrate.analysis.scopes import BindingKind, dotted
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.native import GRAD_SCALER
-from amp_migrate.trees import build
+from amp_migrate.steps.retarget import cuda_regions, retarget, undecided
 from amp_migrate.trees.sequences import remove_at
 from amp_migrate.trees.tree import blocks, statements
 
@@ -48,15 +48,34 @@ class _Component:
 
 
 class Descaler:
-    """Removes the scalers of a project."""
+    """Removes the scalers of a project.
+
+    Attributes:
+        removed: the names of `GradScaler` that go with the code around them.
+        disabled: the calls of `GradScaler` that are to say `enabled=False`.
+    """
 
     def __init__(self, project: Project, draft_of: Callable[[File], Draft]) -> None:
         self.project = project
         self.draft = draft_of
         self.removed: set[cst.CSTNode] = set()
+        self.disabled: set[cst.CSTNode] = set()
 
     def run(self, files: Iterable[File]) -> Iterator[Finding]:
-        """Take out, or switch off, every scaler created in `files`."""
+        """Take out, or switch off, every scaler created in `files`, and let their regions compute in bfloat16.
+
+        Where a region's dtype is decided while the script runs, all stays as it is.
+        """
+        files = tuple(files)
+        regions = tuple(cuda_regions(files))
+        open_choice = undecided(regions)
+        if open_choice is not None:
+            line, column = open_choice.file.tree.position(open_choice.call)
+            message = "float16 stays possible: this region's dtype is decided while the script runs"
+            hint = "have the script choose bfloat16 and GradScaler(enabled=False) by hand"
+            yield Finding(open_choice.file.name, line, column, "AMP510", Kind.LEFT, message, hint)
+            return
+        retarget(regions, self.draft)
         done: set[cst.CSTNode] = set()
         for file in files:
             for call in file.calls:
@@ -75,8 +94,7 @@ class Descaler:
             kind, message, hint = Kind.MIGRATED, "GradScaler removed: bfloat16 needs no loss scaling", ""
         else:
             where, node = component.obstacle
-            for file, call in component.creations:
-                self.draft(file).edits.change(call, _disabled)
+            self.disabled.update(call for _, call in component.creations)
             place = f"{where.name}:{where.tree.position(node)[0]}"
             kind, message = (
                 Kind.NOTE,
@@ -173,7 +191,8 @@ class Descaler:
         tree, name = draft.file.tree, call.func.attr.value
         parent = tree.parents[call]
         if name == "scale" and len(call.args) == 1:
-            component.edits.append(lambda: draft.edits.change(call, _unscaled))
+            change = _unscaled_receiver if isinstance(parent, cst.Attribute) else _unscaled
+            component.edits.append(lambda: draft.edits.change(call, change))
             return True
         if name == "step" and call.args:
             component.edits.append(lambda: draft.edits.change(call, _own_step))
@@ -281,9 +300,15 @@ def _without(node: cst.CSTNode, field_name: str, index: int) -> cst.CSTNode:
 
 
 def _unscaled(node: cst.CSTNode) -> cst.CSTNode:
-    """`scaler.scale(loss)` is `loss`, in parentheses where it is followed by a dot and needs them."""
+    """`scaler.scale(loss)` is `loss`."""
     assert isinstance(node, cst.Call)
-    value = node.args[0].value
+    return node.args[0].value
+
+
+def _unscaled_receiver(node: cst.CSTNode) -> cst.CSTNode:
+    """The same where a dot follows: in parentheses if the dot would bind to a part of it."""
+    value = _unscaled(node)
+    assert isinstance(value, cst.BaseExpression)
     if isinstance(value, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or value.lpar:
         return value
     return value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
@@ -293,12 +318,3 @@ def _own_step(node: cst.CSTNode) -> cst.CSTNode:
     """`scaler.step(optimizer, closure)` is `optimizer.step(closure)`."""
     assert isinstance(node, cst.Call)
     return node.with_changes(func=cst.Attribute(node.args[0].value, cst.Name("step")), args=list(node.args[1:]))
-
-
-def _disabled(node: cst.CSTNode) -> cst.CSTNode:
-    assert isinstance(node, cst.Call)
-    off = build.keyword("enabled", cst.Name("False"))
-    args = [arg for arg in node.args if arg.keyword is None or arg.keyword.value != "enabled"]
-    if args:
-        args[-1] = args[-1].with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
-    return node.with_changes(args=[*args, off])

@@ -1,0 +1,61 @@
+"""Where a name stands: as a type, or in code that already provides for more than one PyTorch."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.scopes import dotted
+from amp_migrate.rules.rule import Rename
+from amp_migrate.trees.tree import Tree, walk
+
+_VERSION_WORDS = ("version", "hasattr", "torch_greater", "torch_1", "torch_2", "_available")
+
+
+def names_a_type(tree: Tree, node: cst.CSTNode) -> bool:
+    """Whether a class is named for its type only: in an annotation, or as what `isinstance` tests for."""
+    for ancestor in tree.ancestors(node):
+        if isinstance(ancestor, cst.Annotation):
+            return True
+        if isinstance(ancestor, cst.Call):
+            return dotted(ancestor.func) in ("isinstance", "issubclass")
+        if isinstance(ancestor, cst.BaseCompoundStatement):
+            return False
+    return False
+
+
+def is_provided_for(file: File, node: cst.CSTNode, rename: Rename) -> bool:
+    """Whether a use of the old name is one side of a choice between PyTorch versions, or between old and new name."""
+    inside: cst.CSTNode = node
+    for ancestor in file.tree.ancestors(node):
+        if isinstance(ancestor, cst.IfExp) and inside is not ancestor.test:
+            other = ancestor.orelse if inside is ancestor.body else ancestor.body
+            if _asks_for_version(file, ancestor.test) or _names(file, other, rename.new):
+                return True
+        if isinstance(ancestor, cst.If) and inside is not ancestor.test:
+            others = [ancestor.orelse] if inside is ancestor.body else [ancestor.body]
+            if _asks_for_version(file, ancestor.test) or any(
+                o is not None and _names(file, o, rename.new) for o in others
+            ):
+                return True
+        if isinstance(ancestor, cst.Try) and any(
+            part is not None and part is not inside and _names(file, part, rename.new)
+            for part in (ancestor.body, *ancestor.handlers, ancestor.orelse)
+        ):
+            return True
+        inside = ancestor
+    return False
+
+
+def _asks_for_version(file: File, test: cst.BaseExpression) -> bool:
+    code = file.tree.code(test).lower()
+    return any(word in code for word in _VERSION_WORDS)
+
+
+def _names(file: File, part: cst.CSTNode, full: str) -> bool:
+    for each in walk(part):
+        if isinstance(each, (cst.Name, cst.Attribute)) and full in file.names.meanings(each):
+            return True
+        if isinstance(each, cst.ImportFrom) and dotted(each.module) == full.rpartition(".")[0]:
+            return True
+    return False

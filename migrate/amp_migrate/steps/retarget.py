@@ -1,0 +1,88 @@
+"""Native autocast regions of float16 code that goes to bfloat16: the dtype they name, or leave to torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.settings import Dtype
+from amp_migrate.steps.draft import Draft
+from amp_migrate.steps.native import AUTOCAST
+from amp_migrate.trees import build
+
+_NATIVE = frozenset({"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"})
+_FLOAT16 = frozenset({"torch.float16", "torch.half"})
+_BFLOAT16 = "torch.bfloat16"
+
+
+@dataclass(frozen=True)
+class Region:
+    """A call of autocast for CUDA.
+
+    Attributes:
+        dtype: the argument that names the dtype; None where torch's default, float16, is meant.
+    """
+
+    file: File
+    call: cst.Call
+    dtype: cst.BaseExpression | None
+    is_native: bool
+
+
+def cuda_regions(files: Iterable[File]) -> Iterator[Region]:
+    """Every call of autocast, old or new, that may run on CUDA."""
+    for file in files:
+        for call in file.calls:
+            full = file.names.callee(call)
+            if full not in AUTOCAST or full.startswith("torch.cpu.") or _is_cpu(call):
+                continue
+            named = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+            position = 1  # `dtype` is the second parameter of both, old and new
+            positional = [arg for arg in call.args if arg.keyword is None and not arg.star]
+            dtype = named.get("dtype", positional[position].value if len(positional) > position else None)
+            yield Region(file, call, dtype, full in _NATIVE)
+
+
+def undecided(regions: Iterable[Region]) -> Region | None:
+    """A region whose dtype is decided while the script runs, so that a scaler may be needed."""
+    for region in regions:
+        if region.dtype is not None and region.file.names.full(region.dtype) not in _FLOAT16 | {_BFLOAT16}:
+            return region
+    return None
+
+
+def retarget(regions: Iterable[Region], draft_of: Callable[[File], Draft]) -> None:
+    """Let every native region that computes in float16 compute in bfloat16."""
+    for region in regions:
+        if not region.is_native:
+            continue  # the rules about names give these their dtype
+        draft = draft_of(region.file)
+        new = build.expression(draft.dtype(Dtype.BF16, region.call))
+        if region.dtype is None:
+            draft.edits.change(region.call, lambda node, new=new: _with_dtype(node, new))  # type: ignore[misc]
+        elif region.file.names.full(region.dtype) in _FLOAT16:
+            draft.edits.replace(region.dtype, new)
+
+
+def _with_dtype(node: cst.CSTNode, dtype: cst.BaseExpression) -> cst.CSTNode:
+    assert isinstance(node, cst.Call)
+    args = list(node.args)
+    place = next((index for index, arg in enumerate(args) if _names_device(arg, index)), len(args) - 1)
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    new = build.keyword("dtype", dtype).with_changes(comma=args[place].comma)
+    return node.with_changes(args=[*args[:place], args[place].with_changes(comma=comma), new, *args[place + 1 :]])
+
+
+def _names_device(arg: cst.Arg, index: int) -> bool:
+    return arg.keyword.value == "device_type" if arg.keyword is not None else index == 0
+
+
+def _is_cpu(call: cst.Call) -> bool:
+    """Whether the call names the CPU as its device, in so many words."""
+    for index, arg in enumerate(call.args):
+        if _names_device(arg, index) and isinstance(arg.value, cst.SimpleString):
+            return arg.value.evaluated_value == "cpu"
+    return False
