@@ -44,7 +44,8 @@ def test_loss_object_reads_float32_in_bfloat16(rewrites: Check) -> None:
               optimizer.zero_grad()
               loss.backward()
               optimizer.step()
-        """, dtype="bf16",
+        """,
+        dtype="bf16",
     )
 
 

@@ -431,7 +431,8 @@ def test_forward_in_another_function_in_bfloat16(leaves: Check) -> None:
         for x, y in loader:
             update(nn.functional.mse_loss(model(x), y), optimizer)
         """,
-        "is not in this function", dtype="bf16",
+        "is not in this function",
+        dtype="bf16",
     )
 
 
@@ -479,4 +480,28 @@ def test_backward_of_several_losses_at_once(leaves: Check) -> None:
         torch.autograd.backward([a, b])
         """,
         "torch.autograd.backward",
+    )
+
+
+def test_forward_without_gradients_has_a_region_of_its_own(rewrites: Check) -> None:
+    # Weights that autocast casts without gradients and keeps for the rest of a region would get none.
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+              with torch.no_grad():
+        -         target = model(x)
+        -     loss = nn.functional.mse_loss(model(x), target)
+        -     loss.backward()
+        -     optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             target = model(x)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), target)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
     )

@@ -140,8 +140,8 @@ def test_scaler_is_keyword_only_where_the_optimizer_is(rewrites: Check) -> None:
 def test_scaler_is_annotated_where_the_optimizer_is(rewrites: Check) -> None:
     rewrites(
         """
-        - def train(model: nn.Module, optimizer: torch.optim.Optimizer, epoch: int) -> None:
-        + def train(model: nn.Module, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler, epoch: int) -> None:
+        - def train(model: Net, optimizer: torch.optim.Optimizer, epoch: int) -> None:
+        + def train(model: Net, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler, epoch: int) -> None:
               for x, y in loader:
         -         loss = nn.functional.mse_loss(model(x), y)
         -         loss.backward()

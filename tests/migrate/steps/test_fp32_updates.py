@@ -292,5 +292,6 @@ def test_weights_updated_by_hand_need_no_scaler_in_bfloat16(rewrites: Check) -> 
               loss.backward()
               for p in model.parameters():
                   p.data.add_(p.grad, alpha=-0.1)
-        """, dtype="bf16",
+        """,
+        dtype="bf16",
     )

@@ -1,0 +1,244 @@
+"""Checkpoints: the scaler's state is saved beside the optimizer's and restored behind it, from old files too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[..., Any]
+
+
+def test_entry_of_a_dictionary(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        -     optimizer.step()
+        - torch.save({"epoch": epoch, "optimizer": optimizer.state_dict()}, "last.pt")
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        + torch.save({"epoch": epoch, "optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}, "last.pt")
+        """
+    )
+
+
+def test_entry_of_a_dictionary_with_one_entry_a_line(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+          torch.save(
+              {
+                  "model": model.state_dict(),
+                  "optimizer": optimizer.state_dict(),  # momentum
+        +         "scaler": scaler.state_dict(),
+                  "epoch": 1,
+              },
+              "last.pt",
+          )
+        """
+    )
+
+
+def test_entry_of_a_dict_call(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        -     optimizer.step()
+        - torch.save(dict(epoch=epoch, optimizer=optimizer.state_dict()), "last.pt")
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        + torch.save(dict(epoch=epoch, optimizer=optimizer.state_dict(), scaler=scaler.state_dict()), "last.pt")
+        """
+    )
+
+
+def test_entry_by_assignment(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+          state = {}
+          state['optimizer'] = optimizer.state_dict()
+        + state['scaler'] = scaler.state_dict()
+        """
+    )
+
+
+def test_restored_where_the_checkpoint_has_it(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          if args.resume:
+              checkpoint = torch.load(args.resume)
+              optimizer.load_state_dict(checkpoint["optimizer"])
+        +     if "scaler" in checkpoint:
+        +         scaler.load_state_dict(checkpoint["scaler"])
+              model.load_state_dict(checkpoint["model"])
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_saved_and_restored_by_methods(rewrites: Check) -> None:
+    rewrites(
+        """
+          class T:
+              def __init__(self, model):
+                  self.model = model
+                  self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        +         self.scaler = torch.amp.GradScaler("cuda")
+              def fit(self, loader):
+                  for x in loader:
+        -             loss = self.model(x).mean()
+        -             loss.backward()
+        -             self.optimizer.step()
+        +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +                 loss = self.model(x).mean()
+        +             self.scaler.scale(loss).backward()
+        +             self.scaler.step(self.optimizer)
+        +             self.scaler.update()
+              def state_dict(self):
+        -         return {"optimizer": self.optimizer.state_dict()}
+        +         return {"optimizer": self.optimizer.state_dict(), "scaler": self.scaler.state_dict()}
+              def load_state_dict(self, state):
+                  self.optimizer.load_state_dict(state["optimizer"])
+        +         if "scaler" in state:
+        +             self.scaler.load_state_dict(state["scaler"])
+        """
+    )
+
+
+def test_saved_by_a_function_that_is_given_the_optimizer(rewrites: Check) -> None:
+    rewrites(
+        """
+        - def save(path, model, optimizer):
+        -     torch.save({"epoch": epoch, "optimizer": optimizer.state_dict()}, path)
+        + def save(path, model, optimizer, scaler):
+        +     torch.save({"epoch": epoch, "optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}, path)
+
+          def main():
+              model = nn.Linear(2, 2)
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        +     scaler = torch.amp.GradScaler("cuda")
+              for x, y in loader:
+        -         loss = nn.functional.mse_loss(model(x), y)
+        -         loss.backward()
+        -         optimizer.step()
+        -     save("last.pt", model, optimizer)
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = nn.functional.mse_loss(model(x), y)
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+        +     save("last.pt", model, optimizer, scaler)
+        """
+    )
+
+
+def test_bare_state_of_an_optimizer_is_left_as_it_was(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+          torch.save(model.state_dict(), "model.pt")
+          torch.save(optimizer.state_dict(), "optimizer.pt")
+          optimizer.load_state_dict(torch.load("optimizer.pt"))
+        """
+    )
+
+
+def test_other_states_are_left_as_they_were(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+          torch.save({"scheduler": scheduler.state_dict(), "ema": ema.state_dict()}, "last.pt")
+        """
+    )
+
+
+def test_one_scaler_of_two_optimizers_is_saved_and_restored_once(migrate: Check) -> None:
+    plan = migrate(
+        """
+        a, b = A(), B()
+        opt_a = torch.optim.SGD(a.parameters(), lr=0.1)
+        opt_b = torch.optim.SGD(b.parameters(), lr=0.1)
+        state = torch.load("last.pt")
+        opt_a.load_state_dict(state["a"])
+        opt_b.load_state_dict(state["b"])
+        for x in loader:
+            loss = b(a(x)).mean()
+            loss.backward()
+            opt_a.step()
+            opt_b.step()
+        torch.save({"a": opt_a.state_dict(), "b": opt_b.state_dict()}, "last.pt")
+        """
+    )
+    assert plan.after.count('"scaler": scaler.state_dict()') == 1
+    assert plan.after.count("scaler.load_state_dict(") == 1

@@ -1,0 +1,241 @@
+"""The same step in float16, in bfloat16, and in what the script finds at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from textwrap import dedent
+from typing import Any
+
+HEAD = "import torch\nfrom torch import nn\n\n"
+Check = Callable[..., Any]
+
+
+def test_float16_has_a_scaler(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2).cuda()
+          criterion = nn.CrossEntropyLoss()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for inputs, targets in loader:
+              optimizer.zero_grad()
+        -     outputs = model(inputs)
+        -     loss = criterion(outputs, targets)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         outputs = model(inputs)
+        +         loss = criterion(outputs, targets)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+              print(loss.item())
+        """
+    )
+
+
+def test_bfloat16_has_none(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2).cuda()
+          criterion = nn.CrossEntropyLoss()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          for inputs, targets in loader:
+              optimizer.zero_grad()
+        -     outputs = model(inputs)
+        -     loss = criterion(outputs, targets)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +         outputs = model(inputs)
+        +         loss = criterion(outputs, targets)
+              loss.backward()
+              optimizer.step()
+              print(loss.item())
+        """,
+        dtype="bf16",
+    )
+
+
+def test_closure_moves_in_bfloat16(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.LBFGS(model.parameters())
+          def closure():
+              optimizer.zero_grad()
+        -     loss = nn.functional.mse_loss(model(x), y)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+              loss.backward()
+              return loss
+          for _ in range(10):
+              optimizer.step(closure)
+        """,
+        dtype="bf16",
+    )
+
+
+def test_step_in_another_function_moves_in_bfloat16(rewrites: Check) -> None:
+    rewrites(
+        """
+          def accumulate(model, x, y):
+        -     loss = nn.functional.mse_loss(model(x), y)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+              loss.backward()
+
+          def main():
+              model = nn.Linear(2, 2)
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+              for x, y in loader:
+                  accumulate(model, x, y)
+                  optimizer.step()
+        """,
+        dtype="bf16",
+    )
+
+
+def test_gradient_penalty_moves_in_bfloat16(rewrites: Check) -> None:
+    rewrites(
+        """
+          D = Disc()
+          optimizer = torch.optim.Adam(D.parameters())
+          for x, y in loader:
+        -     out = D(x)
+        -     g = torch.autograd.grad(out.sum(), x, create_graph=True)[0]
+        -     loss = out.mean() + 10 * ((g.norm(2, dim=1) - 1) ** 2).mean()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +         out = D(x)
+        +         g = torch.autograd.grad(out.sum(), x, create_graph=True)[0]
+        +         loss = out.mean() + 10 * ((g.norm(2, dim=1) - 1) ** 2).mean()
+              loss.backward()
+              optimizer.step()
+        """,
+        dtype="bf16",
+    )
+
+
+def test_output_for_numpy_is_float32_in_bfloat16(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          for x, y in loader:
+        -     out = model(x)
+        -     loss = nn.functional.mse_loss(out, y)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +         out = model(x)
+        +         loss = nn.functional.mse_loss(out, y)
+              loss.backward()
+              optimizer.step()
+        -     preds.append(out.detach().cpu().numpy())
+        +     preds.append(out.float().detach().cpu().numpy())
+              ids.append(out.argmax(1).cpu().numpy())
+              ok.append(out.float().numpy())
+        """,
+        dtype="bf16",
+    )
+
+
+def test_output_for_numpy_stays_in_float16(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     out = model(x)
+        -     loss = nn.functional.mse_loss(out, y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         out = model(x)
+        +         loss = nn.functional.mse_loss(out, y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+              preds.append(out.detach().cpu().numpy())
+              ids.append(out.argmax(1).cpu().numpy())
+              ok.append(out.float().numpy())
+        """
+    )
+
+
+def test_what_is_handed_on_to_numpy_is_float32_in_bfloat16(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          for x in loader:
+        -     loss = model(x).mean()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +         loss = model(x).mean()
+              loss.backward()
+              optimizer.step()
+          with torch.no_grad():
+        -     out = model(x)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +         out = model(x)
+              probabilities = out.sigmoid()
+        -     a = probabilities.cpu().numpy()
+        -     b = out[0].cpu().numpy()
+        +     a = probabilities.float().cpu().numpy()
+        +     b = out[0].float().cpu().numpy()
+              c = out.max(1)[1].numpy()
+              d = x.numpy()
+              e = out.to(torch.float32).numpy()
+        """,
+        dtype="bf16",
+    )
+
+
+AUTO = """\
+amp_dtype = (
+    torch.bfloat16
+    if torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
+    else torch.float16
+)
+"""
+LOOP = """\
+model = nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in loader:
+    loss = model(x).mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_dtype_is_found_at_run_time(migrate: Check) -> None:
+    after = migrate(LOOP, "auto").after
+    assert after == HEAD.rstrip() + "\n" + AUTO + dedent(
+        """
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda", enabled=amp_dtype == torch.float16)
+        for x in loader:
+            with torch.amp.autocast(device_type="cuda", dtype=amp_dtype):
+                loss = model(x).mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        """
+    )
+
+
+def test_dtype_found_at_run_time_goes_through_the_users_name_for_torch(migrate: Check) -> None:
+    after = migrate(LOOP.replace("torch.", "th."), "auto", head="import torch as th\nfrom torch import nn\n\n").after
+    assert after.count("th.bfloat16") == 1
+    assert "torch.float16" not in after
+    assert "torch.amp" not in after
+
+
+def test_output_for_numpy_is_float32_where_the_dtype_is_found_at_run_time(migrate: Check) -> None:
+    after = migrate(
+        LOOP + "    out = model(x)\n    loss = out.mean()\n    loss.backward()\n    print(out.numpy())\n", "auto"
+    ).after
+    assert "print(out.float().numpy())" in after
+
+
+def test_name_of_the_dtype_is_not_one_of_the_users(migrate: Check) -> None:
+    plan = migrate("amp_dtype = None\n" + LOOP, "auto")
+    assert plan.after == plan.source.text or "dtype=amp_dtype)" not in plan.after

@@ -1,0 +1,312 @@
+"""Evaluation beside migrated training: a region for the forwards, and no scaler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[..., Any]
+
+
+def test_forward_and_loss_under_no_grad(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+          with torch.no_grad():
+              for x, y in loader:
+                  x = x.cuda()
+        -         out = model(x)
+        -         total += nn.functional.mse_loss(out, y).item()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             out = model(x)
+        +             total += nn.functional.mse_loss(out, y).item()
+                  correct += (out.argmax(1) == y).sum()
+        """
+    )
+
+
+def test_functions_decorated_as_evaluation(rewrites: Check) -> None:
+    rewrites(
+        """
+          def train(loader):
+              for x, y in loader:
+        -         loss = nn.functional.mse_loss(model(x), y)
+        -         loss.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = nn.functional.mse_loss(model(x), y)
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+
+          @torch.inference_mode()
+          def forecast(x):
+        -     return model(x)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         return model(x)
+
+          @torch.no_grad()
+          def score(x):
+        -     out = model(x)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         out = model(x)
+              return out.softmax(-1)
+
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+        """
+    )
+
+
+def test_function_that_calls_eval(rewrites: Check) -> None:
+    rewrites(
+        """
+          def train(loader):
+              for x, y in loader:
+        -         loss = nn.functional.mse_loss(model(x), y)
+        -         loss.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = nn.functional.mse_loss(model(x), y)
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+
+          def measure(x):
+              model.eval()
+        -     out = model(x)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         out = model(x)
+              return out
+
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+        """
+    )
+
+
+def test_evaluation_behind_training_in_one_function(rewrites: Check) -> None:
+    rewrites(
+        """
+          def train(loader):
+              for x, y in loader:
+        -         loss = nn.functional.mse_loss(model(x), y)
+        -         loss.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = nn.functional.mse_loss(model(x), y)
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+              model.eval()
+              with torch.no_grad():
+        -         print(model(x))
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             print(model(x))
+
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+        """
+    )
+
+
+def test_two_forwards_of_one_result_share_a_region(rewrites: Check) -> None:
+    rewrites(
+        """
+          encoder, decoder = Encoder(), Decoder()
+          optimizer = torch.optim.SGD([*encoder.parameters(), *decoder.parameters()], lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(decoder(encoder(x)), y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(decoder(encoder(x)), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+          with torch.no_grad():
+        -     z = encoder(x)
+        -     z = z + noise
+        -     out = decoder(z)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         z = encoder(x)
+        +         z = z + noise
+        +         out = decoder(z)
+              print(out)
+        """
+    )
+
+
+def test_banned_loss_stays_outside_and_reads_float32(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          criterion = nn.BCELoss()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     out = model(x)
+        -     loss = criterion(out, y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         out = model(x)
+        +     loss = criterion(out.float(), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+          with torch.no_grad():
+        -     out = model(x)
+        -     print(criterion(out, y))
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         out = model(x)
+        +     print(criterion(out.float(), y))
+        """
+    )
+
+
+def test_teacher_of_unknown_class_is_left_as_it_was(rewrites: Check) -> None:
+    rewrites(
+        """
+          teacher, student = A(), B()
+          optimizer = torch.optim.SGD(student.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+              with torch.no_grad():
+                  target = teacher(x)
+        -     out = student(x)
+        -     loss = nn.functional.mse_loss(out, target)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         out = student(x)
+        +         loss = nn.functional.mse_loss(out, target)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_method_of_a_module_runs_in_its_callers_region(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Net(nn.Module):
+              def forward(self, x):
+                  return self.fc(x)
+              @torch.no_grad()
+              def generate(self, x):
+                  return self(x)
+          net = Net()
+          optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+        -     loss = net(x).mean()
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = net(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_evaluation_with_a_region_of_its_own_is_left_as_it_was(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+
+          def train():
+              for x in loader:
+        -         loss = model(x).mean()
+        -         loss.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = model(x).mean()
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+
+          @torch.no_grad()
+          def evaluate(x):
+              with torch.autocast("cuda", dtype=torch.bfloat16):
+                  return model(x)
+        """
+    )
+
+
+def test_forward_that_gradients_may_flow_through_is_left_as_it_was(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+
+          def train():
+              for x in loader:
+        -         loss = model(x).mean()
+        -         loss.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = model(x).mean()
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+
+          def features(x):
+              return model(x)
+        """
+    )
+
+
+def test_weights_changed_under_no_grad_need_no_region(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+        -     loss = model(x).mean()
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+          with torch.no_grad():
+              for p in model.parameters():
+                  p.mul_(0.9)
+              state = model.state_dict()
+        """
+    )
+
+
+def test_evaluation_without_training_is_left_as_it_was(ignores: Check) -> None:
+    ignores(
+        """
+        model = nn.Linear(2, 2)
+        model.eval()
+        with torch.no_grad():
+            print(model(torch.ones(2)))
+        """
+    )
