@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amp_migrate.analysis.scopes import BindingKind, Scope, Scopes, dotted
+from amp_migrate.analysis.scopes import Binding, BindingKind, Scope, Scopes, dotted
 from amp_migrate.trees.tree import Tree
 
 UNKNOWN = ""
@@ -77,7 +77,22 @@ class Names:
         while scope is not None:
             for name, bindings in scope.bindings.items():
                 is_visible = "." not in name and bool(bindings) and here.find(name) is scope
-                if is_visible and all(b.kind is BindingKind.IMPORT and b.imported == full for b in bindings):
+                if is_visible and _only_imports(full, bindings):
                     return name
             scope = scope.parent
         return None
+
+    def is_shadowed(self, name: str, at: cst.CSTNode) -> bool:
+        """Whether a name, where `at` is, stands for something else than what an import at the top would bring."""
+        return self.local(name, at) is None and self.scopes.of(at).find(name) is not None
+
+
+def _only_imports(full: str, bindings: list[Binding]) -> bool:
+    """Whether a name is imported as `full`, or is None where that is missing (`except ImportError: torch = None`)."""
+    imports = [binding for binding in bindings if binding.kind is BindingKind.IMPORT]
+    others = [binding.value for binding in bindings if binding.kind is not BindingKind.IMPORT]
+    return (
+        bool(imports)
+        and all(binding.imported == full for binding in imports)
+        and all(isinstance(value, cst.Name) and value.value == "None" for value in others)
+    )

@@ -47,6 +47,9 @@ def rename_names(
     refused: dict[cst.CSTNode, Unsure] = {use.node: _AMBIGUOUS for use in doubtful}
     calls: dict[cst.CSTNode, list[cst.Arg]] = {}
     for use in sure:
+        if file.names.is_shadowed("torch", use.node):
+            refused[use.node] = _SHADOWED
+            continue
         if is_provided_for(file, use.node, use.rename):
             refused[use.node] = _PROVIDED_FOR
             continue
@@ -85,6 +88,7 @@ _AMBIGUOUS = Unsure(
     "import it from torch.amp on every way, and give autocast its device_type",
 )
 
+_SHADOWED = Unsure("`torch` is the name of something else here", "give it another name, so that torch can be imported")
 _PROVIDED_FOR = Unsure(
     "the code around it chooses between the old PyTorch and the new",
     "drop the old branch when no old PyTorch has to be served",

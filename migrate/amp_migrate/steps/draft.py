@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import libcst as cst
 
 from amp_migrate.analysis.files import File
@@ -11,7 +13,7 @@ from amp_migrate.trees import build
 from amp_migrate.trees.edits import Edits, Line, apply
 from amp_migrate.trees.tree import Statement, statements
 
-AUTO_DTYPE = "amp_dtype"
+_AUTO_NAMES = ("amp_dtype", "autocast_dtype", "low_precision_dtype")
 # One name for all regions of a file, worked out once: the GPU does not change while a script runs.
 _AUTO_VALUE = (
     "(",
@@ -52,8 +54,14 @@ class Draft:
         torch = self.torch(at)
         if dtype is Dtype.AUTO:
             self._needs_auto_dtype = True
-            return AUTO_DTYPE
+            return self.auto_dtype
         return f"{torch}.float16" if dtype is Dtype.FP16 else f"{torch}.bfloat16"
+
+    @cached_property
+    def auto_dtype(self) -> str:
+        """The name of the dtype that is chosen at run time, which nothing else in the file is called by."""
+        taken = {name for scope in self.file.scopes.all() for name in scope.bindings}
+        return next(name for name in _AUTO_NAMES if name not in taken)
 
     def line(self, code: str) -> Line:
         """One new statement, in the style of the file."""
@@ -84,7 +92,7 @@ class Draft:
             torch = self.file.names.local("torch", self.file.tree.module) or "torch"
             module = self.file.tree.module
             value = module.default_newline.join(_AUTO_VALUE).format(torch=torch, indent=module.default_indent)
-            self._at_top(imports, self.line(f"{AUTO_DTYPE} = {value}"))
+            self._at_top(imports, self.line(f"{self.auto_dtype} = {value}"))
         return apply(self.file.tree.module, self.edits).code
 
     def _imports(self) -> list[Statement]:

@@ -37,6 +37,14 @@ def gradient_uses(
             wanted.setdefault(step, []).append(statement)
     found: list[GradientUse] = []
     for step, statements in wanted.items():
+        first, last = min(order[each] for each in statements), order[step.statement]
+        if any(first < start < last for start in starts):
+            return Refusal(
+                file,
+                statements[0],
+                "gradients are read between two backward() calls of one step, where they cannot be unscaled yet",
+                "read gradients after the last backward(), directly before optimizer.step()",
+            )
         anchor = _anchor(tree, step, statements)
         if anchor is None:
             return Refusal(

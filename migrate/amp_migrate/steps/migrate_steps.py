@@ -107,6 +107,10 @@ class StepMigration:
             self._refuse(read)
             return None
         step, scaler = read.step, None
+        if step.file.names.is_shadowed("torch", step.place):
+            hint = "give it another name, so that torch can be imported"
+            self._refuse(Refusal(step.file, step.place, "`torch` is the name of something else here", hint))
+            return None
         if self.settings.dtype is not Dtype.BF16:
             if read.unscalable is not None:
                 self._refuse(read.unscalable)

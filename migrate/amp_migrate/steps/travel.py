@@ -14,6 +14,7 @@ from amp_migrate.analysis.calls import parameter, passed
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.analysis.scopes import Binding, BindingKind, Scope, dotted
+from amp_migrate.steps.flow import reads
 from amp_migrate.steps.model import Refusal
 from amp_migrate.trees.tree import Statement
 
@@ -125,7 +126,10 @@ class Traveller:
         if scope is None or any(each is not scope for each in found):
             return _lost(file, at, "the optimizers of this step come from different places")
         bindings = [scope.bindings.get(name, []) for name in names]
-        if isinstance(scope.node, cst.FunctionDef) and any(_is_parameter(each) for each in bindings):
+        initialized = scope.node in self.homes
+        if isinstance(scope.node, cst.FunctionDef) and any(map(_is_parameter, bindings)) and not initialized:
+            if not all(_is_same_object(name, each) for name, each in zip(names, bindings, strict=True)):
+                return _lost(file, at, f"`{file.tree.code(at)}` is a parameter that may be given another value")
             return self._from_caller(file, scope.node, names, create, seen)
         return self._from_scope(file, at, scope, bindings, create)
 
@@ -261,6 +265,15 @@ def _container(node: cst.BaseExpression) -> cst.BaseExpression:
 
 def _is_parameter(bindings: list[Binding]) -> bool:
     return any(binding.kind is BindingKind.PARAMETER for binding in bindings)
+
+
+def _is_same_object(name: str, bindings: list[Binding]) -> bool:
+    """Whether a parameter is only ever wrapped: `optimizer = Wrapper(optimizer)`, not `optimizer or SGD(...)`."""
+    for binding in bindings:
+        value = binding.value if binding.value is not None else binding.source
+        if binding.kind is not BindingKind.PARAMETER and not (isinstance(value, cst.Call) and name in reads([value])):
+            return False
+    return True
 
 
 def _makes(binding: Binding) -> bool:

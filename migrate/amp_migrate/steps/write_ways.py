@@ -8,7 +8,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.settings import Dtype
-from amp_migrate.steps.draft import AUTO_DTYPE, Draft
+from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.travel import Creation, NewArgument, NewParameter, Ways
 from amp_migrate.trees import build
 from amp_migrate.trees.sequences import insert_after
@@ -34,8 +34,8 @@ def write_ways(
 def _write_creation(draft: Draft, creation: Creation, dtype: Dtype, replacing: tuple[str, ...] | None) -> None:
     arguments = ['"cuda"', *(replacing or ())]
     if dtype is Dtype.AUTO:
-        draft.dtype(dtype, creation.home)
-        arguments.append(f"enabled={AUTO_DTYPE} == {draft.torch(creation.home)}.float16")
+        chosen = draft.dtype(dtype, creation.home)
+        arguments.append(f"enabled={chosen} == {draft.torch(creation.home)}.float16")
     line = draft.line(f"{creation.target} = {draft.amp('GradScaler', creation.home)}({', '.join(arguments)})")
     if replacing is None:
         draft.edits.after(creation.home, line)
