@@ -61,3 +61,10 @@ def test_help_lists_every_exit_status() -> None:
     text = run("--help").stdout
     for code in range(8):
         assert f"\n    {code}  " in text
+
+
+def test_a_report_that_cannot_be_made_is_refused_before_anything_runs(
+    script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "--report needs jinja2 and matplotlib: pip install" in one_line(run(str(script), "--report", "x.html"))

@@ -52,7 +52,7 @@ def test_a_loss_that_autocast_refuses_is_named(tmp_path: Path) -> None:
     assert done.returncode == 6, done.stdout + done.stderr
     assert "MIGRATED FAILED: bce_new.py:" in done.stdout
     assert "suspicion: a binary cross entropy" in done.stdout
-    assert "unsafe to autocast" in (tmp_path / "work" / "migrated" / "stderr.log").read_text()
+    assert "unsafe to autocast" in (tmp_path / "work" / "runs" / "migrated" / "stderr.log").read_text()
 
 
 def test_an_original_that_crashes_is_not_charged_to_the_migration(tmp_path: Path) -> None:

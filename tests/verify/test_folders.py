@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from amp_migrate.verify import folders
+from amp_migrate.verify.usage import UsageError
 
 
 def tree(folder: Path) -> Path:
@@ -56,3 +57,14 @@ def test_a_folder_with_too_many_bytes_or_files_is_not_copied(tmp_path: Path, mon
     monkeypatch.undo()
     monkeypatch.setattr(folders, "COPY_BYTES", 10)
     assert not folders.copyable(source)
+
+
+def test_a_file_that_cannot_be_copied_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tree(tmp_path / "a")
+
+    def refuse(entry: Path, target: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(entry))
+
+    monkeypatch.setattr("shutil.copy2", refuse)
+    with pytest.raises(UsageError, match=r"--isolate: .*x\.txt: Permission denied; use --isolate never"):
+        folders.copy(source, tmp_path / "b", without=tmp_path)

@@ -264,6 +264,26 @@ def test_the_census_counts_results_by_dtype(record: Record) -> None:
     assert result.trace.uses_amp
 
 
+def test_a_timing_run_records_step_times_and_nothing_that_costs_time(record: Record) -> None:
+    trace = record(
+        """
+        import time
+        scaler = torch.amp.GradScaler("cuda")
+        for step in range(6):
+            scaler.scale(loss_of()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            time.sleep(0.02)
+        """,
+        timing=True,
+        steps=5,
+    ).trace
+    assert trace.stopped
+    assert len(trace.milliseconds) == 4
+    assert min(trace.milliseconds) >= 20
+    assert (trace.losses, trace.steps, trace.scales) == ((), (), ())
+
+
 def test_workers_leave_the_trace_to_the_script_and_see_its_device(record: Record) -> None:
     result = record(
         """

@@ -30,7 +30,7 @@ def render(outcome: Outcome) -> str:
         tone=_tone(outcome),
         reasons=list(as_text.reasons(assessment)),
         performance=list(as_text.performance(assessment)),
-        figures=[figure for draw in _FIGURES if (figure := draw(evidence))],
+        plots=[plot for draw in _PLOTS if (plot := draw(evidence)) is not None],
         census=outcome.census,
         environment=outcome.environment,
         findings=outcome.findings,
@@ -38,7 +38,7 @@ def render(outcome: Outcome) -> str:
     )
 
 
-_FIGURES = (plots.losses, plots.differences, plots.norms, plots.scale)
+_PLOTS = (plots.losses, plots.differences, plots.norms, plots.scale)
 
 
 def _tone(outcome: Outcome) -> str:

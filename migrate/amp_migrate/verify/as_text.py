@@ -39,7 +39,7 @@ def render(outcome: Outcome) -> str:
 def _lines(outcome: Outcome) -> Iterator[Text]:
     assessment, environment = outcome.assessment, outcome.environment
     if environment:
-        where = "CPU stand-in, CUDA's casts" if environment["stand_in"] else environment["device"]
+        where = "CPU stand-in, CUDA's casts" if environment["stand_in"] else environment.get("device", "a GPU")
         yield Text(f"torch {environment['torch']}, Python {environment['python']}, {where}")
         yield Text()
     for check in assessment.checks:

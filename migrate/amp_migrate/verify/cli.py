@@ -106,7 +106,9 @@ class Request:
     show_default=True,
     help="Give each run a copy of the working folder; auto: where it is small.",
 )
-@click.option("--jobs", type=click.IntRange(min=1), show_default="2, or 1 in a shared folder", help="Runs at a time.")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), show_default="2; 1 in a shared folder or on a GPU", help="Runs at a time."
+)
 @click.option(
     "--timing-runs",
     type=click.IntRange(min=0),
@@ -146,13 +148,15 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     """
     request = Request(arguments=ctx.meta[_SCRIPT_ARGUMENTS], **options)
     signal.signal(signal.SIGTERM, _end)
-    from amp_migrate.verify.prepare import UsageError
+    from amp_migrate.verify.usage import UsageError
 
     try:
         ctx.exit(_verify(request))
     except UsageError as error:
         click.echo(f"amp-verify: {error}", err=True)
         ctx.exit(_USAGE)
+    except KeyboardInterrupt:
+        ctx.exit(128 + signal.SIGINT)
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:
@@ -161,6 +165,7 @@ def _end(number: int, frame: FrameType | None) -> NoReturn:
 
 def _verify(request: Request) -> int:
     from amp_migrate.verify import as_text, prepare
+    from amp_migrate.verify.usage import UsageError
     from amp_migrate.verify.verdict import Verdict
 
     prepare.can_report(request.report)
@@ -172,7 +177,7 @@ def _verify(request: Request) -> int:
         as_text.show(outcome)
         _write_files(request, outcome)
         return outcome.assessment.verdict.value
-    except prepare.UsageError:
+    except UsageError:
         keep = request.work is not None
         raise
     finally:
@@ -188,11 +193,14 @@ def _outcome(request: Request, scratch: Path) -> Outcome:
     from amp_migrate.verify.outcome import Outcome
     from amp_migrate.verify.plan import Arm
     from amp_migrate.verify.pool import Pool, Setup
+    from amp_migrate.verify.usage import UsageError
     from amp_migrate.verify.verdict import Limits, assess
 
     original, python, cwd = prepare.script(request.original), prepare.interpreter(request.python), Path.cwd()
     if request.migrated is None:
         migrated, findings = prepare.migrate(original, Dtype(request.dtype), scratch / "migrated")
+        for finding in findings:
+            click.echo(finding, err=True)
     else:
         migrated, findings = prepare.script(request.migrated), ()
     isolated = request.isolate == "always" or (request.isolate == "auto" and folders.copyable(cwd))
@@ -208,11 +216,11 @@ def _outcome(request: Request, scratch: Path) -> Outcome:
         steps=request.steps,
         timing_steps=request.timing_steps,
         timeout=request.timeout,
-        jobs=prepare.jobs(request.jobs, isolated),
+        jobs=prepare.jobs(request.jobs, isolated, request.device),
     )
     evidence = climb(Pool(setup, lambda result: click.echo(as_text.progress(result), err=True)), request.timing_runs)
     if evidence.original.trace.refused:
-        raise prepare.UsageError(evidence.original.trace.refused)
+        raise UsageError(evidence.original.trace.refused)
     assessment = assess(evidence, Limits(request.min_speedup, request.max_memory_ratio))
     return Outcome(setup, evidence, assessment, findings)
 

@@ -11,6 +11,8 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from amp_migrate.verify.usage import UsageError
+
 _NOT_COPIED = frozenset(
     ".git .hg .venv venv .tox .mypy_cache .pytest_cache .ruff_cache __pycache__ node_modules".split()
 )
@@ -19,11 +21,11 @@ COPY_FILES = 2000
 
 
 def copyable(folder: Path) -> bool:
-    """Whether a folder is small enough to be copied for every run."""
+    """Whether a folder can be read, and is small enough to be copied for every run."""
     total = 0
     for count, path in enumerate(_files(folder), start=1):
         total += path.stat().st_size
-        if count > COPY_FILES or total > COPY_BYTES:
+        if count > COPY_FILES or total > COPY_BYTES or not os.access(path, os.R_OK):
             return False
     return True
 
@@ -35,7 +37,17 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def copy(folder: Path, destination: Path, without: Path) -> None:
-    """Copy a working folder, without caches, environments and the folder `without`. Links keep their targets."""
+    """Copy a working folder, without caches, environments and the folder `without`. Links keep their targets.
+
+    Raises UsageError for an entry that cannot be read.
+    """
+    try:
+        _copy(folder, destination, without)
+    except OSError as error:
+        raise UsageError(f"--isolate: {error.filename}: {error.strerror}; use --isolate never") from error
+
+
+def _copy(folder: Path, destination: Path, without: Path) -> None:
     destination.mkdir(parents=True)
     for entry in sorted(folder.iterdir()):
         target = destination / entry.name
@@ -45,7 +57,7 @@ def copy(folder: Path, destination: Path, without: Path) -> None:
             target.symlink_to(entry.resolve())
         elif entry.is_dir():
             if entry.name not in _NOT_COPIED:
-                copy(entry, target, without)
+                _copy(entry, target, without)
         elif entry.is_file():
             shutil.copy2(entry, target)
 

@@ -6,6 +6,7 @@ import io
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
@@ -44,12 +45,20 @@ _STYLE: Any = {
 _TINY = 1e-9  # where a difference of exactly nothing is drawn on a logarithmic axis
 
 
-def losses(evidence: Evidence) -> str:
-    """Losses of both scripts, with the band that rounding alone may fill; empty if there is nothing to draw."""
+@dataclass(frozen=True)
+class Plot:
+    """A plot: what it shows, in words, and an SVG element."""
+
+    title: str
+    svg: str
+
+
+def losses(evidence: Evidence) -> Plot | None:
+    """Losses of both scripts, with the band that rounding alone may fill; None if there is nothing to draw."""
     reference = evidence.reference or evidence.original
     ours, theirs = reference.trace.losses, evidence.migrated.trace.losses
     if not ours or not theirs:
-        return ""
+        return None
     figure, axes = _figure("backward pass", "loss")
     widths = _largest(evidence.floor_windows)
     if widths:
@@ -58,14 +67,14 @@ def losses(evidence: Evidence) -> str:
         axes.fill_between(range(len(low)), low, high, color=_FLOOR, alpha=0.3, linewidth=0, label="rounding noise")
     axes.plot(ours, color=_ORIGINAL, label="original")
     axes.plot(theirs, color=_MIGRATED, linestyle="--", label="migrated")
-    axes.legend()
-    return _svg(figure, "losses", "Losses of the original and of the migrated script")
+    _legend(axes)
+    return _plot(figure, "losses", "Losses of the original and of the migrated script")
 
 
-def differences(evidence: Evidence) -> str:
+def differences(evidence: Evidence) -> Plot | None:
     """Relative loss differences on a logarithmic axis: the migrated run's, and those of rounding alone."""
     if not evidence.windows:
-        return ""
+        return None
     figure, axes = _figure("backward pass", "relative difference")
     axes.set_yscale("log")
     for index, window in enumerate(evidence.floor_windows):
@@ -74,19 +83,20 @@ def differences(evidence: Evidence) -> str:
     axes.plot(_visible(evidence.windows[0].differences), color=_MIGRATED, label="migrated")
     if evidence.loss_bound is not None:
         axes.axhline(evidence.loss_bound, color=_BAD, linestyle=":", label="bound (for the RMS)")
-    axes.legend()
-    return _svg(figure, "differences", "Relative loss difference to the original")
+    _legend(axes)
+    return _plot(figure, "differences", "Relative loss difference to the original; equal losses are drawn at 1e-9")
 
 
-def norms(evidence: Evidence) -> str:
+def norms(evidence: Evidence) -> Plot | None:
     """Gradient and update norms of the first steps, migrated over original."""
     ratios = evidence.norm_ratios
     if not ratios:
-        return ""
+        return None
     figure, axes = _figure("optimizer step", "migrated / original")
-    axes.set_yscale("log")
     steps = [ratio.index for ratio in ratios]
     limit = math.exp(evidence.norm_bound)
+    if max(ratio.farthest for ratio in ratios) > math.log(2):
+        axes.set_yscale("log")
     axes.axhspan(1 / limit, limit, color=_FLOOR, alpha=0.3, linewidth=0, label="within bound")
     for label, marker, color, values in (
         ("gradient", "o", _MIGRATED, [ratio.gradient for ratio in ratios]),
@@ -95,24 +105,25 @@ def norms(evidence: Evidence) -> str:
     ):
         points = [(x, y) for x, y in zip(steps, values, strict=True) if y is not None and 0 < y < math.inf]
         if points:
-            axes.plot(*zip(*points, strict=True), marker=marker, color=color, linewidth=1, label=label)
-    axes.legend()
-    return _svg(figure, "norms", "Gradient and update norms of the first steps, relative to the original's")
+            style: Any = {"marker": marker, "markersize": 5, "markerfacecolor": "none", "linewidth": 1}
+            axes.plot(*zip(*points, strict=True), color=color, label=label, **style)
+    _legend(axes)
+    return _plot(figure, "norms", "Gradient and update norms of the first steps, relative to the original's")
 
 
-def scale(evidence: Evidence) -> str:
-    """The loss scale over the run, and the steps it skipped; empty without a loss scale."""
+def scale(evidence: Evidence) -> Plot | None:
+    """The loss scale over the run, and the steps it skipped; None without a loss scale."""
     trace = evidence.migrated.trace
     if not trace.scales:
-        return ""
+        return None
     figure, axes = _figure("optimizer step", "loss scale")
     axes.set_yscale("log", base=2)
     steps, values = zip(*((one.attempt, max(one.value, _TINY)) for one in trace.scales), strict=True)
     axes.step(steps, values, where="post", color=_MIGRATED, label="loss scale")
     for index, step in enumerate(trace.skips):
         axes.axvline(step, color=_BAD, linewidth=1, linestyle=":", label="skipped" if index == 0 else None)
-    axes.legend()
-    return _svg(figure, "scale", "Loss scale of the migrated script")
+    _legend(axes)
+    return _plot(figure, "scale", "Loss scale of the migrated script")
 
 
 def _figure(x: str, y: str) -> tuple[Figure, Axes]:
@@ -125,7 +136,11 @@ def _figure(x: str, y: str) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _svg(figure: Figure, name: str, title: str) -> str:
+def _legend(axes: Axes) -> None:
+    axes.legend(frameon=False, labelcolor=_INK)
+
+
+def _plot(figure: Figure, name: str, title: str) -> Plot:
     """The figure as an inline SVG element; `name` keeps its ids apart from those of other figures on the page."""
     buffer = io.StringIO()
     with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
@@ -139,7 +154,7 @@ def _svg(figure: Figure, name: str, title: str) -> str:
     text = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", text, count=1, flags=re.S)  # it styles the whole page
     text = re.sub(r' width="[^"]*pt"| height="[^"]*pt"', "", text, count=2)
     text = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{name}-", text)
-    return text.replace("<svg", f'<svg role="img" aria-label="{title}"', 1)
+    return Plot(title, text.replace("<svg", f'<svg role="img" aria-label="{title}"', 1))
 
 
 def _visible(values: Sequence[float]) -> list[float]:

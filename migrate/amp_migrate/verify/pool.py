@@ -93,8 +93,8 @@ class Pool:
 
     def _make(self, run: Run) -> RunResult:
         setup = self.setup
-        folder = setup.scratch / run.name.replace(", ", "-").replace(" ", "-").lower()
-        folder.mkdir()
+        folder = setup.scratch / "runs" / run.name.replace(", ", "-").replace(" ", "-").lower()
+        folder.mkdir(parents=True)
         cwd = setup.cwd
         if setup.copy_cwd:
             cwd = folder / "cwd"

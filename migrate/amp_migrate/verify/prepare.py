@@ -11,10 +11,7 @@ from pathlib import Path
 
 from amp_migrate.settings import Dtype, Settings
 from amp_migrate.verify import folders
-
-
-class UsageError(ValueError):
-    """Something the user asked for cannot be done; the message is one line with the next step."""
+from amp_migrate.verify.usage import UsageError
 
 
 def script(path: str) -> Path:
@@ -64,9 +61,10 @@ def migrate(original: Path, dtype: Dtype, destination: Path) -> tuple[Path, tupl
     places; the user's files are only read. Raises UsageError where nothing can be migrated.
     """
     from amp_migrate.engine.migrate import migrate_file  # loads the parser; not needed when both scripts are given
+    from amp_migrate.report.report import place
 
     outcome = migrate_file(original, Settings(dtype=dtype))
-    said = tuple(f"{f.path}:{f.line}:{f.column} {f.code} {f.message}" for f in outcome.findings)
+    said = tuple(f"{place(f)} {f.code} {f.message}" for f in outcome.findings)
     if not outcome.changed:
         reasons = "".join(f"\n  {line}" for line in said)
         raise UsageError(f"{original}: nothing to migrate; name the migrated script to compare with it{reasons}")
@@ -80,11 +78,16 @@ def _top(parents: Sequence[Path]) -> Path:
     return Path(os.path.commonpath(parents))
 
 
-def jobs(asked: int | None, isolated: bool) -> int:
-    """Runs at a time. Scripts that share a working folder could overwrite each other's files, so one by one then."""
+def jobs(asked: int | None, isolated: bool, device: str) -> int:
+    """Runs at a time.
+
+    Scripts that share a working folder could overwrite each other's files, and two on one GPU might not fit: one by
+    one then. A GPU is guessed from its driver, because asking torch would take as long as a run.
+    """
     if asked is not None:
         return asked
-    return min(2, os.cpu_count() or 1) if isolated else 1
+    alone = not isolated or (device != "cpu" and Path("/dev/nvidiactl").exists())
+    return 1 if alone else min(2, os.cpu_count() or 1)
 
 
 def can_report(report: str | None) -> None:

@@ -129,6 +129,7 @@ def _environment(inherited: Mapping[str, str], orders: Path, threads: int) -> di
         ENVIRONMENT_VARIABLE: str(orders),
         "PYTHONPATH": os.pathsep.join(search),
         "PYTHONHASHSEED": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",  # no __pycache__ in the user's folders
         "OMP_NUM_THREADS": str(threads),
         "MKL_NUM_THREADS": str(threads),
     }

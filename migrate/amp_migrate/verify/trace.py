@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+_ENVIRONMENT = ("python", "torch", "device", "stand_in", "threads", "tf32")
 LOW_DTYPES = frozenset({"float16", "bfloat16"})
 
 
@@ -152,7 +153,7 @@ def from_events(events: Iterable[Mapping[str, Any]]) -> Trace:
 
     start, end, failure = last("start"), last("end"), last("exception")
     return Trace(
-        environment={key: value for key, value in start.items() if key != "kind"},
+        environment={key: value for key, value in {**start, **end}.items() if key in _ENVIRONMENT},
         backwards=tuple(map(_backward, of.get("backward", ()))),
         steps=tuple(map(_step, of.get("step", ()))),
         scales=tuple(Scale(event["scale"], event["attempt"]) for event in of.get("scale", ())),

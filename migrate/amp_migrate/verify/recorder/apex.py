@@ -22,14 +22,14 @@ _MODULES = ("apex.amp", "amp_shim.amp")
 
 
 class _WhereApexIsMissing:
-    """Asked last: an import of Apex, or of a part that today's Apex has dropped, comes here if nothing answers it."""
+    """Asked last: `import apex` comes here only if nothing else answers it."""
 
     def __init__(self, spec: RecorderSpec) -> None:
         self._spec = spec
         self._asked = False
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if self._asked or name.partition(".")[0] != "apex":
+        if self._asked or name != "apex":
             return None
         self._asked = True
         import torch  # noqa: F401  (the recorder's hooks on torch come before the shim)
@@ -123,7 +123,7 @@ def _record_skip(optimizer: Any, steps: StepRecorder) -> None:
     def recorded(self: Any, *args: Any, **kwargs: Any) -> Any:
         steps.begin(self, scaled=True)
         result = skip(*args, **kwargs)
-        steps.end(found_inf=1.0)
+        steps.end(infs=1.0)
         return result
 
     recorded.__dict__["recorded"] = True

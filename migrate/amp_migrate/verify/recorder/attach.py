@@ -26,7 +26,7 @@ def prepare(spec: RecorderSpec) -> str:
 
     Returns the autocast device type that the script's tensors are on.
     """
-    device = "cuda" if spec.device != "cpu" and torch.cuda.is_available() else "cpu"
+    device = "cuda" if spec.device != "cpu" and _gpu_present() else "cpu"
     if device == "cpu":
         standin.install(spec.shim)
     seeds.wrap_torch(torch, spec)
@@ -42,7 +42,7 @@ def prepare(spec: RecorderSpec) -> str:
 
 def attach(spec: RecorderSpec, writer: Writer) -> None:
     """Prepare this process and record it."""
-    if spec.device == "cuda" and not torch.cuda.is_available():
+    if spec.device == "cuda" and not _gpu_present():
         writer.put("refused", reason="--device cuda: this interpreter's torch sees no CUDA device")
         writer.flush()
         sys.exit(2)
@@ -51,17 +51,31 @@ def attach(spec: RecorderSpec, writer: Writer) -> None:
     progress = Progress(spec, writer, device)
     if spec.timing:
         timer = StepTimer(progress)
-        scaler.install(progress, timer)
+        scaler.install(timer)
         atexit.register(_finish_timing, writer, timer, device)
     else:
         losses.install(progress)
         clipping.install(progress)
         steps = StepRecorder(progress)
         steps.install()
-        scaler.install(progress, steps)
+        scaler.install(steps)
         apex.follow(progress, steps)
         census = Census(progress) if spec.census else None
         atexit.register(_finish, writer, ModuleWatch(), census, device)
+
+
+def _gpu_present() -> bool:
+    """Whether torch sees a GPU, asked through NVML: a script may still choose its devices after importing torch."""
+    name = "PYTORCH_NVML_BASED_CUDA_CHECK"
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        return torch.cuda.is_available()
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def _finish(writer: Writer, watch: ModuleWatch, census: Census | None, device: str) -> None:
@@ -77,12 +91,16 @@ def _finish_timing(writer: Writer, timer: StepTimer, device: str) -> None:
     writer.flush()
 
 
-def _memory(device: str) -> dict[str, int]:
-    """Peak memory in bytes. On Linux the kernel counts resident memory in KiB, on macOS in bytes."""
+def _memory(device: str) -> dict[str, Any]:
+    """Peak memory in bytes, and the device's name, which is not asked before the script has chosen its device."""
+    # On Linux the kernel counts resident memory in KiB, on macOS in bytes.
     resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     if device == "cpu":
-        return {"peak_resident": resident}
+        return {"device": cuda_table.NAME, "peak_resident": resident}
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return {"device": "a GPU that was not used", "peak_resident": resident}
     return {
+        "device": torch.cuda.get_device_name(),
         "peak_resident": resident,
         "peak_allocated": torch.cuda.max_memory_allocated(),
         "peak_reserved": torch.cuda.max_memory_reserved(),
@@ -93,9 +111,7 @@ def _environment(device: str) -> dict[str, Any]:
     return {
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "device": torch.cuda.get_device_name() if device == "cuda" else cuda_table.NAME,
         "stand_in": device == "cpu",
         "threads": torch.get_num_threads(),
         "tf32": torch.backends.cuda.matmul.allow_tf32,
-        "pid": os.getpid(),
     }

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 import torch
 
 from .losses import mark_scaled
-from .progress import Progress
 
 
 class Steps(Protocol):
@@ -17,11 +16,14 @@ class Steps(Protocol):
     def begin(self, optimizer: torch.optim.Optimizer, scaled: bool) -> object:
         """The scaler is about to step `optimizer`."""
 
-    def end(self, found_inf: Any = 0.0) -> None:
-        """It has, or has left it where `found_inf` is not 0."""
+    def end_scaled(self, scaler: Any, optimizer: torch.optim.Optimizer) -> None:
+        """It has, or has left it out; `found_inf(scaler, optimizer)` tells."""
+
+    def updated(self, scaler: Any) -> None:
+        """The scaler has moved its scale, or kept it."""
 
 
-def install(progress: Progress, steps: Steps) -> None:
+def install(steps: Steps) -> None:
     """Follow every GradScaler of the process."""
     scaler: Any = torch.amp.GradScaler
     scale, step, update = scaler.scale, scaler.step, scaler.update
@@ -38,20 +40,20 @@ def install(progress: Progress, steps: Steps) -> None:
             return step(self, optimizer, *args, **kwargs)
         steps.begin(optimizer, scaled=True)
         result = step(self, optimizer, *args, **kwargs)
-        steps.end(_found_inf(self, optimizer))
+        steps.end_scaled(self, optimizer)
         return result
 
     @functools.wraps(update)
     def recorded_update(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = update(self, *args, **kwargs)
         if self.is_enabled() and self._scale is not None:
-            progress.writer.put("scale", attempt=progress.attempts, scale=self._scale.detach().clone())
+            steps.updated(self)
         return result
 
     scaler.scale, scaler.step, scaler.update = recorded_scale, recorded_step, recorded_update
 
 
-def _found_inf(scaler: Any, optimizer: torch.optim.Optimizer) -> Any:
+def found_inf(scaler: Any, optimizer: torch.optim.Optimizer) -> Any:
     """The scaler's own verdict on the gradients, summed over devices: not 0 means that the step was skipped."""
     per_device = scaler._per_optimizer_states[id(optimizer)]["found_inf_per_device"]
     return sum(per_device.values()) if per_device else 0.0

@@ -41,28 +41,29 @@ def _on_torch(spec: RecorderSpec) -> None:
     except FileExistsError:
         attach.prepare(spec)  # a worker of a process that records: the same device and seeds, no events
         return
-    _record_uncaught_exception(writer)
+    _record_uncaught_exception(writer, not_the_users=(spec.shim, os.path.dirname(__file__)))
     attach.attach(spec, writer)
 
 
-def _record_uncaught_exception(writer: Writer) -> None:
+def _record_uncaught_exception(writer: Writer, not_the_users: tuple[str, ...]) -> None:
     show = sys.excepthook
 
     def record(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if issubclass(kind, StopRun):
             return
-        writer.put("exception", type=kind.__name__, message=str(error), place=_place(trace))
+        writer.put("exception", type=kind.__name__, message=str(error), place=_place(trace, not_the_users))
         show(kind, error, trace)
 
     sys.excepthook = record
 
 
-def _place(trace: TracebackType | None) -> str:
+def _place(trace: TracebackType | None, not_the_users: tuple[str, ...]) -> str:
     """`file:line` of the innermost frame that is the user's own code; empty if there is none."""
+    others = (*not_the_users, sys.base_prefix + os.sep, f"{os.sep}site-packages{os.sep}", "<frozen")
     place = ""
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if not any(part in file for part in (f"{os.sep}site-packages{os.sep}", "<frozen", sys.base_prefix + os.sep)):
+        if not any(part in file for part in others):
             place = f"{os.path.basename(file)}:{trace.tb_lineno}"
         trace = trace.tb_next
     return place

@@ -9,6 +9,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from .progress import Attempt, Progress
+from .scaler import found_inf
 
 _UPDATES_RECORDED = 12  # attempts; each costs a copy of the parameters
 
@@ -46,14 +47,22 @@ class StepRecorder:
         self._progress.clip_norm = None
         return attempt
 
-    def end(self, found_inf: Any = 0.0) -> None:
-        """Finish the attempt. `found_inf`: not 0 where a loss scaler met infs; a tensor is read later."""
+    def end(self, infs: Any = 0.0) -> None:
+        """Finish the attempt. `infs`: not 0 where a loss scaler met infs; a tensor is read later."""
         attempt = self._progress.current
         assert attempt is not None
         self._progress.writer.put(
-            "step", **self._fields, stepped=attempt.stepped, found_inf=found_inf, time=time.perf_counter()
+            "step", **self._fields, stepped=attempt.stepped, found_inf=infs, time=time.perf_counter()
         )
         self._progress.end()
+
+    def end_scaled(self, scaler: Any, optimizer: torch.optim.Optimizer) -> None:
+        """Finish an attempt that a native loss scaler made."""
+        self.end(found_inf(scaler, optimizer))
+
+    def updated(self, scaler: Any) -> None:
+        """Record the scale after an update."""
+        self._progress.writer.put("scale", attempt=self._progress.attempts, scale=scaler._scale.detach().clone())
 
     def _before_step(self, optimizer: torch.optim.Optimizer) -> None:
         attempt = self._progress.current or self.begin(optimizer, scaled=False)
@@ -81,7 +90,7 @@ class StepRecorder:
             parameter.grad = gradient
         self._withheld = []
         if not attempt.scaled:
-            self.end(found_inf=0.0 if attempt.stepped else 1.0)
+            self.end(infs=0.0 if attempt.stepped else 1.0)
 
     def _withhold_gradients(self, parameters: list[torch.Tensor]) -> None:
         """Leave the step out as a loss scaler would: an optimizer does nothing for a parameter without a gradient."""

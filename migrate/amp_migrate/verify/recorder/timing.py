@@ -26,9 +26,12 @@ class StepTimer:
         """Start an attempt that a loss scaler makes."""
         self._progress.begin(optimizer, scaled)
 
-    def end(self, found_inf: Any = 0.0) -> None:
+    def end_scaled(self, scaler: Any, optimizer: torch.optim.Optimizer) -> None:
         """Finish it, stepped or skipped."""
         self._stamp()
+
+    def updated(self, scaler: Any) -> None:
+        """A timing run records no scale."""
 
     def _stepped(self, optimizer: torch.optim.Optimizer) -> None:
         if self._progress.current is None:
