@@ -1,0 +1,269 @@
+"""Apex's state in checkpoints: the scaler's takes its place, and old checkpoints still load."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[..., Any]
+
+
+def test_restored_where_the_checkpoint_has_it(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda")
+          if args.resume:
+              checkpoint = torch.load(args.resume)
+        -     amp.load_state_dict(checkpoint["amp"])
+        +     if "scaler" in checkpoint:
+        +         scaler.load_state_dict(checkpoint["scaler"])
+          for x in loader:
+        -     loss = model(x).mean()
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_test_of_the_checkpoint_asks_for_the_scaler(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        - if "amp" in checkpoint:
+        -     amp.load_state_dict(checkpoint["amp"])
+        + scaler = torch.amp.GradScaler("cuda")
+        + if "scaler" in checkpoint:
+        +     scaler.load_state_dict(checkpoint["scaler"])
+          for x in loader:
+        -     loss = model(x).mean()
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_restored_under_the_flag_that_initializes(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+          if args.fp16:
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+              if args.resume:
+        -         amp.load_state_dict(checkpoint["amp"])
+        +         if checkpoint.get("scaler"):
+        +             scaler.load_state_dict(checkpoint["scaler"])
+          for x in loader:
+        -     loss = model(x).mean()
+        -     if args.fp16:
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -     else:
+        -         loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_entry_of_a_dictionary(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+        -     loss = model(x).mean()
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -     optimizer.step()
+        - torch.save({"optimizer": optimizer.state_dict(), "amp": amp.state_dict()}, "last.pt")
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        + torch.save({"optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}, "last.pt")
+        """
+    )
+
+
+def test_entry_by_assignment(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+        -     loss = model(x).mean()
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+          state = {}
+        - state["amp"] = amp.state_dict()
+        + state["scaler"] = scaler.state_dict()
+        """
+    )
+
+
+def test_saved_by_a_function_that_is_given_the_optimizer(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+        - def save(model, optimizer):
+        -     torch.save({"optimizer": optimizer.state_dict(), "amp": amp.state_dict()}, "last.pt")
+        + def save(model, optimizer, scaler):
+        +     torch.save({"optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}, "last.pt")
+
+          def main():
+              model = nn.Linear(2, 2)
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        +     scaler = torch.amp.GradScaler("cuda")
+              for x in loader:
+        -         loss = model(x).mean()
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -         optimizer.step()
+        -     save(model, optimizer)
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = model(x).mean()
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+        +     save(model, optimizer, scaler)
+        """
+    )
+
+
+def test_entry_of_a_dictionary_goes_in_bfloat16(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+          for x in loader:
+        -     loss = model(x).mean()
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +         loss = model(x).mean()
+        +     loss.backward()
+              optimizer.step()
+        - torch.save({"optimizer": optimizer.state_dict(), "amp": amp.state_dict()}, "last.pt")
+        + torch.save({"optimizer": optimizer.state_dict()}, "last.pt")
+        """,
+        dtype="bf16",
+    )
+
+
+def test_entry_by_assignment_goes_in_bfloat16(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+          for x in loader:
+        -     loss = model(x).mean()
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +         loss = model(x).mean()
+        +     loss.backward()
+              optimizer.step()
+          state = {}
+        - state["amp"] = amp.state_dict()
+        """,
+        dtype="bf16",
+    )
+
+
+def test_restoring_goes_in_bfloat16(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+          if args.resume:
+              checkpoint = torch.load(args.resume)
+        -     amp.load_state_dict(checkpoint["amp"])
+          for x in loader:
+        -     loss = model(x).mean()
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +         loss = model(x).mean()
+        +     loss.backward()
+              optimizer.step()
+        """,
+        dtype="bf16",
+    )
+
+
+def test_tested_restoring_goes_in_bfloat16(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        - if "amp" in checkpoint:
+        -     amp.load_state_dict(checkpoint["amp"])
+          for x in loader:
+        -     loss = model(x).mean()
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +         loss = model(x).mean()
+        +     loss.backward()
+              optimizer.step()
+        """,
+        dtype="bf16",
+    )

@@ -1,0 +1,352 @@
+"""The guards round Apex: imports that may fail go, and branches that do the same with Apex and without become one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[..., Any]
+
+
+def test_import_that_must_succeed(rewrites: Check) -> None:
+    rewrites(
+        """
+        - try:
+        -     from apex import amp
+        - except ImportError:
+        -     raise ImportError("Please install apex")
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+        -     loss = model(x).mean()
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_import_that_complains(rewrites: Check) -> None:
+    rewrites(
+        """
+        - try:
+        -     from apex import amp
+        - except ImportError:
+        -     print("Please install apex")
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+        -     loss = model(x).mean()
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_import_that_may_give_none(rewrites: Check) -> None:
+    rewrites(
+        """
+        - try:
+        -     from apex import amp
+        - except ImportError:
+        -     amp = None
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_module_and_its_attribute(rewrites: Check) -> None:
+    rewrites(
+        """
+        - import apex
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = apex.amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     with apex.amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_module_under_another_name(rewrites: Check) -> None:
+    rewrites(
+        """
+        - import apex.amp as apex_amp
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = apex_amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     with apex_amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_flag_with_import_inside(rewrites: Check) -> None:
+    rewrites(
+        """
+          def main(args):
+              model = Net()
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -     if args.fp16:
+        -         try:
+        -             from apex import amp
+        -         except ImportError:
+        -             raise ImportError("Please install apex")
+        -         model, optimizer = amp.initialize(model, optimizer, opt_level=args.fp16_opt_level)
+        +     amp_enabled = bool(args.fp16) and args.fp16_opt_level != "O0"
+        +     scaler = torch.amp.GradScaler("cuda", enabled=amp_enabled)
+              for step, batch in enumerate(loader):
+        -         loss = model(**batch)[0] / args.accumulation
+        -         if args.fp16:
+        -             with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -                 scaled_loss.backward()
+        -         else:
+        -             loss.backward()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=amp_enabled):
+        +             loss = model(**batch)[0] / args.accumulation
+        +         scaler.scale(loss).backward()
+                  if (step + 1) % args.accumulation == 0:
+        -             if args.fp16:
+        -                 torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), args.max_grad_norm)
+        -             else:
+        -                 torch.nn.utils.clip_grad_norm_(model.parameters(), args.max_grad_norm)
+        -             optimizer.step()
+        +             scaler.unscale_(optimizer)
+        +             torch.nn.utils.clip_grad_norm_(model.parameters(), args.max_grad_norm)
+        +             scaler.step(optimizer)
+        +             scaler.update()
+                      scheduler.step()
+                      model.zero_grad()
+        """
+    )
+
+
+def test_flag_with_import_inside_in_bfloat16(rewrites: Check) -> None:
+    rewrites(
+        """
+          def main(args):
+              model = Net()
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -     if args.fp16:
+        -         try:
+        -             from apex import amp
+        -         except ImportError:
+        -             raise ImportError("Please install apex")
+        -         model, optimizer = amp.initialize(model, optimizer, opt_level=args.fp16_opt_level)
+        +     amp_enabled = bool(args.fp16) and args.fp16_opt_level != "O0"
+              for step, batch in enumerate(loader):
+        -         loss = model(**batch)[0] / args.accumulation
+        -         if args.fp16:
+        -             with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -                 scaled_loss.backward()
+        -         else:
+        -             loss.backward()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16, enabled=amp_enabled):
+        +             loss = model(**batch)[0] / args.accumulation
+        +         loss.backward()
+                  if (step + 1) % args.accumulation == 0:
+        -             if args.fp16:
+        -                 torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), args.max_grad_norm)
+        -             else:
+        -                 torch.nn.utils.clip_grad_norm_(model.parameters(), args.max_grad_norm)
+        +             torch.nn.utils.clip_grad_norm_(model.parameters(), args.max_grad_norm)
+                      optimizer.step()
+                      scheduler.step()
+                      model.zero_grad()
+        """,
+        dtype="bf16",
+    )
+
+
+def test_flag_at_module_level(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - if use_fp16:
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda", enabled=bool(use_fp16))
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(use_fp16)):
+        +         loss = nn.functional.mse_loss(model(x), y)
+              optimizer.zero_grad()
+        -     if use_fp16:
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -     else:
+        -         loss.backward()
+        -     optimizer.step()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_flag_declared_as_a_bool_is_passed_as_it_is(rewrites: Check) -> None:
+    rewrites(
+        """
+          import argparse
+        - from apex import amp
+
+          parser = argparse.ArgumentParser()
+          parser.add_argument("--fp16", action="store_true")
+          args = parser.parse_args()
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - if args.fp16:
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda", enabled=args.fp16)
+          for x in loader:
+        -     loss = model(x).mean()
+        -     if args.fp16:
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -     else:
+        -         loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=args.fp16):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_plain_branch_first(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - if args.fp16:
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     if not args.fp16:
+        -         loss.backward()
+        -     else:
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_branches_that_differ_in_more_than_apex_both_stay(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - if args.fp16:
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +         loss = nn.functional.mse_loss(model(x), y)
+              if args.fp16:
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        +         scaler.scale(loss).backward()
+                  count += 1
+              else:
+        -         loss.backward()
+        -     optimizer.step()
+        +         scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_rest_of_the_guarded_block_stays(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+          if args.fp16:
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+              print("mixed precision")
+          for x in loader:
+        -     loss = model(x).mean()
+        -     if args.fp16:
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -     else:
+        -         loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )

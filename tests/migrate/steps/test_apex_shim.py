@@ -1,0 +1,458 @@
+"""What has no native form keeps Apex's calls, and gets them from `amp_shim`."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from amp_migrate.engine.migrate import migrate as migrate_paths
+from amp_migrate.report.finding import Finding
+from amp_migrate.settings import Settings
+from amp_migrate.tables.apex_names import DELETED
+
+Check = Callable[..., Any]
+
+
+@pytest.fixture
+def serves(migrate: Check) -> Callable[[str, str], None]:
+    """Assert that only the import of a script changes, and that a finding says `why`."""
+
+    def check(text: str, why: str) -> None:
+        plan = migrate(text)
+        assert plan.after == plan.source.text.replace("from apex import amp", "from amp_shim import amp")
+        assert plan.changed
+        said: list[Finding] = [finding for finding in plan.findings if finding.code == "AMP290"]
+        assert [finding for finding in said if why in f"{finding.message} {finding.hint}"], said
+
+    return check
+
+
+def test_o3(serves: Check) -> None:
+    serves(
+        """
+        from apex import amp
+
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O3")
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x), y)
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+            optimizer.step()
+        """,
+        "opt_level 'O3' has no native form",
+    )
+
+
+def test_several_losses(serves: Check) -> None:
+    serves(
+        """
+        from apex import amp
+
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1", num_losses=2)
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x), y)
+            with amp.scale_loss(loss, optimizer, loss_id=0) as scaled_loss:
+                scaled_loss.backward()
+            optimizer.step()
+        """,
+        "num_losses= of amp.initialize has no native form",
+    )
+
+
+def test_static_loss_scale(serves: Check) -> None:
+    serves(
+        """
+        from apex import amp
+
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1", loss_scale=128.0)
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x), y)
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+            optimizer.step()
+        """,
+        "loss_scale has no native form",
+    )
+
+
+def test_starred_arguments(serves: Check) -> None:
+    serves(
+        """
+        from apex import amp
+
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model, optimizer = amp.initialize(model, optimizer, **options)
+        for x in loader:
+            loss = model(x).mean()
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+            optimizer.step()
+        """,
+        "the arguments of amp.initialize are starred",
+    )
+
+
+def test_result_taken_apart(serves: Check) -> None:
+    serves(
+        """
+        from apex import amp
+
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        both = amp.initialize(model, optimizer, opt_level="O1")
+        model, optimizer = both if train else (both, None)
+        for x in loader:
+            loss = model(x).mean()
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+            optimizer.step()
+        """,
+        "taken apart in a way that is not understood",
+    )
+
+
+def test_more_than_backward_under_the_scale(serves: Check) -> None:
+    serves(
+        """
+        from apex import amp
+
+        model = nn.Linear(2, 2).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x), y)
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+                optimizer.synchronize()
+            with optimizer.skip_synchronize():
+                optimizer.step()
+        """,
+        "does more than go backward",
+    )
+
+
+def test_step_with_a_closure(serves: Check) -> None:
+    serves(
+        """
+        from apex import amp
+
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.LBFGS(model.parameters())
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+
+        def closure():
+            loss = model(x).mean()
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+            return loss
+
+        optimizer.step(closure)
+        """,
+        "optimizer.step(closure) cannot be used",
+    )
+
+
+def test_casts_switched_off(serves: Check) -> None:
+    serves(
+        """
+        from apex import amp
+
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        for x in loader:
+            with amp.disable_casts():
+                x = prepare(x)
+            loss = model(x).mean()
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+            optimizer.step()
+        """,
+        "amp.disable_casts has no native form",
+    )
+
+
+def test_function_registered_for_casts(serves: Check) -> None:
+    serves(
+        """
+        from apex import amp
+
+        nms = amp.float_function(_C.nms)
+        """,
+        "amp.float_function has no native form",
+    )
+
+
+def test_amp_tested_for_none(serves: Check) -> None:
+    serves(
+        """
+        try:
+            from apex import amp
+        except ImportError:
+            amp = None
+
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        if amp is not None:
+            model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x), y)
+            if amp is not None:
+                with amp.scale_loss(loss, optimizer) as scaled_loss:
+                    scaled_loss.backward()
+            else:
+                loss.backward()
+            optimizer.step()
+        """,
+        "amp itself is used as a value",
+    )
+
+
+def test_amp_passed_on(serves: Check) -> None:
+    serves(
+        """
+        from apex import amp
+
+        run(model, optimizer, amp)
+        """,
+        "amp itself is used as a value",
+    )
+
+
+def test_stub_in_its_place(serves: Check) -> None:
+    serves(
+        """
+        try:
+            from apex import amp
+        except ImportError:
+            class amp:
+                @staticmethod
+                def initialize(*args, **kwargs): return args
+
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        for x in loader:
+            loss = model(x).mean()
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+            optimizer.step()
+        """,
+        "amp itself is used as a value",
+    )
+
+
+def test_no_scaler_where_the_state_is_saved(serves: Check) -> None:
+    serves(
+        """
+        from apex import amp
+
+        def save(path):
+            torch.save({"amp": amp.state_dict()}, path)
+
+        def main():
+            model = nn.Linear(2, 2)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+            for x in loader:
+                loss = model(x).mean()
+                with amp.scale_loss(loss, optimizer) as scaled_loss:
+                    scaled_loss.backward()
+                optimizer.step()
+            save("last.pt")
+        """,
+        "no way for the scaler",
+    )
+
+
+def test_initialized_elsewhere(serves: Check) -> None:
+    serves(
+        """
+        from apex import amp
+
+        def train(model, optimizer, loader):
+            for x in loader:
+                loss = model(x).mean()
+                with amp.scale_loss(loss, optimizer) as scaled_loss:
+                    scaled_loss.backward()
+                optimizer.step()
+        """,
+        "amp.initialize is not among the files",
+    )
+
+
+def test_branches_that_clip_apart(serves: Check) -> None:
+    serves(
+        """
+        from apex import amp
+
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        if args.fp16:
+            model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        for x in loader:
+            loss = model(x).mean()
+            if args.fp16:
+                with amp.scale_loss(loss, optimizer) as scaled_loss:
+                    scaled_loss.backward()
+                torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
+            else:
+                loss.backward()
+            optimizer.step()
+        """,
+        "amp_shim",
+    )
+
+
+def test_other_file_of_the_same_script(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "engine.py": """
+                  import torch
+                - from apex import amp
+                + from amp_shim import amp
+
+                  def train(model, optimizer, loader):
+                      for x in loader:
+                          loss = model(x).mean()
+                          with amp.scale_loss(loss, optimizer, loss_id=1) as scaled_loss:
+                              scaled_loss.backward()
+                          optimizer.step()
+                """,
+            "main.py": """
+                  import torch
+                - from apex import amp
+                + from amp_shim import amp
+                  from engine import train
+
+                  model = torch.nn.Linear(2, 2)
+                  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                  model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+                  train(model, optimizer, [])
+                """,
+        },
+    )
+
+
+def test_script_of_another_folder_is_decided_by_itself(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "a/train.py": """
+                  import torch
+                - from apex import amp
+
+                  model = torch.nn.Linear(2, 2)
+                  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+                + scaler = torch.amp.GradScaler("cuda")
+                  for x in loader:
+                -     loss = model(x).mean()
+                -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+                -         scaled_loss.backward()
+                -     optimizer.step()
+                +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                +         loss = model(x).mean()
+                +     scaler.scale(loss).backward()
+                +     scaler.step(optimizer)
+                +     scaler.update()
+                """,
+            "b/train.py": """
+                  import torch
+                - from apex import amp
+                + from amp_shim import amp
+
+                  model = torch.nn.Linear(2, 2)
+                  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                  model, optimizer = amp.initialize(model, optimizer, opt_level="O3")
+                  for x in loader:
+                      loss = model(x).mean()
+                      with amp.scale_loss(loss, optimizer) as scaled_loss:
+                          scaled_loss.backward()
+                      optimizer.step()
+                """,
+        },
+    )
+
+
+def test_only_the_apex_half_of_a_script_with_native_amp_goes_to_the_shim(migrate: Check) -> None:
+    plan = migrate(
+        """
+        from apex import amp
+
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.cuda.amp.GradScaler()
+        if args.apex:
+            model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        for x in loader:
+            if args.apex:
+                loss = model(x).mean()
+                with amp.scale_loss(loss, optimizer) as scaled_loss:
+                    scaled_loss.backward()
+                optimizer.step()
+            else:
+                with torch.cuda.amp.autocast():
+                    loss = model(x).mean()
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+        """
+    )
+    renamed = plan.source.text.replace("torch.cuda.amp.GradScaler()", 'torch.amp.GradScaler("cuda")')
+    renamed = renamed.replace(
+        "torch.cuda.amp.autocast()", 'torch.amp.autocast(device_type="cuda", dtype=torch.float16)'
+    )
+    assert plan.after == renamed.replace("from apex import amp", "from amp_shim import amp")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("import apex", "import amp_shim as apex"),
+        ("import apex.amp", "import amp_shim as apex"),
+        ("import apex.amp as apex_amp", "import amp_shim.amp as apex_amp"),
+        ("from apex import amp as apex_amp", "from amp_shim import amp as apex_amp"),
+    ],
+)
+def test_name_that_apex_had_stays(migrate: Check, before: str, after: str) -> None:
+    name = "apex_amp" if "apex_amp" in before else "apex.amp"
+    plan = migrate(f"{before}\n\nnms = {name}.float_function(nms)\n")
+    assert plan.after == plan.source.text.replace(before, after)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from apex.optimizers import FusedAdam",
+        "from apex.normalization import FusedLayerNorm",
+        "import apex\n\noptimizer = apex.optimizers.FusedAdam(parameters)",
+        "import apex as amp\n\nnorm = amp.normalization.FusedLayerNorm(3)",
+        "from apex.contrib.xentropy import SoftmaxCrossEntropyLoss",
+        "from apex_like import amp\n\nmodel = amp.initialize(model)",
+    ],
+)
+def test_what_apex_still_has_is_left_as_it_was(ignores: Check, text: str) -> None:
+    ignores(f"{text}\n")
+
+
+@pytest.mark.parametrize("package", DELETED)
+def test_shim_has_every_package_that_it_is_asked_for(package: str) -> None:
+    assert importlib.util.find_spec(package.replace("apex", "amp_shim", 1)) is not None
+
+
+@pytest.mark.parametrize("import_", ["from utils import *", "from utils import amp"])
+def test_amp_taken_from_another_file_stays_available(tmp_path: Path, import_: str) -> None:
+    (tmp_path / "utils.py").write_text("from apex import amp\n")
+    (tmp_path / "train.py").write_text(f"{import_}\n\nmodel = amp.initialize(model, opt_level='O3')\n")
+    after = {plan.source.path.name: plan.after for plan in migrate_paths([tmp_path], Settings()).changed}
+    assert after == {"utils.py": "from amp_shim import amp\n"}
