@@ -1,0 +1,549 @@
+"""From float16 to bfloat16: a scaler goes with every use of it, or stays switched off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[..., Any]
+
+
+def test_name_in_a_module(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+        - scaler = torch.cuda.amp.GradScaler(enabled=use_amp)
+          for x, y in loader:
+              optimizer.zero_grad()
+        -     with torch.cuda.amp.autocast(enabled=use_amp):
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16, enabled=use_amp):
+                  loss = model(x, y)
+        -     scaler.scale(loss).backward()
+        -     scaler.unscale_(optimizer)
+        +     loss.backward()
+              torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        -     scaler.step(optimizer)
+        -     scaler.update()
+        +     optimizer.step()
+        """,
+        dtype="bf16",
+    )
+
+
+def test_attribute_of_self(rewrites: Check) -> None:
+    rewrites(
+        """
+          class T:
+              def __init__(self):
+        -         self.scaler = torch.cuda.amp.GradScaler()
+        +         pass
+              def step(self, loss):
+        -         self.scaler.scale(loss).backward()
+        -         self.scaler.step(self.optimizer)
+        -         self.scaler.update()
+        +         loss.backward()
+        +         self.optimizer.step()
+        """,
+        dtype="bf16",
+    )
+
+
+def test_parameter_and_argument(rewrites: Check) -> None:
+    rewrites(
+        """
+        - def train(model, optimizer, scaler, loader):
+        + def train(model, optimizer, loader):
+              for x, y in loader:
+        -         with torch.amp.autocast("cuda", dtype=torch.float16):
+        +         with torch.amp.autocast("cuda", dtype=torch.bfloat16):
+                      loss = model(x, y)
+        -         scaler.scale(loss / 4).backward()
+        -         scaler.step(optimizer)
+        -         scaler.update()
+        - scaler = torch.amp.GradScaler("cuda")
+        - train(model, optimizer, scaler, loader)
+        +         (loss / 4).backward()
+        +         optimizer.step()
+        + train(model, optimizer, loader)
+        """,
+        dtype="bf16",
+    )
+
+
+def test_keyword_argument(rewrites: Check) -> None:
+    rewrites(
+        """
+        - def train(model, optimizer, loader, scaler=None):
+        + def train(model, optimizer, loader):
+              for x, y in loader:
+        -         with torch.cuda.amp.autocast():
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                      loss = model(x, y)
+        -         scaler.scale(loss).backward()
+        -         scaler.step(optimizer)
+        -         scaler.update()
+        - scaler = torch.cuda.amp.GradScaler()
+        - train(model, optimizer, loader, scaler=scaler)
+        +         loss.backward()
+        +         optimizer.step()
+        + train(model, optimizer, loader)
+        """,
+        dtype="bf16",
+    )
+
+
+def test_attribute_that_is_handed_in(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Trainer:
+        -     def __init__(self, scaler):
+        -         self.scaler = scaler
+        +     def __init__(self):
+        +         pass
+
+              def step(self, x):
+        -         with torch.cuda.amp.autocast():
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                      loss = self.model(x)
+        -         self.scaler.scale(loss).backward()
+        -         self.scaler.step(self.optimizer)
+        -         self.scaler.update()
+        -
+        - scaler = torch.cuda.amp.GradScaler()
+        - trainer = Trainer(scaler)
+        +         loss.backward()
+        +         self.optimizer.step()
+        + trainer = Trainer()
+        """,
+        dtype="bf16",
+    )
+
+
+def test_checkpoint_entry_and_restoring(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+        - scaler = torch.cuda.amp.GradScaler()
+          for x in loader:
+        -     with torch.cuda.amp.autocast():
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                  loss = model(x)
+        -     scaler.scale(loss).backward()
+        -     scaler.step(optimizer)
+        -     scaler.update()
+        - torch.save({"model": model.state_dict(), "scaler": scaler.state_dict()}, "x.pt")
+        - if "scaler" in checkpoint:
+        -     scaler.load_state_dict(checkpoint["scaler"])
+        +     loss.backward()
+        +     optimizer.step()
+        + torch.save({"model": model.state_dict()}, "x.pt")
+        """,
+        dtype="bf16",
+    )
+
+
+def test_scaled_expression(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+        - scaler = torch.cuda.amp.GradScaler()
+        - with torch.cuda.amp.autocast():
+        -     total = scaler.scale(a + b)
+        + with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +     total = a + b
+          total.backward()
+        - scaler.step(optimizer)
+        - scaler.update()
+        + optimizer.step()
+        """,
+        dtype="bf16",
+    )
+
+
+def test_function_that_sees_the_scaler_of_the_module(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+        - scaler = torch.cuda.amp.GradScaler()
+
+          def step(x):
+        -     with torch.cuda.amp.autocast():
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                  loss = model(x)
+        -     scaler.scale(loss).backward()
+        -     scaler.step(optimizer)
+        -     scaler.update()
+        +     loss.backward()
+        +     optimizer.step()
+        """,
+        dtype="bf16",
+    )
+
+
+def test_unscaling_in_a_branch_leaves_the_clipping(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+        - scaler = torch.cuda.amp.GradScaler()
+          for x in loader:
+        -     with torch.cuda.amp.autocast():
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                  loss = model(x)
+        -     scaler.scale(loss).backward()
+        +     loss.backward()
+              if args.clip:
+        -         scaler.unscale_(optimizer)
+                  torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        -     scaler.step(optimizer)
+        -     scaler.update()
+        +     optimizer.step()
+        """,
+        dtype="bf16",
+    )
+
+
+def test_update_in_a_branch_of_its_own(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+        - scaler = torch.cuda.amp.GradScaler()
+          for i, x in enumerate(loader):
+        -     with torch.cuda.amp.autocast():
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                  loss = model(x)
+        -     scaler.scale(loss).backward()
+        +     loss.backward()
+              if i % 4 == 0:
+        -         scaler.step(optimizer)
+        -     if i % 4 == 0:
+        -         scaler.update()
+        +         optimizer.step()
+        """,
+        dtype="bf16",
+    )
+
+
+def test_native_region_moves_with_its_scaler(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+        - scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+        -     with torch.amp.autocast("cuda", dtype=torch.float16):
+        +     with torch.amp.autocast("cuda", dtype=torch.bfloat16):
+                  loss = model(x)
+        -     scaler.scale(loss).backward()
+        -     scaler.step(optimizer)
+        -     scaler.update()
+        +     loss.backward()
+        +     optimizer.step()
+        """,
+        dtype="bf16",
+    )
+
+
+def test_native_region_without_a_dtype_moves_with_its_scaler(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+        - scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+        -     with torch.autocast("cuda"):
+        +     with torch.autocast("cuda", dtype=torch.bfloat16):
+                  loss = model(x)
+        -     scaler.scale(loss).backward()
+        -     scaler.step(optimizer)
+        -     scaler.update()
+        +     loss.backward()
+        +     optimizer.step()
+        """,
+        dtype="bf16",
+    )
+
+
+def test_parameter_in_another_file(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "train.py": """
+                  import torch
+                - from torch.cuda.amp import GradScaler
+                  from engine import train
+                - scaler = GradScaler()
+                - train(model, optimizer, scaler, loader)
+                + train(model, optimizer, loader)
+                """,
+            "engine.py": """
+                  import torch
+                - def train(model, optimizer, scaler, loader):
+                + def train(model, optimizer, loader):
+                      for x in loader:
+                -         with torch.cuda.amp.autocast():
+                +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                              loss = model(x)
+                -         scaler.scale(loss).backward()
+                -         scaler.step(optimizer)
+                -         scaler.update()
+                +         loss.backward()
+                +         optimizer.step()
+                """,
+        },
+        dtype="bf16",
+    )
+
+
+def test_scale_that_is_read_keeps_a_scaler_switched_off(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+        - scaler = torch.cuda.amp.GradScaler()
+        + scaler = torch.amp.GradScaler("cuda", enabled=False)
+          for x in loader:
+        -     with torch.cuda.amp.autocast():
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                  loss = model(x)
+              scaler.scale(loss).backward()
+              scaler.step(optimizer)
+              scaler.update()
+              print(scaler.get_scale())
+        """,
+        dtype="bf16",
+    )
+
+
+def test_scale_that_is_compared_keeps_a_scaler_switched_off(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+        - scaler = torch.cuda.amp.GradScaler()
+        + scaler = torch.amp.GradScaler("cuda", enabled=False)
+          for x in loader:
+        -     with torch.cuda.amp.autocast():
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                  loss = model(x)
+              scale = scaler.get_scale()
+              scaler.scale(loss).backward()
+              scaler.step(optimizer)
+              scaler.update()
+              if scale <= scaler.get_scale():
+                  scheduler.step()
+        """,
+        dtype="bf16",
+    )
+
+
+def test_scaler_that_may_be_none_is_switched_off(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+        - scaler = torch.cuda.amp.GradScaler() if args.amp else None
+        + scaler = torch.amp.GradScaler("cuda", enabled=False) if args.amp else None
+          for x in loader:
+        -     with torch.cuda.amp.autocast():
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                  loss = model(x)
+              scaler.scale(loss).backward()
+              scaler.step(optimizer)
+              scaler.update()
+        """,
+        dtype="bf16",
+    )
+
+
+def test_scaler_tested_for_none_is_switched_off(rewrites: Check) -> None:
+    rewrites(
+        """
+          def train(model, optimizer, loader, scaler=None):
+              for x, y in loader:
+        -         with torch.cuda.amp.autocast(enabled=scaler is not None):
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16, enabled=scaler is not None):
+                      loss = model(x, y)
+                  if scaler is not None:
+                      scaler.scale(loss).backward()
+                      scaler.step(optimizer)
+                      scaler.update()
+                  else:
+                      loss.backward()
+                      optimizer.step()
+        - scaler = torch.cuda.amp.GradScaler() if args.amp else None
+        + scaler = torch.amp.GradScaler("cuda", enabled=False) if args.amp else None
+          train(model, optimizer, loader, scaler)
+        """,
+        dtype="bf16",
+    )
+
+
+def test_scaler_made_in_an_argument_is_switched_off(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Trainer:
+              def __init__(self, scaler):
+                  self.scaler = scaler
+
+              def step(self, x):
+        -         with torch.cuda.amp.autocast():
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                      loss = self.model(x)
+                  self.scaler.scale(loss).backward()
+                  self.scaler.step(self.optimizer)
+                  self.scaler.update()
+
+        - trainer = Trainer(torch.cuda.amp.GradScaler())
+        + trainer = Trainer(torch.amp.GradScaler("cuda", enabled=False))
+        """,
+        dtype="bf16",
+    )
+
+
+def test_scaler_of_unknown_class_is_left_as_it_was(rewrites: Check) -> None:
+    rewrites(
+        """
+          def train(model, optimizer, loss_scaler, loader):
+              for x in loader:
+        -         with torch.cuda.amp.autocast():
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                      loss = model(x)
+                  loss_scaler(loss, optimizer)
+        """,
+        dtype="bf16",
+    )
+
+
+def test_scaler_of_data_is_left_as_it_was(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          scaler = StandardScaler()
+          x = scaler.scale(x)
+        - with torch.cuda.amp.autocast():
+        + with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+              loss = model(x)
+        """,
+        dtype="bf16",
+    )
+
+
+def test_imported_scaler_is_left_as_it_was(rewrites: Check) -> None:
+    rewrites(
+        """
+          from .utils import scaler
+
+          for x in loader:
+        -     with torch.cuda.amp.autocast():
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                  loss = model(x)
+              scaler.scale(loss).backward()
+              scaler.step(optimizer)
+              scaler.update()
+        """,
+        dtype="bf16",
+    )
+
+
+def test_region_whose_dtype_is_a_variable_keeps_its_scaler(leaves: Check) -> None:
+    leaves(
+        """
+        model = nn.Linear(2, 2)
+        scaler = torch.amp.GradScaler("cuda")
+        for x in loader:
+            with torch.autocast("cuda", dtype=dtype):
+                loss = model(x)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        """,
+        "float16 stays possible",
+        dtype="bf16",
+    )
+
+
+def test_bfloat16_region_is_left_as_it_was(ignores: Check) -> None:
+    ignores(
+        """
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = model(x)
+        loss.backward()
+        """,
+        dtype="bf16",
+    )
+
+
+def test_import_of_the_scaler_alone_goes(rewrites: Check) -> None:
+    rewrites(
+        """
+          import torch
+        - from torch.cuda.amp import GradScaler
+        - scaler = GradScaler()
+        - with torch.cuda.amp.autocast():
+        + with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+              loss = model(x)
+        - scaler.scale(loss).backward()
+        - scaler.step(optimizer)
+        - scaler.update()
+        + loss.backward()
+        + optimizer.step()
+        """,
+        dtype="bf16",
+        head="",
+    )
+
+
+def test_import_of_the_scaler_goes_from_a_list(rewrites: Check) -> None:
+    rewrites(
+        """
+          import torch
+        - from torch.cuda.amp import GradScaler, autocast
+        - scaler = GradScaler()
+        - with autocast():
+        + from torch.amp import autocast
+        + with autocast(device_type="cuda", dtype=torch.bfloat16):
+              loss = model(x)
+        - scaler.scale(loss).backward()
+        - scaler.step(optimizer)
+        - scaler.update()
+        + loss.backward()
+        + optimizer.step()
+        """,
+        dtype="bf16",
+        head="",
+    )
+
+
+def test_region_without_a_scaler_moves(rewrites: Check) -> None:
+    rewrites(
+        """
+        - with torch.autocast("cuda", dtype=torch.float16):
+        + with torch.autocast("cuda", dtype=torch.bfloat16):
+              out = model(x)
+        """,
+        dtype="bf16",
+    )
+
+
+def test_scaler_found_at_run_time_never_leaves_a_float16_region_alone(migrate: Check) -> None:
+    plan = migrate(
+        """
+        scaler = torch.cuda.amp.GradScaler()
+        for x in loader:
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = model(x)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        """,
+        dtype="auto",
+    )
+    assert ("enabled=amp_dtype ==" in plan.after) == ("dtype=amp_dtype)" in plan.after)
+
+
+def test_scaler_found_at_run_time_keeps_the_users_switch(migrate: Check) -> None:
+    plan = migrate(
+        """
+        scaler = torch.cuda.amp.GradScaler(enabled=a or b)
+        with torch.cuda.amp.autocast(enabled=a or b):
+            loss = model(x)
+        scaler.scale(loss).backward()
+        """,
+        dtype="auto",
+    )
+    assert 'torch.amp.GradScaler("cuda", enabled=(a or b) and amp_dtype == torch.float16)' in plan.after
+    assert 'torch.amp.autocast(device_type="cuda", dtype=amp_dtype, enabled=a or b)' in plan.after
