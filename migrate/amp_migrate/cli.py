@@ -114,6 +114,12 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
             help="Pass over what git ignores.",
         ),
         click.option(
+            "--workers",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Use at most N processes.  [default: one for each processor]",
+        ),
+        click.option(
             "--version",
             is_flag=True,
             expose_value=False,
@@ -150,6 +156,7 @@ def command(context: click.Context, /, **options: Any) -> None:
     if "-" in paths and (len(paths) > 1 or output is not None):
         raise click.UsageError("`-` stands alone: it reads standard input and writes standard output")
     from amp_migrate.engine.apply import is_original
+    from amp_migrate.engine.parts import default_workers
     from amp_migrate.engine.scope import Scope
     from amp_migrate.run import Request, execute
 
@@ -170,6 +177,7 @@ def command(context: click.Context, /, **options: Any) -> None:
         check=options["check"],
         output=output,
         form=Format(options["form"]),
+        workers=options["workers"] or default_workers(),
     )
     try:
         sys.exit(execute(request))

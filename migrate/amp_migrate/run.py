@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from amp_migrate.engine.apply import apply_elsewhere, apply_in_place
 from amp_migrate.engine.journal import Journal, find_root
-from amp_migrate.engine.migrate import Outcome, migrate_source, migrate_workspace
+from amp_migrate.engine.migrate import Outcome, migrate_source
+from amp_migrate.engine.parts import default_workers, migrate_in_parts
 from amp_migrate.engine.problems import refused, unreadable
 from amp_migrate.engine.scope import Scope
 from amp_migrate.engine.source import Source, SourceError, display_name
@@ -34,6 +35,7 @@ class Request:
         check: write nothing, and tell by the exit code whether anything would change.
         output: a file or folder to write to, the originals being left alone.
         form: how the report is shown.
+        workers: how many processes to use at most; a small project takes one.
         stdin_name: the name that standard input goes by in what is said about it.
     """
 
@@ -44,6 +46,7 @@ class Request:
     check: bool = False
     output: str | None = None
     form: Format = Format.TEXT
+    workers: int = field(default_factory=default_workers)
     stdin_name: str = "<stdin>"
 
     @property
@@ -85,7 +88,7 @@ def _paths(request: Request) -> Outcome:
     elif journal.interrupted:
         sys.stderr.write("note: an earlier run was killed half-way; `amp-migrate --undo` takes it back\n")
     workspace = Workspace.open(request.paths, request.scope)
-    outcome = migrate_workspace(workspace, request.settings)
+    outcome = migrate_in_parts(workspace, request.settings, request.workers)
     outcome = replace(outcome, problems=(*outcome.problems, *found))
     if request.output is not None:
         outcome = apply_elsewhere(workspace, outcome, request.paths, request.output)

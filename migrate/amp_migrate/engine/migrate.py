@@ -83,7 +83,7 @@ def migrate_file(path: Path, settings: Settings) -> Outcome:
     script = workspace.file(path)
     if script is None:
         return Outcome((), workspace.problems, 1)
-    return migrate_workspace(workspace.focused(ImportGraph(workspace).reachable(script).values()), settings)
+    return migrate_workspace(workspace.focused(ImportGraph(workspace).reachable(script)), settings)
 
 
 def migrate_workspace(workspace: Workspace, settings: Settings) -> Outcome:
@@ -129,12 +129,12 @@ def _plan_what_can_be(workspace: Workspace, settings: Settings) -> tuple[tuple[F
     failures: list[Finding] = []
     for source in list(workspace.candidates()):
         try:
-            plan(workspace.focused([source]), settings)
+            plan(workspace.focused([source.path]), settings)
             sound.append(source)
         except Exception as error:
             failures.append(_failure(source, error))
     try:
-        return plan(workspace.focused(sound), settings), failures
+        return plan(workspace.focused(source.path for source in sound), settings), failures
     except Exception:
         # Each file is sound on its own, only the project as a whole is not: nothing can be said to be safe.
         return (), failures + [_failure(source, first) for source in sound]
@@ -173,7 +173,7 @@ def _changed_again(workspace: Workspace, plans: Iterable[FilePlan], settings: Se
     if not migrated:
         return {}
     try:
-        again = plan(workspace.with_texts(migrated).focused(migrated), settings)
+        again = plan(workspace.with_texts(migrated).focused(source.path for source in migrated), settings)
     except Exception:
         return {source.path: _refusal(source, "a second run over the result fails") for source in migrated}
     unstable = [each.source for each in again if each.changed]

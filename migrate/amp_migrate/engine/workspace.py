@@ -54,9 +54,9 @@ class Workspace:
         real = os.path.realpath(source.path)
         return cls(Discovery((Found(source.path, real),), (os.path.dirname(real),), ()), {real: source})
 
-    def focused(self, sources: Iterable[Source]) -> Workspace:
-        """This workspace with only `sources` as candidates; all of its files still answer every other question."""
-        focus = frozenset(os.path.realpath(source.path) for source in sources)
+    def focused(self, paths: Iterable[Path]) -> Workspace:
+        """This workspace with only `paths` as candidates; all of its files still answer every other question."""
+        focus = frozenset(os.path.realpath(path) for path in paths)
         return Workspace(replace(self._discovery, problems=()), self._texts, focus)
 
     def with_texts(self, sources: Iterable[Source]) -> Workspace:
@@ -76,7 +76,8 @@ class Workspace:
 
     def file(self, path: Path) -> Source | None:
         """One file of this workspace; None where it is not among them or cannot be read."""
-        return self._at(os.path.realpath(path))
+        found = self._by_real.get(os.path.realpath(path))
+        return None if found is None else next(self._reading([found], lambda _: True), None)
 
     def candidates(self) -> Iterator[Source]:
         """The files that may hold something to migrate and do not ask to be skipped, in order of name."""
@@ -87,16 +88,20 @@ class Workspace:
             if not read_pragmas(source.text).skips_file:
                 yield source
 
-    def mentioning(self, identifier: str) -> Iterator[Source]:
-        """The files in which `identifier` stands as a word, comments and strings included, in order of name."""
-        word = identifier.encode()
-        return self._reading(self._discovery.files, lambda data: prefilter.has_word(data, word))
+    def mentioning(self, *identifiers: str) -> Iterator[Source]:
+        """The files in which all `identifiers` stand as words, comments and strings included, in order of name."""
+        words = [identifier.encode() for identifier in identifiers]
+        return self._reading(self._discovery.files, lambda data: all(prefilter.has_word(data, word) for word in words))
 
     def module(self, dotted: str, importer: Source) -> Source | None:
         """The file of this workspace that `import dotted` (`.engine` if relative) in `importer` would load."""
-        importer_path = os.path.realpath(importer.path)
-        real = modules.resolve(dotted, importer_path, self._by_real, self._discovery.roots)
-        return None if real is None else self._at(real)
+        path = self.locate(dotted, importer)
+        return None if path is None else self.file(path)
+
+    def locate(self, dotted: str, importer: Source) -> Path | None:
+        """The path of what `module` answers, without reading it."""
+        real = modules.resolve(dotted, os.path.realpath(importer.path), self._by_real, self._discovery.roots)
+        return None if real is None else self._by_real[real].path
 
     def parse(self, source: Source) -> libcst.Module | None:
         """The tree of a file; None, and a problem told, where it does not parse."""
@@ -105,10 +110,6 @@ class Workspace:
         except SourceError as error:
             self._problems.setdefault(source.name, unreadable(source.name, error))
             return None
-
-    def _at(self, real: str) -> Source | None:
-        found = self._by_real.get(real)
-        return None if found is None else next(self._reading([found], lambda _: True), None)
 
     def _reading(self, files: Iterable[Found], wanted: Callable[[prefilter.Bytes], bool]) -> Iterator[Source]:
         for found in files:

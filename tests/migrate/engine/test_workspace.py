@@ -37,6 +37,7 @@ def test_candidates_are_the_files_with_a_word_that_matters(tmp_path: Path) -> No
 def test_mentioning_finds_call_sites_in_files_that_are_no_candidates(tmp_path: Path) -> None:
     workspace = tree(tmp_path, a="def train(): loss.backward()\n", b="from a import train\n", c="trainer = 1\n")
     assert names(tmp_path, list(workspace.mentioning("train"))) == ["a.py", "b.py"]
+    assert names(tmp_path, list(workspace.mentioning("train", "loss"))) == ["a.py"]
 
 
 def test_a_file_is_read_only_when_it_is_asked_for(tmp_path: Path) -> None:
@@ -120,7 +121,7 @@ def test_a_module_outside_of_what_was_opened_is_not_looked_at(tmp_path: Path) ->
 def test_a_focus_narrows_the_candidates_and_nothing_else(tmp_path: Path) -> None:
     workspace = tree(tmp_path, a="import b\namp = 1\n", b="amp = 2\n")
     a = at(workspace, tmp_path / "a.py")
-    focused = workspace.focused([a])
+    focused = workspace.focused([a.path])
     assert list(focused.candidates()) == [a]
     assert names(tmp_path, list(focused.mentioning("amp"))) == ["a.py", "b.py"]
     assert focused.module("b", a) is not None

@@ -1,0 +1,176 @@
+"""A large project in parts: each planned by itself, in processes of its own, with no more than one part in memory.
+
+Files that import one another are in one part. Where two parts want to change one file after all, they become one part
+and are planned again, so that the result is that of planning everything at once, whatever the number of processes.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TypeAlias
+
+from amp_migrate.engine.imports import imported_modules
+from amp_migrate.engine.migrate import Outcome, migrate_workspace
+from amp_migrate.engine.planner import FilePlan
+from amp_migrate.engine.problems import refused
+from amp_migrate.engine.source import Source, display_name
+from amp_migrate.engine.workspace import Workspace
+from amp_migrate.report.finding import Finding
+from amp_migrate.settings import Settings
+
+Part: TypeAlias = "tuple[Path, ...]"
+Progress: TypeAlias = "Callable[[int, int], None]"
+# What the tree of half a megabyte of source takes is about the memory that a run may have.
+PART_BYTES = 512 * 2**10
+
+
+def migrate_in_parts(
+    workspace: Workspace, settings: Settings, workers: int = 1, progress: Progress = lambda done, all: None
+) -> Outcome:
+    """Like `migrate_workspace`, with up to `workers` processes.
+
+    Args:
+        progress: called with the number of candidates that are done and of all of them, each time a part is done.
+    """
+    parts = split(workspace)
+    outcomes: dict[Part, Outcome] = {}
+    while todo := [part for part in parts if part not in outcomes]:
+        total = sum(map(len, parts))
+        for part, outcome in _outcomes(workspace, settings, todo, workers):
+            outcomes[part] = outcome
+            progress(sum(len(done) for done in parts if done in outcomes), total)
+        parts = _joined(parts, outcomes)
+    return _merged(workspace, [outcomes[part] for part in parts])
+
+
+def split(workspace: Workspace) -> list[Part]:
+    """The candidates of a workspace in parts that can be planned on their own, in order of name."""
+    sizes: dict[Path, int] = {}
+    imports: dict[Path, tuple[Path, ...]] = {}
+    for source in workspace.candidates():
+        sizes[source.path] = len(source.text)
+        imports[source.path] = tuple(_imported(workspace, source, set()))
+    if sum(sizes.values()) <= PART_BYTES:
+        return [tuple(sizes)] if sizes else []
+    parts: list[Part] = []
+    room = 0
+    for component in _components(imports):
+        size = sum(sizes[path] for path in component)
+        if size > room:
+            parts.append(())
+            room = PART_BYTES
+        parts[-1] = (*parts[-1], *component)
+        room -= size
+    return [tuple(sorted(part)) for part in parts]
+
+
+def _imported(workspace: Workspace, source: Source, seen: set[Path]) -> Iterator[Path]:
+    """What a file imports of the project, and what packages hand on to it."""
+    for dotted in imported_modules(source.text):
+        path = workspace.locate(dotted, source)
+        if path is not None and path not in seen:
+            seen.add(path)
+            yield path
+            package = workspace.file(path) if path.name == "__init__.py" else None
+            if package is not None:
+                yield from _imported(workspace, package, seen)
+
+
+def _components(imports: Mapping[Path, Iterable[Path]]) -> list[list[Path]]:
+    """The files that hang together by imports, in either direction; only the keys of `imports` count."""
+    above = {path: path for path in imports}
+
+    def top(path: Path) -> Path:
+        while above[path] != path:
+            above[path] = above[above[path]]
+            path = above[path]
+        return path
+
+    for path, targets in imports.items():
+        for target in targets:
+            if target in above:
+                above[top(target)] = top(path)
+    components: dict[Path, list[Path]] = {}
+    for path in imports:
+        components.setdefault(top(path), []).append(path)
+    return list(components.values())
+
+
+def _outcomes(
+    workspace: Workspace, settings: Settings, parts: Sequence[Part], workers: int
+) -> Iterator[tuple[Part, Outcome]]:
+    if workers <= 1 or len(parts) == 1:
+        for part in parts:
+            yield part, migrate_workspace(workspace.focused(part), settings)
+        return
+    # Forking spares each child the imports; elsewhere it is not to be had, or not to be trusted.
+    context = get_context("fork" if sys.platform == "linux" else "spawn")
+    with ProcessPoolExecutor(min(workers, len(parts)), context, _start, (workspace, settings)) as pool:
+        futures = {pool.submit(_work, part): part for part in parts}
+        for future in as_completed(futures):
+            part = futures[future]
+            try:
+                yield part, future.result()
+            except BrokenProcessPool:
+                yield part, Outcome((), tuple(map(_died, part)), len(part))
+
+
+_given: tuple[Workspace, Settings]
+
+
+def _start(workspace: Workspace, settings: Settings) -> None:
+    global _given  # noqa: PLW0603  # the way of the standard library to hand a worker what all its tasks need
+    _given = workspace, settings
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the children
+
+
+def _work(part: Part) -> Outcome:
+    workspace, settings = _given
+    return migrate_workspace(workspace.focused(part), settings)
+
+
+def _died(path: Path) -> Finding:
+    hint = "run it with --workers 1 to see more; the file is untouched"
+    return refused(display_name(path), "the process that planned it died, perhaps out of memory", hint)
+
+
+def _joined(parts: Sequence[Part], outcomes: dict[Part, Outcome]) -> list[Part]:
+    """`parts`, those that want to change one file made one."""
+    owner = {path: part for part in parts for path in part}
+    joined: dict[Part, set[Path]] = {part: set(part) for part in parts}
+    for part in parts:
+        for each in outcomes[part].changed:
+            other = owner.setdefault(each.source.path, part)
+            if joined[other] is not joined[part]:
+                union = joined[other] | joined[part]
+                for member in parts:
+                    if joined[member] <= union:
+                        joined[member] = union
+    return sorted({tuple(sorted(paths)) for paths in joined.values()})
+
+
+def _merged(workspace: Workspace, outcomes: Iterable[Outcome]) -> Outcome:
+    plans: dict[Path, FilePlan] = {}
+    problems: set[Finding] = set(workspace.problems)
+    for outcome in outcomes:
+        problems.update(outcome.problems)
+        for each in outcome.plans:
+            known = plans.get(each.source.path, each)
+            findings = tuple(sorted({*known.findings, *each.findings}))
+            # At most one of the two changes the file: it would be one part otherwise.
+            plans[each.source.path] = replace(each if each.changed else known, findings=findings)
+    in_order = tuple(sorted(plans.values(), key=lambda each: each.source.name))
+    return Outcome(in_order, tuple(sorted(problems)), len(workspace.files))
+
+
+def default_workers() -> int:
+    """As many processes as this one may use processors."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
