@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -227,36 +226,6 @@ def test_disable_casts_nests_and_survives_an_exception() -> None:
             raise ZeroDivisionError
         assert (x @ x).dtype is FLOAT
     assert (x @ x).dtype is HALF
-
-
-def test_decorated_functions_get_their_arguments_cast() -> None:
-    def dtypes(*args: Tensor, pair: tuple[Tensor, ...] = ()) -> list[torch.dtype]:
-        return [tensor.dtype for tensor in (*args, *pair)]
-
-    half, float_, count = torch.ones(1).half(), torch.ones(1), torch.ones(1, dtype=torch.int64)
-    assert amp.half_function(dtypes)(float_, count, pair=(float_, half)) == [HALF, torch.int64, HALF, HALF]
-    assert amp.float_function(dtypes)(half, pair=(half,)) == [FLOAT, FLOAT]
-    assert amp.promote_function(dtypes)(half, float_) == [FLOAT, FLOAT]
-    assert amp.promote_function(dtypes)(half, half) == [HALF, HALF]
-    with amp.disable_casts():
-        assert amp.half_function(dtypes)(float_) == [FLOAT]
-
-
-def test_registered_function_is_cast_from_the_next_initialize_until_deactivation() -> None:
-    module = SimpleNamespace(twice=lambda x: x + x)
-    native = module.twice
-    amp.register_float_function(module, "twice")
-    assert module.twice(torch.ones(1).half()).dtype is HALF
-    amp.initialize(nn.Linear(1, 1), opt_level="O1", verbosity=0)
-    assert module.twice(torch.ones(1).half()).dtype is FLOAT
-    assert amp._amp_state.handle is not None
-    amp._amp_state.handle._deactivate()
-    assert module.twice is native
-
-
-def test_registering_a_missing_function_is_refused() -> None:
-    with pytest.raises(ValueError, match="'nothing'"):
-        amp.register_half_function(torch, "nothing")
 
 
 def test_deactivation_leaves_the_process_as_it_was() -> None:
