@@ -1,0 +1,87 @@
+"""Arguments keep their meaning: by keyword, and only where every one of them is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[..., Any]
+
+
+def test_keywords_of_a_dictionary_reach_the_scaler(rewrites: Check) -> None:
+    rewrites(
+        """
+        - scaler = torch.cuda.amp.GradScaler(**options)
+        + scaler = torch.amp.GradScaler("cuda", **options)
+        """
+    )
+
+
+def test_one_argument_a_line_stays_so(rewrites: Check) -> None:
+    rewrites(
+        """
+        - scaler = torch.cuda.amp.GradScaler(
+        + scaler = torch.amp.GradScaler(
+        +     "cuda",
+              init_scale=2.0**16,
+              enabled=True,
+          )
+        """
+    )
+
+
+def test_cache_stays_off(rewrites: Check) -> None:
+    rewrites(
+        """
+        - with torch.cuda.amp.autocast(cache_enabled=False): pass
+        + with torch.amp.autocast(device_type="cuda", dtype=torch.float16, cache_enabled=False): pass
+        """
+    )
+
+
+def test_positional_and_keyword_together(rewrites: Check) -> None:
+    rewrites(
+        """
+        - with torch.cuda.amp.autocast(True, dtype=torch.float16): pass
+        + with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=True): pass
+        """
+    )
+
+
+def test_keywords_of_a_dictionary_may_name_the_dtype(leaves: Check) -> None:
+    leaves(
+        """
+        with torch.cuda.amp.autocast(**options):
+            pass
+        """,
+        "its arguments are starred",
+    )
+
+
+def test_starred_arguments_of_the_scaler(leaves: Check) -> None:
+    leaves(
+        """
+        scaler = torch.cuda.amp.GradScaler(*options)
+        """,
+        "its arguments are starred",
+    )
+
+
+def test_starred_arguments_of_a_decorator(leaves: Check) -> None:
+    leaves(
+        """
+        @torch.cuda.amp.custom_fwd(**options)
+        def forward(ctx, x): ...
+        """,
+        "its arguments are starred",
+    )
+
+
+def test_more_arguments_than_parameters(leaves: Check) -> None:
+    leaves(
+        """
+        with torch.cuda.amp.autocast(True, torch.float16, True, 1):
+            pass
+        """,
+        "more arguments than the function takes",
+    )

@@ -1,0 +1,462 @@
+"""Inputs that other tools are known to break on: each comes out right, or stays with a finding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[..., Any]
+
+
+def test_positional_enabled(rewrites: Check) -> None:
+    rewrites(
+        """
+        - with torch.cuda.amp.autocast(False):
+        + with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=False):
+              pass
+        """
+    )
+
+
+def test_all_arguments_positional(rewrites: Check) -> None:
+    rewrites(
+        """
+        - with torch.cuda.amp.autocast(True, torch.bfloat16, False):
+        + with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16, enabled=True, cache_enabled=False):
+              pass
+        """
+    )
+
+
+def test_positional_arguments_on_the_cpu(rewrites: Check) -> None:
+    rewrites(
+        """
+        - with torch.cpu.amp.autocast(True, torch.bfloat16):
+        + with torch.amp.autocast(device_type="cpu", dtype=torch.bfloat16, enabled=True):
+              pass
+        """
+    )
+
+
+def test_starred_arguments(leaves: Check) -> None:
+    leaves(
+        """
+        args = (True,)
+        with torch.cuda.amp.autocast(*args):
+            pass
+        """,
+        "its arguments are starred",
+    )
+
+
+def test_region_kept_for_later(rewrites: Check) -> None:
+    rewrites(
+        """
+          class T:
+              def __init__(self, args):
+        -         self.ac = torch.cuda.amp.autocast(args.amp)
+        +         self.ac = torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=args.amp)
+        """
+    )
+
+
+def test_name_imported_where_torch_is_not(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from torch.cuda.amp import autocast
+        + import torch
+        + from torch.amp import autocast
+
+        - with autocast(enabled=True):
+        + with autocast(device_type="cuda", dtype=torch.float16, enabled=True):
+              pass
+        """,
+        head="",
+    )
+
+
+def test_name_imported_where_torch_is(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from torch.cuda.amp import autocast
+        + from torch.amp import autocast
+
+        - with autocast(enabled=True):
+        + with autocast(device_type="cuda", dtype=torch.float16, enabled=True):
+              pass
+        """
+    )
+
+
+def test_names_imported_under_other_names(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from torch.cuda.amp import autocast as ac, GradScaler as GS
+        + import torch
+        + from torch.amp import autocast as ac, GradScaler as GS
+
+        - scaler = GS()
+        - with ac():
+        + scaler = GS("cuda")
+        + with ac(device_type="cuda", dtype=torch.float16):
+              pass
+        """,
+        head="",
+    )
+
+
+def test_package_imported_from_torch_cuda(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from torch.cuda import amp
+        + import torch
+        + from torch import amp
+
+        - with amp.autocast(enabled=True):
+        + with amp.autocast(device_type="cuda", dtype=torch.float16, enabled=True):
+              pass
+        """,
+        head="",
+    )
+
+
+def test_package_imported_as_a_whole(rewrites: Check) -> None:
+    rewrites(
+        """
+        - import torch.cuda.amp as amp
+        + import torch
+        + import torch.amp as amp
+
+        - with amp.autocast():
+        + with amp.autocast(device_type="cuda", dtype=torch.float16):
+              pass
+        """,
+        head="",
+    )
+
+
+def test_package_imported_under_another_name(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from torch.cuda import amp as native_amp
+        + import torch
+        + from torch import amp as native_amp
+
+        - @native_amp.autocast(enabled=False)
+        + @native_amp.autocast(device_type="cuda", dtype=torch.float16, enabled=False)
+          def f():
+              pass
+        """,
+        head="",
+    )
+
+
+def test_torch_under_another_name(rewrites: Check) -> None:
+    rewrites(
+        """
+          import torch as th
+
+        - with th.cuda.amp.autocast():
+        + with th.amp.autocast(device_type="cuda", dtype=th.float16):
+              pass
+        """,
+        head="",
+    )
+
+
+def test_cuda_imported_from_torch(rewrites: Check) -> None:
+    rewrites(
+        """
+        + import torch
+          from torch import cuda
+
+        - with cuda.amp.autocast():
+        + with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+              pass
+        """,
+        head="",
+    )
+
+
+def test_cuda_under_another_name(rewrites: Check) -> None:
+    rewrites(
+        """
+        + import torch
+          import torch.cuda as tc
+
+        - with tc.amp.autocast():
+        + with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+              pass
+        """,
+        head="",
+    )
+
+
+def test_decorator_of_a_method(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from torch.cuda.amp import autocast
+        + import torch
+        + from torch.amp import autocast
+
+          class Net:
+        -     @autocast()
+        +     @autocast(device_type="cuda", dtype=torch.float16)
+              def forward(self, x):
+                  return x
+        """,
+        head="",
+    )
+
+
+def test_device_that_depends_on_the_branch(leaves: Check) -> None:
+    leaves(
+        """
+        if gpu:
+            from torch.cuda.amp import autocast
+        else:
+            from torch.cpu.amp import autocast
+        with autocast(True):
+            pass
+        """,
+        "stands for different things",
+        head="",
+    )
+
+
+def test_default_dtypes_are_written_out_inside_another_region(rewrites: Check) -> None:
+    rewrites(
+        """
+          with torch.autocast("cpu", dtype=torch.float16):
+        -     with torch.cpu.amp.autocast():
+        +     with torch.amp.autocast(device_type="cpu", dtype=torch.bfloat16):
+                  pass
+        -     with torch.cuda.amp.autocast():
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                  pass
+        """
+    )
+
+
+def test_comment_in_front_of_an_argument(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from torch.cuda.amp import autocast
+        + from torch.amp import autocast
+
+          with autocast(
+              # explain why fp16
+        -     dtype=torch.float16
+        +     device_type="cuda", dtype=torch.float16
+          ):
+              pass
+        """
+    )
+
+
+def test_pragma_of_another_tool_changes_nothing(rewrites: Check) -> None:
+    rewrites(
+        """
+        - with torch.cuda.amp.autocast():  # noqa: TOR101
+        + with torch.amp.autocast(device_type="cuda", dtype=torch.float16):  # noqa: TOR101
+              pass
+        """
+    )
+
+
+def test_scaler_with_positional_arguments(rewrites: Check) -> None:
+    rewrites(
+        """
+        - a = torch.cuda.amp.GradScaler()
+        - b = torch.cuda.amp.GradScaler(65536.0, 2.0, 0.5)
+        + a = torch.amp.GradScaler("cuda")
+        + b = torch.amp.GradScaler("cuda", init_scale=65536.0, growth_factor=2.0, backoff_factor=0.5)
+        """
+    )
+
+
+def test_bare_decorators_become_calls(rewrites: Check) -> None:
+    rewrites(
+        """
+          class F(torch.autograd.Function):
+              @staticmethod
+        -     @torch.cuda.amp.custom_fwd
+        +     @torch.amp.custom_fwd(device_type="cuda")
+              def forward(ctx, x):
+                  return x
+              @staticmethod
+        -     @torch.cuda.amp.custom_bwd
+        +     @torch.amp.custom_bwd(device_type="cuda")
+              def backward(ctx, g):
+                  return g
+        """
+    )
+
+
+def test_decorator_with_arguments(rewrites: Check) -> None:
+    rewrites(
+        """
+        - @torch.cuda.amp.custom_fwd(cast_inputs=torch.float32)
+        + @torch.amp.custom_fwd(cast_inputs=torch.float32, device_type="cuda")
+          def forward(ctx, x):
+              return x
+        """
+    )
+
+
+def test_partial_of_the_class(leaves: Check) -> None:
+    leaves(
+        """
+        from functools import partial
+
+        f = partial(torch.cuda.amp.autocast, enabled=False)
+        """,
+        "used as a value",
+    )
+
+
+def test_class_under_a_variable(leaves: Check) -> None:
+    leaves(
+        """
+        ac = torch.cuda.amp.autocast
+        with ac():
+            pass
+        """,
+        "used as a value",
+    )
+
+
+def test_annotations_and_type_tests(rewrites: Check) -> None:
+    rewrites(
+        """
+        - def f(s: torch.cuda.amp.GradScaler) -> torch.cuda.amp.GradScaler:
+        -     assert isinstance(s, torch.cuda.amp.GradScaler)
+        + def f(s: torch.amp.GradScaler) -> torch.amp.GradScaler:
+        +     assert isinstance(s, torch.amp.GradScaler)
+              return s
+        """
+    )
+
+
+def test_class_chosen_by_an_expression(leaves: Check) -> None:
+    leaves(
+        """
+        with (torch.cuda.amp.autocast if c else nullcontext)():
+            pass
+        """,
+        "used as a value",
+    )
+
+
+def test_package_under_a_variable(rewrites: Check) -> None:
+    rewrites(
+        """
+          amp = torch.cuda.amp
+        - with amp.autocast():
+        + with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+              pass
+        """
+    )
+
+
+def test_star_import(leaves: Check) -> None:
+    leaves(
+        """
+        from torch.cuda.amp import *
+
+        with autocast():
+            pass
+        """,
+        "left as it was",
+        head="",
+    )
+
+
+def test_class_in_its_own_module(rewrites: Check) -> None:
+    rewrites(
+        """
+        - with torch.cuda.amp.autocast_mode.autocast():
+        + with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+              pass
+        """
+    )
+
+
+def test_state_of_the_scaler_in_its_own_module(ignores: Check) -> None:
+    ignores(
+        """
+        from torch.cuda.amp.grad_scaler import OptState
+        x = OptState.READY
+        """,
+        head="",
+    )
+
+
+def test_import_of_which_one_name_may_be_missing(rewrites: Check) -> None:
+    rewrites(
+        """
+          try:
+        -     from torch.cuda.amp import autocast, GradScaler
+        +     from torch.cuda.amp import autocast
+        +     from torch.amp import GradScaler
+          except ImportError:
+              autocast = None
+        - scaler = GradScaler()
+        + scaler = GradScaler("cuda")
+          with autocast():
+              pass
+        """,
+        head="",
+    )
+
+
+def test_import_of_which_all_names_may_be_missing(leaves: Check) -> None:
+    leaves(
+        """
+        try:
+            from torch.cuda.amp import autocast, GradScaler
+        except ImportError:
+            autocast = GradScaler = None
+        if autocast is not None:
+            with autocast():
+                pass
+        """,
+        "stands for different things",
+        head="",
+    )
+
+
+def test_comment_behind_an_argument(migrate: Check) -> None:
+    plan = migrate(
+        """
+        from torch.cuda.amp import autocast
+
+        with autocast(
+            enabled=True,  # on
+            dtype=torch.float16,  # half
+        ):
+            pass
+        """
+    )
+    call = plan.after[plan.after.index("with autocast(") : plan.after.index("):")].splitlines()[1:]
+    assert sorted(call) == [
+        '    device_type="cuda",',
+        "    dtype=torch.float16,  # half",
+        "    enabled=True,  # on",
+    ]
+
+
+def test_call_inside_a_call(migrate: Check) -> None:
+    plan = migrate("with torch.cuda.amp.autocast(bool(torch.cuda.amp.autocast(False))):\n    pass\n")
+    inner = 'torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=False)'
+    outer = f'torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool({inner}))'
+    assert plan.after.endswith(f"with {outer}:\n    pass\n")
+
+
+def test_base_class_whose_arguments_are_not_seen_stays(leaves: Check) -> None:
+    leaves("class Scaler(torch.cuda.amp.GradScaler):\n    pass\n", "a class derives from it")
+
+
+def test_apex_in_the_same_file_is_none_of_these_rules(migrate: Check) -> None:
+    plan = migrate("from apex import amp\n\nmodel = amp.initialize(model, opt_level='O3')\n")
+    assert not [finding for finding in plan.findings if finding.code.startswith("AMP1")]
