@@ -97,6 +97,32 @@ class Project:
             self._references[function.node] = self._find_call_sites(function)
         return self._references[function.node]
 
+    def takers(self, file: File, name: str) -> list[File]:
+        """The other files that import a module-level name from `file`, by name or by star."""
+        found: list[File] = []
+        for other in self.library.mentioning(name):
+            if other is file:
+                continue
+            bindings = [b for scope in other.scopes.all() for bs in scope.bindings.values() for b in bs]
+            by_name = any(
+                binding.imported.rpartition(".")[2] == name and self._module_of(other, binding.imported) is file
+                for binding in bindings
+                if binding.kind is BindingKind.IMPORT
+            )
+            by_star = name in other.uses and any(
+                self.library.module(origin, other) is file for origin in other.scopes.module.star_imports
+            )
+            if by_name or by_star:
+                found.append(other)
+        return found
+
+    def _module_of(self, file: File, full: str) -> File | None:
+        """The project's file that an imported name is taken from."""
+        module, _, name = full.rpartition(".")
+        if not module.strip("."):  # `from . import name`
+            module = full[: len(full) - len(name)]
+        return self.library.module(module, file) if module else None
+
     def _find_call_sites(self, function: FunctionRef) -> tuple[CallSite, ...] | None:
         wanted = function.name
         if wanted == "__init__":
@@ -144,13 +170,8 @@ class Project:
         return self._methods[name]
 
     def _imported(self, file: File, full: str) -> tuple[File, cst.CSTNode] | None:
-        module_name, _, name = full.rpartition(".")
-        if not module_name or not name:
-            return None
-        if not module_name.strip("."):
-            module_name = full[: len(full) - len(name)]
-        module = self.library.module(module_name, file)
-        return None if module is None else self._defined_in(module, name, {file.name})
+        module = self._module_of(file, full)
+        return None if module is None else self._defined_in(module, full.rpartition(".")[2], {file.name})
 
     def _defined_in(self, file: File, name: str, seen: set[str]) -> tuple[File, cst.CSTNode] | None:
         if file.name in seen:

@@ -14,9 +14,9 @@ from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding
 from amp_migrate.rules.rename_names import rename_names
-from amp_migrate.settings import Dtype, Settings
-from amp_migrate.steps.descale import Descaler
+from amp_migrate.settings import Settings
 from amp_migrate.steps.migrate_steps import StepMigration
+from amp_migrate.steps.other_dtype import OtherDtype
 
 
 @dataclass(frozen=True)
@@ -45,18 +45,17 @@ def plan(workspace: Workspace, settings: Settings) -> tuple[FilePlan, ...]:
     steps = StepMigration(Project(library), settings)
     candidates = tuple(library.candidates())
     steps.run(candidates)
-    descaler = Descaler(steps.project, steps.draft)
-    if settings.dtype is Dtype.BF16:
-        steps.findings.extend(descaler.run(candidates))
+    other = OtherDtype(steps.project, settings.dtype, steps.draft)
+    steps.findings.extend(other.run(candidates))
     for file in candidates:
         steps.findings.extend(
             rename_names(
                 file,
                 steps.project,
                 steps.draft(file),
-                settings.dtype,
-                frozenset(descaler.removed),
-                frozenset(descaler.disabled),
+                other.dtype,
+                frozenset(other.descaler.removed),
+                frozenset(other.descaler.disabled),
             )
         )
     plans: list[FilePlan] = []

@@ -26,12 +26,15 @@ def autocast(device: str) -> Arguments:
             return named
         if any(arg.star for arg in named):  # the mapping may hold a dtype, which is written out below
             return _STARRED
-        dtypes = [arg for arg in named if arg.keyword is not None and arg.keyword.value == "dtype"]
-        others = [arg for arg in named if arg not in dtypes]
-        dtype = dtypes[0] if dtypes else build.keyword("dtype", build.expression(_default_dtype(context, device)))
-        if dtypes and device == "cuda" and context.dtype is not Dtype.FP16 and is_float16(context, dtype.value):
-            dtype = dtype.with_changes(value=build.expression(_default_dtype(context, device)))
-        return [build.keyword("device_type", cst.SimpleString(f'"{device}"')), dtype, *others]
+        new = [build.keyword("device_type", cst.SimpleString(f'"{device}"'))]
+        given = next(
+            (i for i, arg in enumerate(named) if arg.keyword is not None and arg.keyword.value == "dtype"), None
+        )
+        if given is None:
+            new.append(build.keyword("dtype", build.expression(_default_dtype(context, device))))
+        elif device == "cuda" and context.dtype is not Dtype.FP16 and is_float16(context, named[given].value):
+            named[given] = named[given].with_changes(value=build.expression(_default_dtype(context, device)))
+        return [*new, *named]
 
     return convert
 
@@ -66,12 +69,13 @@ def _enabled_for_float16(context: Context, named: list[cst.Arg]) -> list[cst.Arg
     """`enabled=` that is also false where the script runs in bfloat16."""
     dtype = context.draft.dtype(Dtype.AUTO, context.node)
     condition = f"{dtype} == {context.draft.torch(context.node)}.float16"
-    enabled = [arg for arg in named if arg.keyword is not None and arg.keyword.value == "enabled"]
-    if enabled:
-        code = context.draft.code(enabled[0].value)
-        simple = isinstance(enabled[0].value, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
-        condition = f"{code if simple else f'({code})'} and {condition}"
-    return [*(arg for arg in named if arg not in enabled), build.keyword("enabled", build.expression(condition))]
+    for index, arg in enumerate(named):
+        if arg.keyword is not None and arg.keyword.value == "enabled":
+            code = context.draft.code(arg.value)
+            simple = isinstance(arg.value, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
+            both = build.expression(f"{code if simple else f'({code})'} and {condition}")
+            return [*named[:index], arg.with_changes(value=both), *named[index + 1 :]]
+    return [*named, build.keyword("enabled", build.expression(condition))]
 
 
 def switched_off(args: list[cst.Arg]) -> list[cst.Arg]:
@@ -118,20 +122,32 @@ def by_keyword(args: Sequence[cst.Arg], names: Sequence[str]) -> list[cst.Arg] |
 
 def laid_out(new: Sequence[cst.Arg], old: Sequence[cst.Arg]) -> list[cst.Arg]:
     """`new` with commas in the layout of `old`: one argument a line stays one a line, a trailing comma stays."""
-    if not new:
-        return []
-    comma = old[0].comma if old and isinstance(old[0].comma, cst.Comma) else cst.Comma(cst.SimpleWhitespace(""))
-    if isinstance(comma.whitespace_after, cst.SimpleWhitespace):
-        comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-    elif isinstance(comma.whitespace_after, cst.ParenthesizedWhitespace):
-        first = comma.whitespace_after.first_line.with_changes(whitespace=cst.SimpleWhitespace(""), comment=None)
-        comma = cst.Comma(whitespace_after=comma.whitespace_after.with_changes(first_line=first, empty_lines=[]))
+    if not old:
+        spaced = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+        return [*(arg.with_changes(comma=spaced) for arg in new[:-1]), *new[-1:]]
+    own = [arg.value for arg in old]
+    separator = _break(old[0].comma)
+    end = old[-1]
     out: list[cst.Arg] = []
-    for index, arg in enumerate(new):
-        if index + 1 < len(new):
-            own = arg.comma if isinstance(arg.comma, cst.Comma) and arg in old else comma
-            out.append(arg.with_changes(comma=own, whitespace_after_arg=cst.SimpleWhitespace("")))
-        else:
-            last = old[-1] if old else arg
-            out.append(arg.with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg))
-    return out
+    for arg in new[:-1]:
+        keeps = arg.value in own and isinstance(arg.comma, cst.Comma)
+        out.append(
+            arg.with_changes(comma=arg.comma if keeps else separator, whitespace_after_arg=cst.SimpleWhitespace(""))
+        )
+    last = new[-1]
+    if (
+        last.value is not end.value
+    ):  # a new argument ends the call as the old last one did; comments stay where they were
+        trailing = _break(end.comma) if isinstance(end.comma, cst.Comma) else end.comma
+        last = last.with_changes(comma=trailing, whitespace_after_arg=end.whitespace_after_arg)
+    return [*out, last]
+
+
+def _break(comma: cst.Comma | cst.MaybeSentinel) -> cst.Comma:
+    """A comma with the line break of another, and without its comment."""
+    if not isinstance(comma, cst.Comma):
+        return cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    if isinstance(comma.whitespace_after, cst.ParenthesizedWhitespace):
+        first = comma.whitespace_after.first_line.with_changes(whitespace=cst.SimpleWhitespace(""), comment=None)
+        return cst.Comma(whitespace_after=comma.whitespace_after.with_changes(first_line=first, empty_lines=[]))
+    return cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))

@@ -117,15 +117,7 @@ def _is_exported(file: File, project: Project, local: str) -> bool:
     listed = file.scopes.module.bindings.get("__all__", [])
     if any(f'"{local}"' in file.tree.code(each.node) or f"'{local}'" in file.tree.code(each.node) for each in listed):
         return True
-    for other in project.library.mentioning(local):
-        if other is file:
-            continue
-        for bindings in other.scopes.module.bindings.values():
-            for binding in bindings:
-                module, _, name = binding.imported.rpartition(".")
-                if name == local and module and project.library.module(module, other) is file:
-                    return True
-    return False
+    return bool(project.takers(file, local))
 
 
 def write_moves(draft: Draft, moves: Moves) -> None:

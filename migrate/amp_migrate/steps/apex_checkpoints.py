@@ -41,10 +41,10 @@ def write_saved(draft: Draft, call: cst.Call, scaler: str | None) -> bool:
     return True
 
 
-def write_restored(draft: Draft, call: cst.Call, scaler: str | None, *, may_be_empty: bool) -> bool:
+def write_restored(draft: Draft, call: cst.Call, scaler: str | None) -> bool:
     """Restore the scaler where Apex was restored, from checkpoints that have its state.
 
-    A checkpoint of Apex's days has none; the scale then starts afresh, as it did for a model without one.
+    A checkpoint of Apex's days has none, and one saved with the scaler off has an empty one: the scale starts afresh.
     """
     tree = draft.file.tree
     statement = tree.parents[call]
@@ -63,22 +63,21 @@ def write_restored(draft: Draft, call: cst.Call, scaler: str | None, *, may_be_e
         return True
     new_key, checkpoint = _renamed(key), draft.code(source.value)
     restore = f"{scaler}.load_state_dict({checkpoint}[{draft.code(new_key)}])"
+    test = build.expression(f"{checkpoint}.get({draft.code(new_key)})")
     if tested is not None:
-        draft.edits.replace(tested, _renamed(tested))
+        draft.edits.replace(tested, test)
         draft.edits.substitute(statement, draft.line(restore))
-        return True
-    # A scaler that was switched off saves an empty state, which one that is switched on refuses to load.
-    test = f"{checkpoint}.get({draft.code(new_key)})" if may_be_empty else f"{draft.code(new_key)} in {checkpoint}"
-    draft.edits.substitute(statement, draft.guarded(f"if {test}:", restore))
+    else:
+        draft.edits.substitute(statement, draft.guarded(f"if {draft.code(test)}:", restore))
     return True
 
 
-def _tested_key(around: cst.CSTNode | None) -> cst.SimpleString | None:
-    """The key in `if "amp" in checkpoint:`."""
+def _tested_key(around: cst.CSTNode | None) -> cst.Comparison | None:
+    """The test of `if "amp" in checkpoint:`."""
     if not isinstance(around, cst.If) or not isinstance(around.test, cst.Comparison):
         return None
     left, operator = around.test.left, around.test.comparisons[0].operator
-    return left if isinstance(left, cst.SimpleString) and isinstance(operator, cst.In) else None
+    return around.test if isinstance(left, cst.SimpleString) and isinstance(operator, cst.In) else None
 
 
 def _renamed(key: cst.SimpleString) -> cst.SimpleString:

@@ -23,8 +23,8 @@ from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.read_apex import ApexStep, amp_name
 from amp_migrate.steps.travel import Route, Traveller
-from amp_migrate.steps.write_shim import apex_uses, deleted_imports, write_shim_import
-from amp_migrate.tables.apex_names import AMP
+from amp_migrate.steps.write_shim import apex_uses, imports_of, write_shim_import
+from amp_migrate.tables.apex_names import AMP, DELETED, SERVED
 from amp_migrate.trees.tree import Statement
 
 _CONVERTED = frozenset({"initialize", "scale_loss", "master_params", "state_dict", "load_state_dict"})
@@ -74,18 +74,22 @@ class ApexMigration:
                 group.refusals.append(refusal)
             self._to_shim(group)
         for file in files:
-            for statement in deleted_imports(file):
-                if not self.draft(file).edits.is_gone(file.tree, statement):
-                    write_shim_import(self.draft(file), statement)
-                    message = "Apex has deleted what this imports: it comes from amp_shim now"
-                    self._tell(
-                        file,
-                        statement,
-                        "AMP301",
-                        Kind.MIGRATED,
-                        message,
-                        "add amp-migrate[shim] to what the script needs",
-                    )
+            self._redirect_imports(file)
+
+    def _redirect_imports(self, file: File) -> None:
+        """Take from the shim what Apex has deleted and the shim serves; name what neither has."""
+        edits = self.draft(file).edits
+        statements = [s for s in imports_of(file, DELETED) if not edits.is_gone(file.tree, s)]
+        served = set(imports_of(file, SERVED))
+        for statement in statements:
+            if statement in served:
+                write_shim_import(self.draft(file), statement)
+                message = "Apex has deleted what this imports: it comes from amp_shim now"
+                hint = "add amp-migrate[shim] to what the script needs"
+                self._tell(file, statement, "AMP301", Kind.MIGRATED, message, hint)
+            else:
+                message = "import left as it was: Apex has deleted what it names, and amp_shim does not have it"
+                self._tell(file, statement, "AMP390", Kind.LEFT, message, "replace its uses by torch's own by hand")
 
     def _groups(self, files: list[File]) -> list[Group]:
         """A file that initializes Apex, what lies beside or below it, and what these import, are one script."""
@@ -138,15 +142,19 @@ class ApexMigration:
 
     def _leftovers(self, file: File) -> Iterable[Refusal]:
         """Uses of `apex.amp` that have no native form here."""
+        for name, bindings in file.scopes.module.bindings.items():
+            for binding in bindings:
+                if binding.imported == AMP and self.project.takers(file, name):
+                    yield Refusal(file, binding.node, f"other files take `{name}` from this one")
         for node in file.tree.order:
             if not isinstance(node, (cst.Name, cst.Attribute)):
                 continue
             parent = file.tree.parents[node]
             if isinstance(parent, (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom)):
                 continue
-            name = amp_name(file, node)
-            if name is not None and name not in _CONVERTED:
-                yield Refusal(file, node, f"amp.{name} has no native form here")
+            used = amp_name(file, node)
+            if used is not None and used not in _CONVERTED:
+                yield Refusal(file, node, f"amp.{used} has no native form here")
             elif AMP in file.names.meanings(node) and not isinstance(parent, cst.AssignTarget):
                 yield Refusal(file, node, "amp itself is used as a value")
 

@@ -79,7 +79,7 @@ class ApexWriter:
             self._write_step(initializes, each)
         for file in files:
             self._write_evaluation(file, initializes, [s.step.gathered.step for s in sited])
-            self._write_checkpoints(file, traveller, initializes)
+            self._write_checkpoints(file, traveller)
             self._write_master_params(file, [fold.dead for s in sited for fold in s.step.folds])
             self._drop_imports(file)
         for initialize in initializes:
@@ -158,14 +158,13 @@ class ApexWriter:
         for island in placed.islands:
             write_island(draft, island)
 
-    def _write_checkpoints(self, file: File, traveller: Traveller | None, initializes: list[Initialize]) -> None:
+    def _write_checkpoints(self, file: File, traveller: Traveller | None) -> None:
         draft = self.draft(file)
-        may_be_empty = any(initialize.switch for initialize in initializes)
         for call in amp_calls(file, "state_dict"):
             apex_checkpoints.write_saved(draft, call, self._scaler_at(file, call, traveller))
         for call in amp_calls(file, "load_state_dict"):
             scaler = self._scaler_at(file, call, traveller)
-            apex_checkpoints.write_restored(draft, call, scaler, may_be_empty=may_be_empty)
+            apex_checkpoints.write_restored(draft, call, scaler)
 
     def _scaler_at(self, file: File, call: cst.Call, traveller: Traveller | None) -> str | None:
         """The scaler as code at a place that names no optimizer: one of the scopes around, or of a parameter."""

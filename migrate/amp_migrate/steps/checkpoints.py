@@ -104,10 +104,14 @@ def write_saved(draft: Draft, entry: SavedEntry, scaler: str) -> None:
 
 
 def write_restored(draft: Draft, entry: RestoredEntry, scaler: str) -> None:
-    """Restore the scaler after the optimizer, where the checkpoint has its state."""
+    """Restore the scaler after the optimizer, where the checkpoint has its state.
+
+    A checkpoint from before the migration has no entry. One saved without a GPU has an empty entry, because the scaler
+    switched itself off there, and a scaler that is on refuses to load it: `get` passes over both.
+    """
     checkpoint, key = draft.code(entry.checkpoint), _key_like(entry.key)
     restore = f"{scaler}.load_state_dict({checkpoint}[{key}])"
-    draft.edits.after(entry.statement, draft.guarded(f"if {key} in {checkpoint}:", restore))
+    draft.edits.after(entry.statement, draft.guarded(f"if {checkpoint}.get({key}):", restore))
 
 
 def subscript_key(node: cst.Subscript) -> cst.SimpleString | None:

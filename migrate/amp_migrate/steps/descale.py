@@ -19,7 +19,6 @@ from amp_migrate.analysis.scopes import BindingKind, dotted
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.native import GRAD_SCALER
-from amp_migrate.steps.retarget import cuda_regions, retarget, undecided
 from amp_migrate.trees.sequences import remove_at
 from amp_migrate.trees.tree import blocks, statements
 
@@ -62,20 +61,7 @@ class Descaler:
         self.disabled: set[cst.CSTNode] = set()
 
     def run(self, files: Iterable[File]) -> Iterator[Finding]:
-        """Take out, or switch off, every scaler created in `files`, and let their regions compute in bfloat16.
-
-        Where a region's dtype is decided while the script runs, all stays as it is.
-        """
-        files = tuple(files)
-        regions = tuple(cuda_regions(files))
-        open_choice = undecided(regions)
-        if open_choice is not None:
-            line, column = open_choice.file.tree.position(open_choice.call)
-            message = "float16 stays possible: this region's dtype is decided while the script runs"
-            hint = "have the script choose bfloat16 and GradScaler(enabled=False) by hand"
-            yield Finding(open_choice.file.name, line, column, "AMP510", Kind.LEFT, message, hint)
-            return
-        retarget(regions, self.draft)
+        """Take out, or switch off, every scaler created in `files`."""
         done: set[cst.CSTNode] = set()
         for file in files:
             for call in file.calls:

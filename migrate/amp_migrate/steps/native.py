@@ -37,6 +37,11 @@ def uses_amp(file: File, body: Block, function: cst.FunctionDef | None) -> bool:
     return any(_stands_for_amp(file, item.item) for with_ in find(body, cst.With) for item in with_.items)
 
 
+def is_scaled(loss: cst.BaseExpression) -> bool:
+    """Whether the receiver of a backward is `scaler.scale(loss)`."""
+    return isinstance(loss, cst.Call) and isinstance(loss.func, cst.Attribute) and loss.func.attr.value == "scale"
+
+
 def names_amp(file: File, node: cst.CSTNode) -> bool:
     """Whether some code names autocast or GradScaler, old or new."""
     return any(

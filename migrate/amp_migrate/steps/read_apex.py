@@ -16,6 +16,7 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.steps.apex_initialize import named_arguments
 from amp_migrate.steps.gather import Gathered, Gatherer
 from amp_migrate.steps.model import Backward, Refusal
+from amp_migrate.steps.native import is_scaled
 from amp_migrate.steps.read_fp32 import backward_calls, bodies
 from amp_migrate.tables.apex_names import AMP, SCALE_LOSS
 from amp_migrate.trees.tree import Block, Statement, find, nested_statements, statements
@@ -102,6 +103,8 @@ def _read_function(
     for statement, call in backward_calls(body):
         if call not in inside and statement not in dead:
             assert isinstance(call.func, cst.Attribute)
+            if is_scaled(call.func.value):
+                return Refusal(file, call, "Apex and native AMP stand side by side in one step", _USE_SHIM)
             backwards.append(Backward(statement, call, call.func.value))
     backwards.sort(key=lambda each: file.tree.order[each.statement])
     gathered = Gatherer(file, roles, frozenset(dead)).gather(function, backwards)

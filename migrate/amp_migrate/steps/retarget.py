@@ -12,6 +12,7 @@ from amp_migrate.settings import Dtype
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.native import AUTOCAST
 from amp_migrate.trees import build
+from amp_migrate.trees.sequences import insert_after
 
 _NATIVE = frozenset({"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"})
 _FLOAT16 = frozenset({"torch.float16", "torch.half"})
@@ -54,17 +55,49 @@ def undecided(regions: Iterable[Region]) -> Region | None:
     return None
 
 
-def retarget(regions: Iterable[Region], draft_of: Callable[[File], Draft]) -> None:
-    """Let every native region that computes in float16 compute in bfloat16."""
+def retarget(regions: Iterable[Region], dtype: Dtype, draft_of: Callable[[File], Draft]) -> Iterator[Region]:
+    """Let every native region that computes in float16 compute in another dtype; gives those that do now."""
     for region in regions:
-        if not region.is_native:
-            continue  # the rules about names give these their dtype
+        if not region.is_native or region.file.names.full(region.dtype or region.call) == _BFLOAT16:
+            continue  # the rules about names give the deprecated ones their dtype
         draft = draft_of(region.file)
-        new = build.expression(draft.dtype(Dtype.BF16, region.call))
+        new = build.expression(draft.dtype(dtype, region.call))
         if region.dtype is None:
             draft.edits.change(region.call, lambda node, new=new: _with_dtype(node, new))  # type: ignore[misc]
         elif region.file.names.full(region.dtype) in _FLOAT16:
             draft.edits.replace(region.dtype, new)
+        else:
+            continue
+        yield region
+
+
+def switch_scalers(files: Iterable[File], draft_of: Callable[[File], Draft]) -> None:
+    """Let every native scaler be on only where the script runs in float16."""
+    for file in files:
+        for call in file.calls:
+            if file.names.callee(call) in ("torch.amp.GradScaler", "torch.amp.grad_scaler.GradScaler"):
+                draft = draft_of(file)
+                condition = f"{draft.dtype(Dtype.AUTO, call)} == {draft.torch(call)}.float16"
+                draft.edits.change(call, lambda node, condition=condition: _enabled_if(node, condition))  # type: ignore[misc]
+
+
+def _enabled_if(node: cst.CSTNode, condition: str) -> cst.CSTNode:
+    assert isinstance(node, cst.Call)
+    for index, arg in enumerate(node.args):
+        if arg.keyword is not None and arg.keyword.value == "enabled":
+            both = cst.BooleanOperation(_grouped(arg.value), cst.And(), build.expression(condition))
+            args = [*node.args[:index], arg.with_changes(value=both), *node.args[index + 1 :]]
+            return node.with_changes(args=args)
+    enabled = build.keyword("enabled", build.expression(condition))
+    if not node.args:
+        return node.with_changes(args=[enabled])
+    return node.with_changes(args=insert_after(node.args, len(node.args) - 1, enabled))
+
+
+def _grouped(node: cst.BaseExpression) -> cst.BaseExpression:
+    if isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.Comparison)) or node.lpar:
+        return node
+    return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
 
 def _with_dtype(node: cst.CSTNode, dtype: cst.BaseExpression) -> cst.CSTNode:

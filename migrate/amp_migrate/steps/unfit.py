@@ -105,6 +105,6 @@ def _half(file: File, node: cst.CSTNode) -> Refusal:
     return Refusal(
         file,
         node,
-        "the model's weights are in float16 or bfloat16 already, and autocast is for float32 weights",
+        "the model's weights are in half precision already (float16 or bfloat16), and autocast is for float32 weights",
         "drop the cast, and run again",
     )

@@ -9,7 +9,6 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.scopes import dotted, import_source
 from amp_migrate.steps.draft import Draft
-from amp_migrate.tables.apex_names import DELETED
 
 SHIM = "amp_shim"
 
@@ -21,19 +20,23 @@ def apex_uses(file: File, prefix: str) -> Iterator[cst.Attribute]:
             yield node
 
 
-def deleted_imports(file: File) -> Iterator[cst.Import | cst.ImportFrom]:
-    """The statements of a file that import something Apex no longer has."""
+def imports_of(file: File, packages: tuple[str, ...]) -> Iterator[cst.Import | cst.ImportFrom]:
+    """The statements of a file that import one of some packages of Apex, or something in it."""
     for node in file.tree.order:
         if isinstance(node, cst.Import):
-            if any(
-                (dotted(alias.name) or "").startswith(DELETED) or dotted(alias.name) == "apex" for alias in node.names
-            ):
+            names = [dotted(alias.name) or "" for alias in node.names]
+            through_apex = "apex" in names and any(True for package in packages for _ in apex_uses(file, package))
+            if through_apex or any(_is_in(name, packages) for name in names):
                 yield node
         elif isinstance(node, cst.ImportFrom) and not node.relative:
             origin = import_source(node)
             items = [] if isinstance(node.names, cst.ImportStar) else [dotted(a.name) for a in node.names]
-            if origin.startswith(DELETED) or (origin == "apex" and any(f"apex.{item}" in DELETED for item in items)):
+            if _is_in(origin, packages) or (origin == "apex" and any(f"apex.{item}" in packages for item in items)):
                 yield node
+
+
+def _is_in(name: str, packages: tuple[str, ...]) -> bool:
+    return any(name == package or name.startswith(package + ".") for package in packages)
 
 
 def write_shim_import(draft: Draft, node: cst.Import | cst.ImportFrom) -> None:

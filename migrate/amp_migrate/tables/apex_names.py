@@ -4,8 +4,9 @@ from __future__ import annotations
 
 AMP = "apex.amp"
 
-# Packages that Apex no longer has; the shim answers for them.
-DELETED = ("apex.amp", "apex.parallel", "apex.fp16_utils")
+# Packages that Apex no longer has, and those of them that the shim answers for.
+DELETED = ("apex.amp", "apex.parallel", "apex.fp16_utils", "apex.RNN", "apex.reparameterization", "apex.pyprof")
+SERVED = ("apex.amp", "apex.parallel")
 
 # The parameters of `amp.initialize`, in order.
 INITIALIZE = (
