@@ -1,0 +1,98 @@
+"""The walls inside the codemod: it never imports torch, and its layers import one way."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import amp_migrate
+import pytest
+
+PACKAGE = Path(amp_migrate.__file__).parent
+ROOTS = os.pathsep.join(str(PACKAGE.parents[1] / root) for root in ("migrate", "shim"))
+# Modules of `verify/recorder` run inside the user's process, where torch is; nobody else may need it.
+MODULES = sorted(
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+    for path in PACKAGE.rglob("*.py")
+    if "verify" not in path.parts and path.name != "__init__.py"
+)
+FORBIDDEN = ("torch", "amp_shim")
+CHECK = f"""
+import sys
+found = [name for name in {FORBIDDEN!r} if name in sys.modules]
+sys.exit("reached " + " ".join(found) if found else 0)
+"""
+
+# What each layer may import of this project, besides itself.
+ALLOWED = {
+    "trees": (),
+    "tables": (),
+    "settings": (),
+    "report": ("settings", "__version__"),
+    "analysis": ("trees", "tables"),
+    "steps": ("analysis", "trees", "tables", "report", "settings"),
+    "rules": ("analysis", "steps", "trees", "tables", "report", "settings"),
+}
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": ROOTS}
+    return subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def imported(source: str) -> Iterator[str]:
+    """The modules of the project that a text imports, wherever in it."""
+    for node in ast.walk(ast.parse(source)):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports hide which layer is meant"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        yield from (name for name in names if name.partition(".")[0] == "amp_migrate")
+
+
+def trespasses(layer: str, source: str) -> list[str]:
+    """The imports of a text that its layer may not have."""
+    allowed = (layer, *ALLOWED[layer])
+    return [name for name in imported(source) if name.split(".")[1] not in allowed]
+
+
+def test_importing_every_module_of_the_codemod_leaves_torch_out() -> None:
+    assert "amp_migrate.engine.planner" in MODULES
+    result = python(f"import {', '.join(MODULES)}\n{CHECK}")
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("name", FORBIDDEN)
+def test_the_torch_test_can_fail(name: str) -> None:
+    result = python(f"import sys\nsys.modules[{name!r}] = sys\n{CHECK}")
+    assert result.returncode == 1
+    assert f"reached {name}" in result.stderr
+
+
+@pytest.mark.parametrize("layer", ALLOWED)
+def test_layer_imports_only_what_is_below_it(layer: str) -> None:
+    single = PACKAGE / f"{layer}.py"
+    files = [single] if single.exists() else sorted((PACKAGE / layer).rglob("*.py"))
+    assert files
+    found = {file.name: trespasses(layer, file.read_text(encoding="utf-8")) for file in files}
+    assert {name: names for name, names in found.items() if names} == {}
+
+
+@pytest.mark.parametrize(
+    ("layer", "line"),
+    [
+        ("trees", "from amp_migrate.settings import Settings"),
+        ("tables", "import amp_migrate.analysis.files"),
+        ("analysis", "def late():\n    from amp_migrate.steps.draft import Draft"),
+        ("steps", "from amp_migrate import engine"),
+        ("rules", "from amp_migrate.engine.planner import plan"),
+    ],
+)
+def test_the_layer_test_can_fail(layer: str, line: str) -> None:
+    assert len(trespasses(layer, line)) == 1
