@@ -11,10 +11,11 @@ from pathlib import Path
 from amp_migrate.engine.apply import apply_elsewhere, apply_in_place
 from amp_migrate.engine.journal import Journal, find_root
 from amp_migrate.engine.migrate import Outcome, migrate_source
+from amp_migrate.engine.notebook import read_source
 from amp_migrate.engine.parts import default_workers, migrate_in_parts
 from amp_migrate.engine.problems import refused, unreadable
 from amp_migrate.engine.scope import Scope
-from amp_migrate.engine.source import Source, SourceError, display_name
+from amp_migrate.engine.source import SourceError, display_name
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.diff import unified
 from amp_migrate.report.finding import Finding, Kind
@@ -115,7 +116,7 @@ def _migrated_stdin(request: Request) -> Outcome:
     """The plan of standard input; none, so that an editor does not take it for the result, if it cannot be read."""
     path = Path(request.stdin_name)
     try:
-        source = Source.decode(sys.stdin.buffer.read(), path, display_name(path))
+        source = read_source(sys.stdin.buffer.read(), path)
     except SourceError as error:
         return Outcome((), (unreadable(display_name(path), error),), 1)
     plan = migrate_source(source, request.settings)

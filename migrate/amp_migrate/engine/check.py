@@ -31,6 +31,8 @@ def check_text(source: Source, after: str) -> None:
     """
     try:
         source.encode(after)
+    except SourceError as error:
+        raise Refused(error.message) from None
     except UnicodeEncodeError as error:
         raise Refused(f"{error.object[error.start]!r} cannot be written in {source.encoding}") from None
     if not _compiles(source.text, source.name):

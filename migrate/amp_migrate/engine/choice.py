@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from amp_migrate.engine.planner import FilePlan
+from amp_migrate.engine.problems import in_the_file
 from amp_migrate.pragmas import read_pragmas
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Settings
@@ -47,4 +48,4 @@ def only_wanted(plans: Iterable[FilePlan], settings: Settings) -> tuple[tuple[Fi
 
 def _left(each: FilePlan, line: int, reason: str) -> Finding:
     message = f"file left as it was: {reason}, and the rest belongs together with it"
-    return Finding(each.source.name, line, 0, PARTLY_UNWANTED, Kind.LEFT, message)
+    return in_the_file(each.source, Finding(each.source.name, line, 0, PARTLY_UNWANTED, Kind.LEFT, message))

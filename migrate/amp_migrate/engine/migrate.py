@@ -13,7 +13,7 @@ from amp_migrate.engine.imports import ImportGraph
 from amp_migrate.engine.layout import LayoutError, restore
 from amp_migrate.engine.parse import parse
 from amp_migrate.engine.planner import FilePlan, plan
-from amp_migrate.engine.problems import refused
+from amp_migrate.engine.problems import in_the_file, refused
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding, Kind
@@ -94,7 +94,8 @@ def migrate_workspace(workspace: Workspace, settings: Settings) -> Outcome:
     outcome = without_refused(workspace, outcome, wrong)
     plans, wrong = _checked(outcome.plans)
     outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
-    return without_refused(workspace, outcome, _changed_again(workspace, outcome.plans, settings))
+    outcome = without_refused(workspace, outcome, _changed_again(workspace, outcome.plans, settings))
+    return replace(outcome, plans=tuple(map(_told_in_the_file, outcome.plans)))
 
 
 def without_refused(workspace: Workspace, outcome: Outcome, wrong: Mapping[Path, Finding]) -> Outcome:
@@ -111,6 +112,10 @@ def without_refused(workspace: Workspace, outcome: Outcome, wrong: Mapping[Path,
     plans = tuple(_withdrawn(each) if each.source.path in said else each for each in outcome.plans)
     plans = tuple(each for each in plans if each.changed or each.findings)
     return Outcome(plans, (*outcome.problems, *said.values()), outcome.files)
+
+
+def _told_in_the_file(each: FilePlan) -> FilePlan:
+    return replace(each, findings=tuple(in_the_file(each.source, finding) for finding in each.findings))
 
 
 def _withdrawn(each: FilePlan) -> FilePlan:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from amp_migrate.engine.source import SourceError
+from dataclasses import replace
+
+from amp_migrate.engine.source import Source, SourceError
 from amp_migrate.report.finding import Finding, Kind
 
 UNREADABLE = "AMP001"  # the file cannot be found, read, decoded or parsed
@@ -17,6 +19,12 @@ def unreadable(name: str, error: SourceError) -> Finding:
 def refused(name: str, message: str, hint: str = "") -> Finding:
     """The finding for a file whose migrated text was thrown away, the file untouched."""
     return Finding(name, 0, 0, REFUSED, Kind.ERROR, message, hint)
+
+
+def in_the_file(source: Source, finding: Finding) -> Finding:
+    """A finding about the text of `source` as one about the file, whose lines may be others."""
+    line, words = source.place(finding.line)
+    return replace(finding, line=line, message=words + finding.message)
 
 
 def os_error(error: OSError, what: str = "cannot be read") -> SourceError:

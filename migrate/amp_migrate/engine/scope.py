@@ -18,7 +18,7 @@ EXCLUDED_FOLDERS = frozenset(
     ".direnv .eggs .git .hg .hypothesis .ipynb_checkpoints .mypy_cache .nox .pytest_cache .pytype .ruff_cache .svn "
     ".tox .venv .amp-migrate __pycache__ __pypackages__ _build build dist node_modules site-packages venv".split()
 )
-SUFFIXES = (".py", ".pyw")
+SUFFIXES = (".py", ".pyw", ".ipynb")
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,10 @@ class Source:
         """`text` as bytes of this file: its encoding, and its byte order mark if it has one."""
         return (codecs.BOM_UTF8 if self.bom else b"") + text.encode(self.encoding)
 
+    def place(self, line: int) -> tuple[int, str]:
+        """The line of the file where a line of `text` stands, and words to put before what is said of it."""
+        return line, ""
+
     def with_text(self, text: str) -> Source:
         """The same file with other text."""
         return replace(self, text=text)

@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from amp_migrate.engine import modules, prefilter
+from amp_migrate.engine import modules, notebook, prefilter
 from amp_migrate.engine.discover import Discovery, Found, discover
 from amp_migrate.engine.parse import parse
-from amp_migrate.engine.problems import os_error, unreadable
+from amp_migrate.engine.problems import in_the_file, os_error, unreadable
 from amp_migrate.engine.scope import Scope
 from amp_migrate.engine.source import Source, SourceError, display_name
 from amp_migrate.pragmas import read_pragmas
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # A file of this size is data in the shape of a program; its tree would take gigabytes.
 MAX_BYTES = 4 * 2**20
+MAX_NOTEBOOK_BYTES = 64 * 2**20  # most of a notebook is pictures
 
 
 class Workspace:
@@ -108,7 +109,8 @@ class Workspace:
         try:
             return parse(source)
         except SourceError as error:
-            self._problems.setdefault(source.name, unreadable(source.name, error))
+            finding = in_the_file(source, unreadable(source.name, error))
+            self._problems.setdefault(source.name, finding)
             return None
 
     def _reading(self, files: Iterable[Found], wanted: Callable[[prefilter.Bytes], bool]) -> Iterator[Source]:
@@ -129,16 +131,19 @@ class Workspace:
 
 def _read(path: Path, wanted: Callable[[prefilter.Bytes], bool]) -> Source | None:
     """The source of a file whose bytes are wanted; None for the others, which are not even decoded."""
+    is_notebook = path.suffix == notebook.SUFFIX
+    limit = MAX_NOTEBOOK_BYTES if is_notebook else MAX_BYTES
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
-            if size <= MAX_BYTES:
+            if size <= limit:
                 data = file.read()
-                return Source.decode(data, path) if wanted(data) else None
+                # In JSON, the `n` of an escaped line end would run into the word that follows it.
+                words = data.replace(rb"\n", b"\n") if is_notebook else data
+                return notebook.read_source(data, path) if wanted(words) else None
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
                 if not wanted(view):
                     return None
     except OSError as error:
         raise os_error(error) from None
-    limit = MAX_BYTES / 2**20
-    raise SourceError(f"{size / 2**20:.1f} MiB is too large to be a program: the limit is {limit:g} MiB")
+    raise SourceError(f"{size / 2**20:.1f} MiB is too large to be a program: the limit is {limit / 2**20:g} MiB")

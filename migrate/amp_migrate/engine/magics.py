@@ -1,0 +1,82 @@
+"""IPython's own lines in a cell (`%matplotlib inline`, `!pip install x`, `model?`) as Python, and back.
+
+They are no Python, so that a cell with them does not parse. Each is replaced by a statement that does nothing and names
+the line it stands for.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+import warnings
+
+# Cell magics whose cell is still Python; the body of any other (`%%bash`, `%%html`) is not.
+_PYTHON_CELLS = frozenset({"capture", "prun", "time", "timeit"})
+_CELL_MAGIC = re.compile(r"\s*%%(\w*)")
+_LINE = re.compile(
+    r"(?P<indent>[ \t]*)(?:(?P<target>[\w.,\[\] \t]+=[ \t]*)?[%!].*|\?{1,2}[\w.]+[ \t]*$|[\w.]+\?{1,2}[ \t]*$)",
+    re.DOTALL,
+)
+_MARK = "  # amp-migrate: magic "
+_PLACEHOLDER = re.compile(rf"(?:pass|None){_MARK}(\d+)")
+
+
+def is_python(cell: str) -> bool:
+    """Whether a cell holds Python, magics apart."""
+    magic = _CELL_MAGIC.match(cell)
+    return magic is None or magic[1] in _PYTHON_CELLS
+
+
+def hide(cell: str, kept: list[str]) -> str:
+    """A cell with a placeholder for every line that is IPython's; what they stand for is added to `kept`."""
+    if _parses(cell):
+        return cell
+    out: list[str] = []
+    lines = iter(cell.splitlines(keepends=True))
+    for line in lines:
+        match = _LINE.match(line)
+        if match is None or not _is_statement_start("".join(out)):
+            out.append(line)
+            continue
+        whole = line
+        while whole.rstrip("\r\n").endswith("\\") and (more := next(lines, "")):
+            whole += more  # a shell command goes on in the next line
+        body = whole.rstrip("\r\n")
+        head = match["indent"] + (match["target"] or "")
+        out.append(f"{head}{'None' if match['target'] else 'pass'}{_MARK}{len(kept)}{whole[len(body) :]}")
+        kept.append(body[len(head) :])
+    return "".join(out)
+
+
+def show(cell: str, kept: list[str]) -> str:
+    """The inverse of `hide`.
+
+    Raises:
+        ValueError: a placeholder was changed.
+    """
+    shown = _PLACEHOLDER.sub(lambda match: kept[int(match[1])], cell)
+    if _MARK in shown:
+        raise ValueError("a line that is IPython's was changed")
+    return shown
+
+
+def _is_statement_start(before: str) -> bool:
+    """Whether a line that follows `before` begins a statement, and does not go on with a string or a bracket."""
+    try:
+        for _ in tokenize.generate_tokens(io.StringIO(before).readline):
+            pass
+    except (tokenize.TokenError, SyntaxError) as error:
+        return "EOF in multi-line" not in str(error) and "unterminated" not in str(error)
+    return not before.rstrip("\r\n").endswith("\\")
+
+
+def _parses(cell: str) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(cell)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
