@@ -770,3 +770,35 @@ def test_one_caller_that_is_not_understood_keeps_all_files_as_they_are(rewrites_
             """,
         },
     )
+
+
+def test_caller_that_imports_the_function_under_another_name_passes_the_scaler(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "engine.py": """
+                  import torch
+
+
+                - def train(model, optimizer, x):
+                -     loss = model(x).mean()
+                -     loss.backward()
+                -     optimizer.step()
+                + def train(model, optimizer, scaler, x):
+                +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                +         loss = model(x).mean()
+                +     scaler.scale(loss).backward()
+                +     scaler.step(optimizer)
+                +     scaler.update()
+                """,
+            "main.py": """
+                  import torch
+                  from engine import train as train_step
+
+                  model = torch.nn.Linear(2, 2)
+                  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                + scaler = torch.amp.GradScaler("cuda")
+                - train_step(model, optimizer, x)
+                + train_step(model, optimizer, scaler, x)
+                """,
+        }
+    )

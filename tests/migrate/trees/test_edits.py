@@ -9,7 +9,7 @@ import libcst as cst
 import pytest
 from amp_migrate.trees import build
 from amp_migrate.trees.edits import Edits, Line, apply
-from amp_migrate.trees.tree import Statement, Tree, nested_statements
+from amp_migrate.trees.tree import STATEMENT_TYPES, Statement, Tree, walk
 
 
 class Sheet:
@@ -20,11 +20,13 @@ class Sheet:
         self.edits = Edits()
 
     def __getitem__(self, code: str) -> Statement:
-        return next(s for s in nested_statements(self.tree.module) if self._bare(s).startswith(code))
+        found = (node for node in walk(self.tree.module) if isinstance(node, STATEMENT_TYPES))
+        return next(each for each in found if self._bare(each).startswith(code))
 
     def _bare(self, statement: Statement) -> str:
-        lead = {} if isinstance(statement, cst.BaseSmallStatement) else {"leading_lines": []}
-        return self.tree.code(statement.with_changes(**lead))
+        if isinstance(statement, cst.BaseSmallStatement):
+            return self.tree.code(statement)
+        return self.tree.code(statement.with_changes(leading_lines=[]))
 
     def line(self, code: str) -> Line:
         return build.line(code, self.tree.module)

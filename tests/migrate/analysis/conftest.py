@@ -1,0 +1,38 @@
+"""Files and projects held in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from textwrap import dedent
+
+import libcst as cst
+import pytest
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
+
+
+class Library:
+    """Files by the dotted names of their modules."""
+
+    def __init__(self, texts: dict[str, str]) -> None:
+        self.files = {name: File(name, cst.parse_module(dedent(text))) for name, text in texts.items()}
+
+    def mentioning(self, identifier: str) -> Iterator[File]:
+        return (file for file in self.files.values() if identifier in file.tree.module.code)
+
+    def module(self, dotted_name: str, importer: File) -> File | None:
+        return self.files.get(dotted_name.lstrip("."))
+
+
+@pytest.fixture
+def parse() -> Callable[[str], File]:
+    return lambda text: File("file.py", cst.parse_module(dedent(text)))
+
+
+@pytest.fixture
+def project() -> Callable[..., tuple[Project, dict[str, File]]]:
+    def make(**texts: str) -> tuple[Project, dict[str, File]]:
+        library = Library(texts)
+        return Project(library), library.files
+
+    return make

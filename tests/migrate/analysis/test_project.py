@@ -1,0 +1,114 @@
+"""Who calls a function, across files; None where it is used in any other way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import libcst as cst
+import pytest
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
+
+Make = Callable[..., tuple[Project, dict[str, File]]]
+
+
+def sites(made: tuple[Project, dict[str, File]], where: str, name: str) -> list[tuple[str, str]] | None:
+    """The calls of the function `name` of the file `where`: file and text of each."""
+    project, files = made
+    node = next(n for n in files[where].tree.order if isinstance(n, cst.FunctionDef) and n.name.value == name)
+    found = project.call_sites(project.reference(files[where], node))
+    return None if found is None else [(site.file.name, site.file.tree.code(site.call)) for site in found]
+
+
+def test_calls_in_its_own_file(project: Make) -> None:
+    assert sites(project(a="def f(): ...\n\nf()\nx.f()\n"), "a", "f") == [("a", "f()")]
+
+
+@pytest.mark.parametrize(
+    ("text", "call"),
+    [
+        ("from a import f\nf()\n", "f()"),
+        ("from a import f as g\ng()\n", "g()"),
+        ("import a\na.f()\n", "a.f()"),
+        ("import a as b\nb.f()\n", "b.f()"),
+        ("from a import *\nf()\n", "f()"),
+        ("from .a import f\nf()\n", "f()"),
+        ("def g():\n    from a import f\n    f()\n", "f()"),
+    ],
+)
+def test_calls_in_another_file(project: Make, text: str, call: str) -> None:
+    assert sites(project(a="def f(): ...\n", other=text), "a", "f") == [("other", call)]
+
+
+def test_calls_through_a_module_that_hands_it_on(project: Make) -> None:
+    made = project(a="def f(): ...\n", b="from a import f\n", c="from b import f\nf(1)\n")
+    assert sites(made, "a", "f") == [("c", "f(1)")]
+
+
+def test_calls_through_a_star_import_of_a_star_import(project: Make) -> None:
+    made = project(a="def f(): ...\n", b="from a import *\n", c="from b import *\nf(1)\n")
+    assert sites(made, "a", "f") == [("c", "f(1)")]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "run(f)",
+        "g = f",
+        "table = {'f': f}",
+        "[f]",
+        "partial(f, 1)",
+        "@f\ndef g(): ...",
+        "Thread(target=f)",
+        "x = f or g",
+    ],
+)
+def test_function_used_as_a_value_has_unknown_callers(project: Make, use: str) -> None:
+    assert sites(project(a=f"def f(): ...\n\nf()\n{use}\n"), "a", "f") is None
+    assert sites(project(a="def f(): ...\n", b=f"from a import f\n{use}\n"), "a", "f") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(): ...\n\nf()\n",
+        "from elsewhere import f\nf()\n",
+        "def g(f):\n    f()\n",
+        "f = other\nf()\n",
+    ],
+)
+def test_another_thing_of_the_same_name_is_no_call(project: Make, text: str) -> None:
+    assert sites(project(a="def f(): ...\n", b=text), "a", "f") == []
+
+
+def test_methods_are_called_on_self_and_on_objects(project: Make) -> None:
+    made = project(
+        a="class T:\n    def f(self): ...\n    def g(self):\n        self.f()\n", b="from a import T\nT().f()\n"
+    )
+    assert sites(made, "a", "f") == [("a", "self.f()"), ("b", "T().f()")]
+
+
+def test_method_that_two_classes_define_is_known_on_self_only(project: Make) -> None:
+    text = "class T:\n    def f(self): ...\n    def g(self):\n        self.f()\n"
+    text += "class S:\n    def f(self): ...\nx.f()\n"
+    assert sites(project(a=text), "a", "f") == [("a", "self.f()")]
+
+
+def test_bound_method_as_a_value_has_unknown_callers(project: Make) -> None:
+    assert sites(project(a="class T:\n    def f(self): ...\n    def g(self):\n        run(self.f)\n"), "a", "f") is None
+
+
+def test_constructor_is_called_by_the_name_of_its_class(project: Make) -> None:
+    made = project(a="class T:\n    def __init__(self, x): ...\n", b="import a\na.T(1)\n")
+    assert sites(made, "a", "__init__") == [("b", "a.T(1)")]
+
+
+def test_class_used_as_a_value_has_unknown_callers(project: Make) -> None:
+    made = project(a="class T:\n    def __init__(self, x): ...\n", b="from a import T\nrun(T)\n")
+    assert sites(made, "a", "__init__") is None
+
+
+def test_function_defined_twice_is_no_function_in_particular(project: Make) -> None:
+    _, files = made = project(a="if x:\n    def f(): ...\nelse:\n    def f(): ...\nf()\n")
+    call = files["a"].calls[0]
+    assert made[0].called(files["a"], call) is None

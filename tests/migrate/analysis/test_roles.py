@@ -1,0 +1,150 @@
+"""What part an object plays: seen from how it is made and used, guessed from its name only where everybody says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import libcst as cst
+import pytest
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
+from amp_migrate.analysis.roles import Roles
+
+Make = Callable[..., tuple[Project, dict[str, File]]]
+HEAD = "import torch\nimport torchvision\nfrom torch import nn\nfrom torch.nn import functional as F\n"
+
+
+def last_call(made: tuple[Project, dict[str, File]]) -> tuple[Roles, File, cst.Call]:
+    """The roles of a project, and the last call of its file `a` that is a statement of its own."""
+    project, files = made
+    file = files["a"]
+    calls = [call for call in file.calls if isinstance(file.tree.parents[call], cst.Expr)]
+    return Roles(project), file, calls[-1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "m = nn.Linear(2, 2)\nm(x)",
+        "m = nn.Linear(2, 2).to(device).train()\nm(x)",
+        "m = torch.nn.DataParallel(thing)\nm(x)",
+        "m = torch.compile(thing)\nm(x)",
+        "m = torchvision.models.resnet18(num_classes=10)\nm(x)",
+        "class Net(nn.Module): ...\nm = Net()\nm(x)",
+        "class Base(nn.Module): ...\nclass Net(Base): ...\nm = Net()\nm(x)",
+        "thing.train()\nthing(x)",
+        "optimizer = torch.optim.SGD(thing.parameters())\nthing(x)",
+        "def f(thing):\n    thing(x)\nf(nn.Linear(2, 2))\nnn.Linear(2, 2)(x)",
+        "def f(model):\n    return model\nmodel(x)",
+        "m = nn.Linear(2, 2)\nm.module(x)",
+        "m = nn.Linear(2, 2)\nm.forward(x)",
+        "m = nn.Linear(2, 2)\nm.encode(x)",
+        "m = nn.Linear(2, 2)\ndef run(x):\n    return m(x)\nrun(x)",
+    ],
+)
+def test_call_runs_a_forward(project: Make, text: str) -> None:
+    roles, file, call = last_call(project(a=HEAD + text + "\n"))
+    assert roles.runs_forward(file, call)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "print(x)",
+        "f = open(x)\nf(x)",
+        "m = nn.Linear(2, 2)\nm.train()",
+        "m = nn.Linear(2, 2)\nm.zero_grad()",
+        "m = nn.Linear(2, 2)\nm.state_dict()",
+        "m = nn.Linear(2, 2)\nm.load_weights(x)",
+        "m = nn.Linear(2, 2)\nm.parameters()",
+        "criterion = nn.MSELoss()\ncriterion(x, y)",
+        "F.relu(x)",
+        "nn.Linear(2, 2)",
+        "class Net(nn.Module): ...\nNet()",
+        "def model(): ...\nmodel()",
+        "class model: ...\nmodel()",
+        "from lib import model\nmodel(x)",
+        "optimizer = torch.optim.SGD(p)\noptimizer(x)",
+        "class Model: ...\nm = Model()\nm.fit(x)",
+    ],
+)
+def test_call_runs_no_forward(project: Make, text: str) -> None:
+    roles, file, call = last_call(project(a=HEAD + text + "\n"))
+    assert not roles.runs_forward(file, call)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("optimizer.step()", True),
+        ("self.optimizer_G.step()", True),
+        ("optimizers['d'].step()", True),
+        ("o = torch.optim.Adam(p)\no.step()", True),
+        ("sgd.zero_grad()\nsgd.step()", True),
+        ("a, o = f(), torch.optim.Adam(p)\no.step()", True),
+        ("env.step()", False),
+        ("scheduler.step()", False),
+        ("o = torch.optim.lr_scheduler.StepLR(optimizer, 1)\no.step()", False),
+        ("optimizer_scheduler.step()", False),
+        ("profiler.step()", False),
+    ],
+)
+def test_object_that_steps_is_an_optimizer(project: Make, text: str, expected: bool) -> None:
+    roles, file, call = last_call(project(a=HEAD + text + "\n"))
+    receiver = cst.ensure_type(call.func, cst.Attribute).value
+    assert roles.is_optimizer(file, receiver) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("criterion(x, y)", True),
+        ("self.loss_fn(x, y)", True),
+        ("nn.MSELoss()(x, y)", True),
+        ("F.cross_entropy(x, y)", True),
+        ("c = nn.BCEWithLogitsLoss().cuda()\nc(x, y)", True),
+        ("from losses import dice_loss\ndice_loss(x, y)", True),
+        ("F.relu(x)", False),
+        ("nn.MSELoss()", False),
+        ("from losses import DiceLoss\nDiceLoss()", False),
+        ("class LossMeter: ...\nLossMeter()", False),
+        ("print(x)", False),
+    ],
+)
+def test_call_computes_a_loss(project: Make, text: str, expected: bool) -> None:
+    roles, file, call = last_call(project(a=HEAD + text + "\n"))
+    assert roles.is_loss_call(file, call) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("c = nn.BCELoss()\nc(x, y)", True),
+        ("c = nn.BCELoss(reduction='sum').to(device)\nc(x, y)", True),
+        ("nn.BCELoss()(x, y)", True),
+        ("F.binary_cross_entropy(x, y)", True),
+        ("def f(a, b):\n    return F.binary_cross_entropy(a, b)\nf(x, y)", True),
+        ("c = nn.BCEWithLogitsLoss()\nc(x, y)", False),
+        ("F.binary_cross_entropy_with_logits(x, y)", False),
+        ("c = nn.MSELoss()\nc(x, y)", False),
+        ("bce(x, y)", False),
+    ],
+)
+def test_loss_is_banned_under_autocast(project: Make, text: str, expected: bool) -> None:
+    roles, file, call = last_call(project(a=HEAD + text + "\n"))
+    assert roles.reaches_banned_loss(file, call) is expected
+
+
+def test_class_of_another_file_is_a_module(project: Make) -> None:
+    made = project(a="from b import Net\nm = Net()\nm(x)\n", b="from torch import nn\nclass Net(nn.Module): ...\n")
+    roles, file, call = last_call(made)
+    assert roles.runs_forward(file, call)
+
+
+def test_argument_of_another_file_is_a_module(project: Make) -> None:
+    made = project(
+        a="def f(thing):\n    thing(x)\n",
+        b="import torch\nfrom a import f\nf(torch.nn.Linear(2, 2))\n",
+    )
+    roles, file, call = last_call(made)
+    assert roles.runs_forward(file, call)
