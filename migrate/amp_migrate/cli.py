@@ -38,9 +38,10 @@ def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> 
 
 def _read_config(context: click.Context, _: click.Parameter, paths: tuple[str, ...]) -> tuple[str, ...]:
     """Make the project's settings the defaults of all other options."""
-    named = [Path(path) for path in paths if path != "-"]
+    # Options are processed before arguments, so that this one is known already.
+    named = [*(path for path in paths if path != "-"), *filter(None, [context.params.get("stdin_filename")])]
     try:
-        config = find_config(named or [Path()], context)
+        config = find_config([Path(name) for name in named or ["."]], context)
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
     context.default_map = dict(config.options)
@@ -58,7 +59,13 @@ def _codes(_: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 
 def _options(command: Callable[..., None]) -> Callable[..., None]:
     options: tuple[Callable[..., Any], ...] = (
-        # First of all, because the paths say which project's settings hold.
+        # These two before all others, because they say which project's settings hold.
+        click.option(
+            "--stdin-filename",
+            metavar="FILE",
+            is_eager=True,
+            help="With `-`: the name of what comes in, for its project's settings, for the report, and for notebooks.",
+        ),
         click.argument("paths", nargs=-1, metavar="PATH...", is_eager=True, callback=_read_config),
         click.option("--diff", is_flag=True, help="Print the changes as a diff that `git apply` takes; write nothing."),
         click.option("--check", is_flag=True, help="Write nothing; exit with 1 if anything would change."),
@@ -155,6 +162,8 @@ def command(context: click.Context, /, **options: Any) -> None:
         raise click.UsageError("--output writes files; --diff and --check write none")
     if "-" in paths and (len(paths) > 1 or output is not None):
         raise click.UsageError("`-` stands alone: it reads standard input and writes standard output")
+    if options["stdin_filename"] is not None and "-" not in paths:
+        raise click.UsageError("--stdin-filename goes with `-`")
     from amp_migrate.engine.apply import is_original
     from amp_migrate.engine.parts import default_workers
     from amp_migrate.engine.scope import Scope
@@ -178,6 +187,7 @@ def command(context: click.Context, /, **options: Any) -> None:
         output=output,
         form=Format(options["form"]),
         workers=options["workers"] or default_workers(),
+        stdin_name=options["stdin_filename"] or "<stdin>",
     )
     try:
         sys.exit(execute(request))

@@ -21,6 +21,7 @@ from amp_migrate.report.diff import unified
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.report.formats import Format, render
 from amp_migrate.report.report import Report
+from amp_migrate.report.terminal import print_diff, progress_bar
 from amp_migrate.settings import Settings
 
 
@@ -89,7 +90,8 @@ def _paths(request: Request) -> Outcome:
     elif journal.interrupted:
         sys.stderr.write("note: an earlier run was killed half-way; `amp-migrate --undo` takes it back\n")
     workspace = Workspace.open(request.paths, request.scope)
-    outcome = migrate_in_parts(workspace, request.settings, request.workers)
+    with progress_bar() as progress:
+        outcome = migrate_in_parts(workspace, request.settings, request.workers, progress)
     outcome = replace(outcome, problems=(*outcome.problems, *found))
     if request.output is not None:
         outcome = apply_elsewhere(workspace, outcome, request.paths, request.output)
@@ -155,8 +157,6 @@ def _print_diff(outcome: Outcome) -> None:
         parts.append(unified(source.encode(source.text), source.encode(each.after), name))
     diff = b"".join(parts)
     if sys.stdout.isatty():
-        from amp_migrate.report.terminal import print_diff
-
         print_diff(diff.decode("utf-8", "replace"))
     else:
         sys.stdout.buffer.write(diff)

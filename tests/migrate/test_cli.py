@@ -115,6 +115,22 @@ def test_standard_input_that_cannot_be_read_gives_no_output(stdin: bytes) -> Non
     assert "<stdin>:1:" in result.stderr
 
 
+def test_standard_input_goes_by_the_name_it_is_given() -> None:
+    Path("pkg").mkdir()
+    Path("pkg/pyproject.toml").write_text('[tool.amp-migrate]\nignore = ["AMP590"]\n')
+    result = run("--stdin-filename", "pkg/train.py", "-", stdin=(OLD + "leave = 1\n").encode())
+    assert result.stdout == NEW + "leave = 1\n"
+    assert result.stderr.startswith("pkg/train.py:1:6 AMP101 ")
+    assert "AMP590" not in result.stderr  # its project does not want to hear of it
+    assert not Path("pkg/train.py").exists()
+
+
+def test_standard_input_can_be_a_notebook() -> None:
+    notebook = {"cells": [{"cell_type": "code", "source": OLD}], "metadata": {}, "nbformat": 4}
+    result = run("-", "--stdin-filename", "x.ipynb", stdin=json.dumps(notebook).encode())
+    assert json.loads(result.stdout)["cells"][0]["source"] == NEW
+
+
 def test_standard_input_takes_diff_and_check() -> None:
     assert run("-", "--diff", stdin=OLD.encode()).stdout.startswith("--- a/<stdin>\n")
     result = run("-", "--check", stdin=OLD.encode())
@@ -172,6 +188,7 @@ def test_a_run_that_changes_nothing_leaves_no_record() -> None:
         ([], "name a file or a folder"),
         (["-", "a.py"], "`-` stands alone"),
         (["-", "-o", "x"], "`-` stands alone"),
+        (["a.py", "--stdin-filename", "b.py"], "--stdin-filename goes with `-`"),
         (["a.py", "-o", "x", "--diff"], "--output writes files"),
         (["a.py", "-o", "x", "--check"], "--output writes files"),
         (["a.py", "-o", "./a.py"], "--output names the original"),

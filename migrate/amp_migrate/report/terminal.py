@@ -1,6 +1,10 @@
-"""What only a person at a terminal gets: colour."""
+"""What only a person at a terminal gets: colour, and a bar that moves."""
 
 from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 _STYLES = (("+++", "bold"), ("---", "bold"), ("@@", "cyan"), ("+", "green"), ("-", "red"))
 
@@ -14,3 +18,25 @@ def print_diff(diff: str) -> None:
     for line in diff.split("\n")[:-1]:
         style = next((style for start, style in _STYLES if line.startswith(start)), "")
         console.print(Text(line.rstrip("\r"), style=style), soft_wrap=True)
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[int, int], None]]:
+    """A function to be called with how much is done and of how much; it draws a bar on stderr if that is a terminal.
+
+    The bar comes when a first part of the work is done and more is to come, and goes when the block ends.
+    """
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    # No thread of its own: this process forks, and threads do not survive that.
+    with Progress(console=Console(stderr=True), transient=True, auto_refresh=False) as bar:
+        task = bar.add_task("planning", total=None, visible=False)
+
+        def show(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total, visible=done < total, refresh=True)
+
+        yield show

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 def git_apply(folder: Path, diff: bytes) -> None:
     (folder / "change.diff").write_bytes(diff)
-    result = subprocess.run(["git", "apply", "change.diff"], cwd=folder, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr + diff.decode("latin-1")
+    result = subprocess.run(["git", "apply", "change.diff"], cwd=folder, capture_output=True, check=False)
+    assert result.returncode == 0, (result.stderr + diff).decode("latin-1")
 
 
 @pytest.mark.parametrize(
