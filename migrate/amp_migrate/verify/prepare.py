@@ -69,6 +69,8 @@ def migrate(original: Path, dtype: Dtype, destination: Path) -> tuple[Path, tupl
         reasons = "".join(f"\n  {line}" for line in said)
         raise UsageError(f"{original}: nothing to migrate; name the migrated script to compare with it{reasons}")
     changed = {each.source.path.resolve(): each.source.encode(each.after) for each in outcome.changed}
+    # Python looks for siblings where a script's link points to, so the script itself must be a file.
+    changed.setdefault(original.resolve(), original.read_bytes())
     top = _top([original.parent.resolve(), *(path.parent for path in changed)])
     folders.overlay(top, {path.relative_to(top): data for path, data in changed.items()}, destination)
     return destination / original.resolve().relative_to(top), said

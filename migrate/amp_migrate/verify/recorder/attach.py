@@ -97,7 +97,7 @@ def _memory(device: str) -> dict[str, Any]:
     resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     if device == "cpu":
         return {"device": cuda_table.NAME, "peak_resident": resident}
-    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+    if not torch.cuda.is_initialized():
         return {"device": "a GPU that was not used", "peak_resident": resident}
     return {
         "device": torch.cuda.get_device_name(),

@@ -33,14 +33,17 @@ class _Counting(TorchFunctionMode):
         return result
 
 
+_mode: Any = _Counting  # torch's modes carry no annotations
+
+
 class Census:
     """Counts from now until the third attempt at an optimizer step is over, then writes a `census` event."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._mode = _Counting()
+        self._mode = _mode()
         self._open = True
-        self._mode.__enter__()  # type: ignore[no-untyped-call]
+        self._mode.__enter__()
         progress.after_attempt.append(self._close_if_done)
 
     def _close_if_done(self) -> None:
@@ -51,7 +54,7 @@ class Census:
         """Stop counting and write the table. While the script has a mode of its own above ours, go on."""
         if self._open and _stack()[-1:] == [self._mode]:
             self._open = False
-            self._mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+            self._mode.__exit__(None, None, None)
             table = [[name, dtype, count] for (name, dtype), count in sorted(self._mode.counts.items())]
             self._progress.writer.put("census", table=table)
 

@@ -1,7 +1,9 @@
 """The noise floor: the script as it is, with nothing but its forward passes rounded to bfloat16.
 
-The outermost call of a module that has parameters runs under autocast, and its results come back in float32; losses
-computed outside stay float32. bfloat16 is the coarser of the two formats, so the same floor bounds float16.
+The outermost call of a module that has parameters runs under autocast, and its results come back in float32. Losses
+computed outside stay float32, but for one: `cross_entropy` asks `log_softmax` for the dtype of its input, so autocast
+lets it round the log-probabilities of a half input, and a right migration has that noise too. bfloat16 is the coarser
+of the two formats, so the same floor bounds float16.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import functools
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.utils._pytree import tree_map
@@ -49,7 +51,18 @@ def install(device: str) -> None:
             results = call(self, *args, **kwargs)
         return tree_map(_to_float32, results)
 
+    functional: Any = torch.nn.functional
+    cross_entropy = functional.cross_entropy
+
+    @functools.wraps(cross_entropy)
+    def rounded_cross_entropy(input: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        if getattr(_local, "inside", False) or not input.requires_grad:
+            return cast(torch.Tensor, cross_entropy(input, *args, **kwargs))
+        with region():
+            return cast(torch.Tensor, cross_entropy(input.bfloat16(), *args, **kwargs))
+
     module.__call__ = rounded
+    functional.cross_entropy = rounded_cross_entropy
 
 
 def _to_float32(value: Any) -> Any:

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from amp_migrate.settings import Dtype
+from amp_migrate.verify import prepare
+
+ENGINE = """
+def train(model, x, optimizer):
+    loss = model(x).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+TRAIN = """
+import os
+import sys
+
+import torch
+
+import engine
+
+print(sys.path[0], os.path.abspath(__file__), engine.__file__, sys.argv[1:])
+model = torch.nn.Linear(4, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+engine.train(model, torch.ones(2, 4).cuda(), optimizer)
+"""
+
+
+@pytest.mark.parametrize("dtype", [Dtype.FP16, Dtype.BF16])
+def test_a_migrated_script_finds_its_migrated_siblings(tmp_path: Path, dtype: Dtype) -> None:
+    source, there = tmp_path / "user", tmp_path / "scratch"
+    source.mkdir()
+    (source / "engine.py").write_text("import torch\n" + ENGINE)
+    (source / "train.py").write_text(TRAIN)
+    script, findings = prepare.migrate(source / "train.py", dtype, there)
+    assert findings
+    assert "autocast" in (there / "engine.py").read_text()
+    assert "autocast" not in (source / "engine.py").read_text()
+    # Up to the import of torch, which this test does without.
+    text = script.read_text().replace("import torch\n", "torch = None\n").partition("model =")[0]
+    script.write_text(text)
+    (there / "engine.py").write_text((there / "engine.py").read_text().replace("import torch\n", ""))
+    command = [sys.executable, str(script), "--lr"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert shown == [str(there), str(there / "train.py"), str(there / "engine.py"), "['--lr']"]
