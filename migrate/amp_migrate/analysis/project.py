@@ -130,7 +130,7 @@ class Project:
             wanted = function.owner.name.value
         found: list[CallSite] = []
         for file in self.library.mentioning(wanted):
-            for node in file.uses.get(wanted, ()):
+            for node in (use for name in _local_names(file, wanted) for use in file.uses.get(name, ())):
                 if function.owner is not None and wanted == function.name:
                     target = self._method_named(file, node, function)
                 else:
@@ -190,3 +190,14 @@ class Project:
             if found is not None:
                 return found
         return None
+
+
+def _local_names(file: File, name: str) -> list[str]:
+    """What something called `name` elsewhere may be called in a file: that, or what an import renames it to."""
+    renamed = {
+        local
+        for scope in file.scopes.all()
+        for local, bindings in scope.bindings.items()
+        if any(b.kind is BindingKind.IMPORT and b.imported.rpartition(".")[2] == name for b in bindings)
+    }
+    return sorted({name, *renamed})

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import libcst as cst
+
+from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.engine.library import ParsedLibrary
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
+from amp_migrate.pragmas import read_pragmas
 from amp_migrate.report.finding import Finding
 from amp_migrate.rules.rename_names import rename_names
-from amp_migrate.settings import Settings
+from amp_migrate.settings import Dtype, Settings
 from amp_migrate.steps.migrate_steps import StepMigration
 from amp_migrate.steps.other_dtype import OtherDtype
 
@@ -42,10 +46,17 @@ class FilePlan:
 def plan(workspace: Workspace, settings: Settings) -> tuple[FilePlan, ...]:
     """Plan the migration of every file of `workspace`, without touching any."""
     library = ParsedLibrary(workspace)
-    steps = StepMigration(Project(library), settings)
+
+    def wanted(file: File, node: cst.CSTNode, code: str) -> bool:
+        pragmas = read_pragmas(library.source(file).text)
+        if pragmas.skips_file or not settings.applies(code):
+            return False
+        return not pragmas.ignored or not pragmas.ignores(code, file.tree.position(node)[0])
+
+    steps = StepMigration(Project(library), settings, wanted)
     candidates = tuple(library.candidates())
     steps.run(candidates)
-    other = OtherDtype(steps.project, settings.dtype, steps.draft)
+    other = OtherDtype(steps.project, settings.dtype if settings.applies("AMP510") else Dtype.FP16, steps.draft)
     steps.findings.extend(other.run(candidates))
     for file in candidates:
         steps.findings.extend(
@@ -56,6 +67,7 @@ def plan(workspace: Workspace, settings: Settings) -> tuple[FilePlan, ...]:
                 other.dtype,
                 frozenset(other.descaler.removed),
                 frozenset(other.descaler.disabled),
+                wanted,
             )
         )
     plans: list[FilePlan] = []

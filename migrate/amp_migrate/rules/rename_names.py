@@ -9,6 +9,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
+from amp_migrate.analysis.wanted import Wanted, everything
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.rules.arguments import laid_out, switched_off
 from amp_migrate.rules.imports import moves_of, star_imports, write_moves
@@ -35,6 +36,7 @@ def rename_names(
     dtype: Dtype,
     removed: frozenset[cst.CSTNode] = frozenset(),
     disabled: frozenset[cst.CSTNode] = frozenset(),
+    wanted: Wanted = everything,
 ) -> Iterator[Finding]:
     """Rewrite the deprecated names of a file; what stays is told in the findings.
 
@@ -43,7 +45,8 @@ def rename_names(
         disabled: calls that are to say `enabled=False`.
     """
     sure, doubtful = _uses(file)
-    sure = [use for use in sure if use.node not in removed]
+    sure = [use for use in sure if use.node not in removed and wanted(file, use.node, use.rule.code)]
+    doubtful = [use for use in doubtful if wanted(file, use.node, use.rule.code)]
     refused: dict[cst.CSTNode, Unsure] = {use.node: _AMBIGUOUS for use in doubtful}
     calls: dict[cst.CSTNode, list[cst.Arg]] = {}
     for use in sure:

@@ -14,6 +14,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.wanted import Wanted, everything
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Dtype, Settings
 from amp_migrate.steps import read_apex
@@ -51,17 +52,34 @@ def uses_apex_amp(file: File) -> bool:
 class ApexMigration:
     """Moves the Apex scripts of a project; the edits end up in the drafts, what is said in `findings`."""
 
-    def __init__(self, project: Project, roles: Roles, settings: Settings, draft_of: Callable[[File], Draft]) -> None:
+    def __init__(
+        self,
+        project: Project,
+        roles: Roles,
+        settings: Settings,
+        draft_of: Callable[[File], Draft],
+        wanted: Wanted = everything,
+    ) -> None:
         self.project = project
+        self.wanted = wanted
         self.roles = roles
         self.settings = settings
         self.draft = draft_of
         self.findings: list[Finding] = []
+        self._unwanted: set[File] = set()
+
+    def _is_wanted(self, file: File) -> bool:
+        """Whether no call of Apex in a file is to be left: a script moves as a whole, or not at all."""
+        calls = [call for name in ("initialize", "scale_loss") for call in read_apex.amp_calls(file, name)]
+        return all(self.wanted(file, call, "AMP201") for call in calls)
 
     def run(self, files: Iterable[File]) -> None:
         """Migrate every group of files that uses Apex."""
         apex = [file for file in files if uses_apex_amp(file)]
         for group in self._groups(apex):
+            if not all(self._is_wanted(file) for file in group.files):
+                self._unwanted.update(group.files)
+                continue
             self._read(group)
             sited = self._site(group) if not group.refusals else []
             if not group.refusals:
@@ -82,6 +100,8 @@ class ApexMigration:
         statements = [s for s in imports_of(file, DELETED) if not edits.is_gone(file.tree, s)]
         served = set(imports_of(file, SERVED))
         for statement in statements:
+            if file in self._unwanted or not self.wanted(file, statement, "AMP301"):
+                continue
             if statement in served:
                 write_shim_import(self.draft(file), statement)
                 message = "Apex has deleted what this imports: it comes from amp_shim now"

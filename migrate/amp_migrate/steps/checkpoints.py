@@ -92,13 +92,15 @@ def write_saved(draft: Draft, entry: SavedEntry, scaler: str) -> None:
 
     def insert(node: cst.CSTNode) -> cst.CSTNode:
         if isinstance(node, cst.Call):
-            return node.with_changes(args=insert_after(node.args, entry.index, build.keyword(KEY, state)))
+            return node.with_changes(
+                args=insert_after(node.args, entry.index, build.keyword(KEY, state), node.whitespace_before_args)
+            )
         assert isinstance(node, cst.Dict)
         neighbour = node.elements[entry.index]
         assert isinstance(neighbour, cst.DictElement)
         key = neighbour.key if isinstance(neighbour.key, cst.SimpleString) else None
         added = neighbour.with_changes(key=build.expression(_key_like(key)), value=state)
-        return node.with_changes(elements=insert_after(node.elements, entry.index, added))
+        return node.with_changes(elements=insert_after(node.elements, entry.index, added, node.lbrace.whitespace_after))
 
     draft.edits.change(entry.holder, insert)
 

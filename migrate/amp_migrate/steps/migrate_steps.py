@@ -9,6 +9,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.wanted import Wanted, everything
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Dtype, Settings
 from amp_migrate.steps import checkpoints, read_fp32
@@ -28,9 +29,10 @@ from amp_migrate.steps.write_ways import write_ways
 class StepMigration:
     """Moves the training steps of a project; the edits end up in the drafts, what is said in `findings`."""
 
-    def __init__(self, project: Project, settings: Settings) -> None:
+    def __init__(self, project: Project, settings: Settings, wanted: Wanted = everything) -> None:
         self.project = project
         self.settings = settings
+        self.wanted = wanted
         self.roles = Roles(project)
         self.drafts: dict[File, Draft] = {}
         self.findings: list[Finding] = []
@@ -60,7 +62,7 @@ class StepMigration:
                 if self.settings.dtype is not Dtype.FP16:
                     self._float_for_numpy(file, [*placed.regions, *(r for step in moved for r in step.regions)])
         self._keep_in_checkpoints()
-        apex = ApexMigration(self.project, self.roles, self.settings, self.draft)
+        apex = ApexMigration(self.project, self.roles, self.settings, self.draft, self.wanted)
         apex.run(files)
         self.findings.extend(apex.findings)
         write_ways(self._traveller.ways, self.draft, self.settings.dtype, {})
@@ -103,6 +105,9 @@ class StepMigration:
         return route.scaler
 
     def _move(self, read: Gathered | Refusal) -> TrainingStep | None:
+        file, place = (read.file, read.node) if isinstance(read, Refusal) else (read.step.file, read.step.place)
+        if not self.wanted(file, place, "AMP501"):
+            return None
         if isinstance(read, Refusal):
             self._refuse(read)
             return None

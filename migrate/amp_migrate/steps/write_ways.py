@@ -56,7 +56,9 @@ def _write_parameter(draft: Draft, new: NewParameter) -> None:
                         added = added.with_changes(annotation=cst.Annotation(scaler))
                     if param.default is not None:
                         added = added.with_changes(default=cst.Name("None"), equal=param.equal)
-                    return node.with_changes(**{group: insert_after(params, index, added)})
+                    return node.with_changes(
+                        **{group: insert_after(params, index, added, new.function.node.whitespace_before_params)}
+                    )
         raise AssertionError(f"no parameter {new.after}")
 
     draft.edits.change(new.function.node.params, insert)
@@ -68,6 +70,6 @@ def _write_argument(draft: Draft, new: NewArgument) -> None:
 
     def insert(node: cst.CSTNode) -> cst.CSTNode:
         assert isinstance(node, cst.Call)
-        return node.with_changes(args=insert_after(node.args, new.after, added))
+        return node.with_changes(args=insert_after(node.args, new.after, added, node.whitespace_before_args))
 
     draft.edits.change(new.site.call, insert)

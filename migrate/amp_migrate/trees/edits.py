@@ -135,6 +135,8 @@ class _Applier(cst.CSTTransformer):
             if carried:
                 line = line.with_changes(leading_lines=[*carried, *line.leading_lines])
                 carried = []
+            if open_wrap is not None:
+                line = line.with_changes(leading_lines=[_flush(each) for each in line.leading_lines])
             (out if open_wrap is None else open_wrap[2]).append(line)
 
         for olds, line in pairs:
@@ -200,3 +202,8 @@ def _under(lead: Sequence[cst.EmptyLine], line: Line) -> Line:
 
 def _without_lead(line: Line) -> Line:
     return line.with_changes(leading_lines=[])
+
+
+def _flush(empty: cst.EmptyLine) -> cst.EmptyLine:
+    """A blank line that stays blank when its block is indented: at module level it counts as indented already."""
+    return empty if empty.comment else empty.with_changes(indent=False, whitespace=cst.SimpleWhitespace(""))

@@ -14,19 +14,25 @@ _SPACED = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
 _TRAILING_SPACE = {cst.Arg: "whitespace_after_arg", cst.Param: "whitespace_after_param"}
 
 
-def insert_after(items: Sequence[Item], index: int, new: Item) -> list[Item]:
-    """`items` with `new` behind the one at `index`; line breaks and trailing commas as its neighbours have them."""
+def insert_after(
+    items: Sequence[Item], index: int, new: Item, opening: cst.BaseParenthesizableWhitespace | None = None
+) -> list[Item]:
+    """`items` with `new` behind the one at `index`; line breaks and trailing commas as its neighbours have them.
+
+    Args:
+        opening: the white space behind the opening bracket, which tells how a single item is laid out.
+    """
     out = list(items)
     current = out[index]
     if index + 1 < len(out):
         new = new.with_changes(comma=_without_comment(current.comma))
     else:
-        before = out[index - 1].comma if index else current.comma
+        before = out[index - 1].comma if index else _comma_like(opening)
         separator = before if isinstance(before, cst.Comma) else _SPACED
         new = new.with_changes(comma=_without_comment(current.comma))
         if not isinstance(current.comma, cst.Comma):
             current = current.with_changes(comma=_without_comment(separator))
-        elif index:
+        else:
             current = current.with_changes(comma=_with_break_of(current.comma, separator))
         space = _TRAILING_SPACE.get(type(current))
         if space is not None:
@@ -34,6 +40,15 @@ def insert_after(items: Sequence[Item], index: int, new: Item) -> list[Item]:
             current = current.with_changes(**{space: cst.SimpleWhitespace("")})
     out[index : index + 1] = [current, new]
     return out
+
+
+def _comma_like(opening: cst.BaseParenthesizableWhitespace | None) -> cst.Comma:
+    """A comma with the line break of an opening bracket behind it, if it has one."""
+    if not isinstance(opening, cst.ParenthesizedWhitespace):
+        return _SPACED
+    comma = _without_comment(cst.Comma(whitespace_after=opening))
+    assert isinstance(comma, cst.Comma)
+    return comma
 
 
 def _without_comment(comma: cst.Comma | cst.MaybeSentinel) -> cst.Comma | cst.MaybeSentinel:
@@ -52,7 +67,8 @@ def _with_break_of(comma: cst.Comma, separator: cst.Comma) -> cst.Comma:
     if isinstance(after, cst.ParenthesizedWhitespace) and isinstance(
         separator.whitespace_after, cst.ParenthesizedWhitespace
     ):
-        return comma.with_changes(whitespace_after=separator.whitespace_after.with_changes(first_line=after.first_line))
+        between = separator.whitespace_after.with_changes(first_line=after.first_line, empty_lines=[])
+        return comma.with_changes(whitespace_after=between)
     return comma.with_changes(whitespace_after=separator.whitespace_after)
 
 
