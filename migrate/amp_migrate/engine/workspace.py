@@ -6,6 +6,7 @@ import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from amp_migrate.engine.parse import parse
 from amp_migrate.engine.problems import in_the_file, os_error, unreadable
 from amp_migrate.engine.scope import Scope
 from amp_migrate.engine.source import Source, SourceError, display_name
+from amp_migrate.engine.word_index import WordIndex
 from amp_migrate.pragmas import read_pragmas
 from amp_migrate.report.finding import Finding
 
@@ -37,11 +39,13 @@ class Workspace:
         discovery: Discovery,
         texts: Mapping[str, Source] | None = None,
         focus: frozenset[str] | None = None,
+        index: WordIndex | None = None,
     ) -> None:
         self._discovery = discovery
         self._by_real = {found.real: found for found in discovery.files}
         self._texts = dict(texts or {})
         self._focus = focus
+        self._index = index or WordIndex()
         self._problems = {finding.path: finding for finding in discovery.problems}
 
     @classmethod
@@ -58,11 +62,12 @@ class Workspace:
     def focused(self, paths: Iterable[Path]) -> Workspace:
         """This workspace with only `paths` as candidates; all of its files still answer every other question."""
         focus = frozenset(os.path.realpath(path) for path in paths)
-        return Workspace(replace(self._discovery, problems=()), self._texts, focus)
+        return Workspace(replace(self._discovery, problems=()), self._texts, focus, self._index)
 
     def with_texts(self, sources: Iterable[Source]) -> Workspace:
         """This workspace with `sources` in the place of what the disk holds."""
         texts = {**self._texts, **{os.path.realpath(source.path): source for source in sources}}
+        # The index knows the files as the disk has them, so it is not for this one.
         return Workspace(replace(self._discovery, problems=()), texts, self._focus)
 
     @property
@@ -78,21 +83,29 @@ class Workspace:
     def file(self, path: Path) -> Source | None:
         """One file of this workspace; None where it is not among them or cannot be read."""
         found = self._by_real.get(os.path.realpath(path))
-        return None if found is None else next(self._reading([found], lambda _: True), None)
+        return None if found is None else next(self._reading([found], lambda *_: True), None)
 
     def candidates(self) -> Iterator[Source]:
         """The files that may hold something to migrate and do not ask to be skipped, in order of name."""
         files = self._discovery.files
         if self._focus is not None:
             files = tuple(found for found in files if found.real in self._focus)
-        for source in self._reading(files, prefilter.may_matter):
+        for source in self._reading(files, lambda _, data: prefilter.may_matter(data)):
             if not read_pragmas(source.text).skips_file:
                 yield source
 
     def mentioning(self, *identifiers: str) -> Iterator[Source]:
         """The files in which all `identifiers` stand as words, comments and strings included, in order of name."""
         words = [identifier.encode() for identifier in identifiers]
-        return self._reading(self._discovery.files, lambda data: all(prefilter.has_word(data, word) for word in words))
+        self._index.begin_search()
+
+        def wanted(real: str, data: prefilter.Bytes) -> bool:
+            if real not in self._texts:
+                self._index.learn(real, data)
+            return all(prefilter.has_word(data, word) for word in words)
+
+        files = self._discovery.files
+        return self._reading((each for each in files if not self._index.rules_out(each.real, words)), wanted)
 
     def module(self, dotted: str, importer: Source) -> Source | None:
         """The file of this workspace that `import dotted` (`.engine` if relative) in `importer` would load."""
@@ -113,15 +126,15 @@ class Workspace:
             self._problems.setdefault(source.name, finding)
             return None
 
-    def _reading(self, files: Iterable[Found], wanted: Callable[[prefilter.Bytes], bool]) -> Iterator[Source]:
+    def _reading(self, files: Iterable[Found], wanted: Callable[[str, prefilter.Bytes], bool]) -> Iterator[Source]:
         for found in files:
             if found.real in self._texts:
                 source = self._texts[found.real]
-                if wanted(source.text.encode("utf-8", "surrogatepass")):
+                if wanted(found.real, source.text.encode("utf-8", "surrogatepass")):
                     yield source
                 continue
             try:
-                read = _read(found.path, wanted)
+                read = _read(found.path, partial(wanted, found.real))
                 if read is not None:
                     yield read
             except SourceError as error:
