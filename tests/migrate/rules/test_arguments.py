@@ -43,7 +43,7 @@ def test_positional_and_keyword_together(rewrites: Check) -> None:
     rewrites(
         """
         - with torch.cuda.amp.autocast(True, dtype=torch.float16): pass
-        + with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=True): pass
+        + with torch.amp.autocast(device_type="cuda", enabled=True, dtype=torch.float16): pass
         """
     )
 

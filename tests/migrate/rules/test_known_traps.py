@@ -22,7 +22,7 @@ def test_all_arguments_positional(rewrites: Check) -> None:
     rewrites(
         """
         - with torch.cuda.amp.autocast(True, torch.bfloat16, False):
-        + with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16, enabled=True, cache_enabled=False):
+        + with torch.amp.autocast(device_type="cuda", enabled=True, dtype=torch.bfloat16, cache_enabled=False):
               pass
         """
     )
@@ -32,7 +32,7 @@ def test_positional_arguments_on_the_cpu(rewrites: Check) -> None:
     rewrites(
         """
         - with torch.cpu.amp.autocast(True, torch.bfloat16):
-        + with torch.amp.autocast(device_type="cpu", dtype=torch.bfloat16, enabled=True):
+        + with torch.amp.autocast(device_type="cpu", enabled=True, dtype=torch.bfloat16):
               pass
         """
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 Check = Callable[..., Any]
 
 
@@ -318,3 +320,37 @@ def test_name_that_another_file_imports_from_here_stays(rewrites_files: Check) -
         }
     )
     assert [(finding.code, finding.line) for finding in findings] == [("AMP190", 1)]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "with torch.cuda.amp.autocast(enabled=x): ...",
+        "x = torch.cuda.amp.GradScaler(1024.0)",
+        "x = torch.cpu.amp.autocast()",
+        "x = torch.cuda.amp.custom_fwd(x)",
+        "x = torch.get_autocast_gpu_dtype()",
+        "x = torch.cuda.amp.autocast",
+    ],
+)
+@pytest.mark.parametrize(
+    "around",
+    [
+        "def f(torch):\n    {}",
+        "def f(*torch):\n    {}",
+        "def f(**torch):\n    {}",
+        "def f(x=1, *, torch):\n    {}",
+        "def f(torch):\n    def g():\n        {}",
+        "def f():\n    torch = 1\n    {}",
+        "def f():\n    {}\n    torch = 1",
+        "def f():\n    for torch in y:\n        {}",
+        "def f():\n    with y as torch:\n        {}",
+        "def f():\n    def torch(): ...\n    {}",
+        "def f():\n    class torch: ...\n    {}",
+        "def f():\n    from fakes import torch\n    {}",
+        "def f():\n    import fakes as torch\n    {}",
+        "class C:\n    torch = 1\n    {}",
+    ],
+)
+def test_local_name_torch_is_not_the_module(ignores: Check, around: str, use: str) -> None:
+    ignores(f"{around.format(use)}\n")

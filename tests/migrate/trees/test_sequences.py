@@ -11,7 +11,9 @@ from amp_migrate.trees.sequences import insert_after, remove_at
 def call_with(code: str, index: int) -> str:
     """`code`, a call, with the argument `new` behind the one at `index`."""
     call = cst.ensure_type(cst.parse_expression(code), cst.Call)
-    return build_code(call.with_changes(args=insert_after(call.args, index, cst.Arg(cst.Name("new")))))
+    return build_code(
+        call.with_changes(args=insert_after(call.args, index, cst.Arg(cst.Name("new")), call.whitespace_before_args))
+    )
 
 
 def call_without(code: str, index: int) -> str:
@@ -72,12 +74,12 @@ def test_item_is_removed_and_the_last_one_ends_as_the_last_did(code: str, index:
         ("def f(a, b=1): ...", "def f(a, new, b=1): ..."),
         ("def f(\n    a,\n    b,\n): ...", "def f(\n    a,\n    new,\n    b,\n): ..."),
         ("def f(\n    a,  # first\n): ...", "def f(\n    a,  # first\n    new,\n): ..."),
-        ("def f(\n    a\n): ...", "def f(\n    a, new\n): ..."),
+        ("def f(\n    a\n): ...", "def f(\n    a,\n    new\n): ..."),
     ],
 )
 def test_parameters_keep_their_layout(code: str, expected: str) -> None:
     function = cst.ensure_type(cst.parse_statement(code), cst.FunctionDef)
-    params = insert_after(function.params.params, 0, cst.Param(cst.Name("new")))
+    params = insert_after(function.params.params, 0, cst.Param(cst.Name("new")), function.whitespace_before_params)
     assert build_code(function.with_deep_changes(function.params, params=params)).strip() == expected
 
 
@@ -88,10 +90,15 @@ def test_parameters_keep_their_layout(code: str, expected: str) -> None:
         ('{"a": 1, "b": 3}', '{"a": 1, "new": 2, "b": 3}'),
         ('{\n    "a": 1,\n}', '{\n    "a": 1,\n    "new": 2,\n}'),
         ('{\n    "a": 1,  # one\n    "b": 3,\n}', '{\n    "a": 1,  # one\n    "new": 2,\n    "b": 3,\n}'),
-        ('{\n    "a": 1\n}', '{\n    "a": 1, "new": 2\n}'),
+        ('{\n    "a": 1\n}', '{\n    "a": 1,\n    "new": 2\n}'),
     ],
 )
 def test_entries_of_a_dictionary_keep_their_layout(code: str, expected: str) -> None:
     display = cst.ensure_type(cst.parse_expression(code), cst.Dict)
     entry = cst.DictElement(build.expression('"new"'), build.expression("2"))
-    assert build_code(display.with_changes(elements=insert_after(display.elements, 0, entry))) == expected
+    assert (
+        build_code(
+            display.with_changes(elements=insert_after(display.elements, 0, entry, display.lbrace.whitespace_after))
+        )
+        == expected
+    )

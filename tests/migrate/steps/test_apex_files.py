@@ -1,0 +1,258 @@
+"""Apex's evaluation and inference, and steps that are not where `initialize` is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[..., Any]
+
+
+def test_step_in_another_function_is_given_the_scaler(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+        - def train(model, optimizer, loader, args):
+        + def train(model, optimizer, scaler, loader, args):
+              for x, y in loader:
+        -         loss = nn.functional.mse_loss(model(x), y)
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -         torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=args.opt_level != "O0"):
+        +             loss = nn.functional.mse_loss(model(x), y)
+        +         scaler.scale(loss).backward()
+        +         scaler.unscale_(optimizer)
+        +         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        +         scaler.step(optimizer)
+        +         scaler.update()
+
+          def main(args):
+              model = nn.Linear(2, 2)
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level=args.opt_level)
+        -     train(model, optimizer, loader, args)
+        +     amp_enabled = args.opt_level != "O0"
+        +     scaler = torch.amp.GradScaler("cuda", enabled=amp_enabled)
+        +     train(model, optimizer, scaler, loader, args)
+        """
+    )
+
+
+def test_master_parameters_of_an_optimizer_made_elsewhere(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+        - def train(model, optimizer, loader):
+        + def train(model, optimizer, scaler, loader):
+              for x in loader:
+        -         loss = model(x).mean()
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -         torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = model(x).mean()
+        +         scaler.scale(loss).backward()
+        +         scaler.unscale_(optimizer)
+        +         torch.nn.utils.clip_grad_norm_((p for group in optimizer.param_groups for p in group["params"]), 1.0)
+        +         scaler.step(optimizer)
+        +         scaler.update()
+
+          def main():
+              model = nn.Linear(2, 2)
+              optimizer = build(model)
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        -     train(model, optimizer, [])
+        +     scaler = torch.amp.GradScaler("cuda")
+        +     train(model, optimizer, scaler, [])
+        """
+    )
+
+
+def test_evaluation_ran_in_mixed_precision_too(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          def evaluate(model, loader):
+              model.eval()
+              with torch.no_grad():
+                  for x in loader:
+        -             out = model(x)
+        +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +                 out = model(x)
+
+          def main():
+              model = nn.Linear(2, 2)
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        +     scaler = torch.amp.GradScaler("cuda")
+              for x in loader:
+        -         loss = model(x).mean()
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = model(x).mean()
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+              evaluate(model, loader)
+        """
+    )
+
+
+def test_evaluation_with_the_switch_at_hand(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          def evaluate(model, loader, args):
+              model.eval()
+              with torch.no_grad():
+                  for x in loader:
+        -             out = model(x)
+        +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +                 out = model(x)
+
+          def main(args):
+              model = nn.Linear(2, 2)
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -     if args.fp16:
+        -         model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        +     scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+              for x in loader:
+        -         loss = model(x).mean()
+        -         if args.fp16:
+        -             with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -                 scaled_loss.backward()
+        -         else:
+        -             loss.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +             loss = model(x).mean()
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+              evaluate(model, loader, args)
+        """
+    )
+
+
+def test_evaluation_without_the_switch_stays_in_float32(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          def evaluate(model, loader):
+              with torch.no_grad():
+                  for x, y in loader:
+                      out = model(x)
+
+          def main(args):
+              model = nn.Linear(2, 2).cuda()
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level=args.opt_level)
+        +     amp_enabled = args.opt_level != "O0"
+        +     scaler = torch.amp.GradScaler("cuda", enabled=amp_enabled)
+              for x, y in loader:
+        -         loss = nn.functional.mse_loss(model(x), y)
+        -         with amp.scale_loss(loss, optimizer) as s:
+        -             s.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=amp_enabled):
+        +             loss = nn.functional.mse_loss(model(x), y)
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+              evaluate(model, loader)
+        """
+    )
+
+
+def test_inference_has_a_region_and_no_scaler(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = Net()
+        - model = amp.initialize(model, opt_level="O1")
+          model.eval()
+          with torch.no_grad():
+        -     out = model(x)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         out = model(x)
+        """
+    )
+
+
+def test_step_in_another_file_is_given_the_scaler(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "engine.py": """
+                  import torch
+                - from apex import amp
+
+                - def train(model, optimizer, loader):
+                + def train(model, optimizer, scaler, loader):
+                      for x, y in loader:
+                -         loss = torch.nn.functional.mse_loss(model(x), y)
+                -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+                -             scaled_loss.backward()
+                -         optimizer.step()
+                +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                +             loss = torch.nn.functional.mse_loss(model(x), y)
+                +         scaler.scale(loss).backward()
+                +         scaler.step(optimizer)
+                +         scaler.update()
+                """,
+            "main.py": """
+                  import torch
+                - from apex import amp
+                  from engine import train
+
+                  model = torch.nn.Linear(2, 2)
+                  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+                - train(model, optimizer, loader)
+                + scaler = torch.amp.GradScaler("cuda")
+                + train(model, optimizer, scaler, loader)
+                """,
+        },
+    )
+
+
+def test_step_in_another_file_in_bfloat16(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "engine.py": """
+                  import torch
+                - from apex import amp
+
+                  def train(model, optimizer, loader):
+                      for x, y in loader:
+                -         loss = torch.nn.functional.mse_loss(model(x), y)
+                -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+                -             scaled_loss.backward()
+                +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                +             loss = torch.nn.functional.mse_loss(model(x), y)
+                +         loss.backward()
+                          optimizer.step()
+                """,
+            "main.py": """
+                  import torch
+                - from apex import amp
+                  from engine import train
+
+                  model = torch.nn.Linear(2, 2)
+                  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+                  train(model, optimizer, loader)
+                """,
+        },
+        dtype="bf16",
+    )

@@ -1,0 +1,167 @@
+"""Apex's opt levels and `enabled=`, as native AMP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[..., Any]
+
+
+def test_o0_is_switched_off(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer, opt_level="O0")
+        + scaler = torch.amp.GradScaler("cuda", enabled=False)
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=False):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_o2_keeps_float32_weights(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer, opt_level="O2", keep_batchnorm_fp32=True)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_level_of_the_command_line_is_a_switch(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer, opt_level=args.opt_level)
+        + amp_enabled = args.opt_level != "O0"
+        + scaler = torch.amp.GradScaler("cuda", enabled=amp_enabled)
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=amp_enabled):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_level_of_the_command_line_in_bfloat16(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer, opt_level=args.opt_level)
+        + amp_enabled = args.opt_level != "O0"
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16, enabled=amp_enabled):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     loss.backward()
+              optimizer.step()
+        """,
+        dtype="bf16",
+    )
+
+
+def test_enabled_is_a_switch(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2).cuda()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer, enabled=args.amp, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.amp))
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     with amp.scale_loss(loss, optimizer) as s:
+        -         s.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.amp)):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_enabled_is_a_switch_in_bfloat16(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2).cuda()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer, enabled=args.amp, opt_level="O1")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     with amp.scale_loss(loss, optimizer) as s:
+        -         s.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16, enabled=bool(args.amp)):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     loss.backward()
+              optimizer.step()
+        """,
+        dtype="bf16",
+    )
+
+
+def test_dynamic_loss_scale_is_what_the_scaler_does(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1", loss_scale="dynamic", verbosity=0)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+        -     loss = model(x).mean()
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )

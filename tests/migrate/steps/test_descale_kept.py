@@ -1,0 +1,184 @@
+"""Scalers that stay when float16 becomes bfloat16: switched off, or as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[..., Any]
+
+
+def test_scale_that_is_read_keeps_a_scaler_switched_off(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+        - scaler = torch.cuda.amp.GradScaler()
+        + scaler = torch.amp.GradScaler("cuda", enabled=False)
+          for x in loader:
+        -     with torch.cuda.amp.autocast():
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                  loss = model(x)
+              scaler.scale(loss).backward()
+              scaler.step(optimizer)
+              scaler.update()
+              print(scaler.get_scale())
+        """,
+        dtype="bf16",
+    )
+
+
+def test_scale_that_is_compared_keeps_a_scaler_switched_off(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+        - scaler = torch.cuda.amp.GradScaler()
+        + scaler = torch.amp.GradScaler("cuda", enabled=False)
+          for x in loader:
+        -     with torch.cuda.amp.autocast():
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                  loss = model(x)
+              scale = scaler.get_scale()
+              scaler.scale(loss).backward()
+              scaler.step(optimizer)
+              scaler.update()
+              if scale <= scaler.get_scale():
+                  scheduler.step()
+        """,
+        dtype="bf16",
+    )
+
+
+def test_scaler_that_may_be_none_is_switched_off(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+        - scaler = torch.cuda.amp.GradScaler() if args.amp else None
+        + scaler = torch.amp.GradScaler("cuda", enabled=False) if args.amp else None
+          for x in loader:
+        -     with torch.cuda.amp.autocast():
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                  loss = model(x)
+              scaler.scale(loss).backward()
+              scaler.step(optimizer)
+              scaler.update()
+        """,
+        dtype="bf16",
+    )
+
+
+def test_scaler_tested_for_none_is_switched_off(rewrites: Check) -> None:
+    rewrites(
+        """
+          def train(model, optimizer, loader, scaler=None):
+              for x, y in loader:
+        -         with torch.cuda.amp.autocast(enabled=scaler is not None):
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16, enabled=scaler is not None):
+                      loss = model(x, y)
+                  if scaler is not None:
+                      scaler.scale(loss).backward()
+                      scaler.step(optimizer)
+                      scaler.update()
+                  else:
+                      loss.backward()
+                      optimizer.step()
+        - scaler = torch.cuda.amp.GradScaler() if args.amp else None
+        + scaler = torch.amp.GradScaler("cuda", enabled=False) if args.amp else None
+          train(model, optimizer, loader, scaler)
+        """,
+        dtype="bf16",
+    )
+
+
+def test_scaler_made_in_an_argument_is_switched_off(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Trainer:
+              def __init__(self, scaler):
+                  self.scaler = scaler
+
+              def step(self, x):
+        -         with torch.cuda.amp.autocast():
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                      loss = self.model(x)
+                  self.scaler.scale(loss).backward()
+                  self.scaler.step(self.optimizer)
+                  self.scaler.update()
+
+        - trainer = Trainer(torch.cuda.amp.GradScaler())
+        + trainer = Trainer(torch.amp.GradScaler("cuda", enabled=False))
+        """,
+        dtype="bf16",
+    )
+
+
+def test_scaler_of_unknown_class_is_left_as_it_was(rewrites: Check) -> None:
+    rewrites(
+        """
+          def train(model, optimizer, loss_scaler, loader):
+              for x in loader:
+        -         with torch.cuda.amp.autocast():
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                      loss = model(x)
+                  loss_scaler(loss, optimizer)
+        """,
+        dtype="bf16",
+    )
+
+
+def test_scaler_of_data_is_left_as_it_was(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          scaler = StandardScaler()
+          x = scaler.scale(x)
+        - with torch.cuda.amp.autocast():
+        + with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+              loss = model(x)
+        """,
+        dtype="bf16",
+    )
+
+
+def test_imported_scaler_is_left_as_it_was(rewrites: Check) -> None:
+    rewrites(
+        """
+          from .utils import scaler
+
+          for x in loader:
+        -     with torch.cuda.amp.autocast():
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                  loss = model(x)
+              scaler.scale(loss).backward()
+              scaler.step(optimizer)
+              scaler.update()
+        """,
+        dtype="bf16",
+    )
+
+
+def test_region_whose_dtype_is_a_variable_keeps_its_scaler(leaves: Check) -> None:
+    leaves(
+        """
+        model = nn.Linear(2, 2)
+        scaler = torch.amp.GradScaler("cuda")
+        for x in loader:
+            with torch.autocast("cuda", dtype=dtype):
+                loss = model(x)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        """,
+        "float16 stays",
+        dtype="bf16",
+    )
+
+
+def test_bfloat16_region_is_left_as_it_was(ignores: Check) -> None:
+    ignores(
+        """
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = model(x)
+        loss.backward()
+        """,
+        dtype="bf16",
+    )

@@ -1,0 +1,190 @@
+"""Where the loss comes from: the criterion, the model, the call of `backward` itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[..., Any]
+
+
+def test_loss_computed_in_the_call_of_backward_gets_a_name(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          criterion = nn.MSELoss()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+              optimizer.zero_grad()
+        -     criterion(model(x), y).backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = criterion(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_loss_computed_in_the_call_of_backward_joins_the_forward(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          criterion = nn.MSELoss()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     output = model(x)
+        -     optimizer.zero_grad()
+        -     criterion(output, y).backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         output = model(x)
+        +         optimizer.zero_grad()
+        +         loss = criterion(output, y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_arguments_of_backward_stay(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     out = model(x)
+        -     a = nn.functional.mse_loss(out, y)
+        -     b = nn.functional.l1_loss(out, y)
+        -     a.backward(retain_graph=True)
+        -     b.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         out = model(x)
+        +         a = nn.functional.mse_loss(out, y)
+        +         b = nn.functional.l1_loss(out, y)
+        +     scaler.scale(a).backward(retain_graph=True)
+        +     scaler.scale(b).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_losses_summed_in_the_call_of_backward_are_scaled_together(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     out = model(x)
+        -     a = nn.functional.mse_loss(out, y)
+        -     b = nn.functional.l1_loss(out, y)
+        -     (a + 0.5 * b).backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         out = model(x)
+        +         a = nn.functional.mse_loss(out, y)
+        +         b = nn.functional.l1_loss(out, y)
+        +     scaler.scale(a + 0.5 * b).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_penalty_added_to_the_loss_is_inside(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     out = model(x)
+        -     loss = nn.functional.mse_loss(out, y)
+        -     for p in model.parameters():
+        -         loss += 1e-4 * p.norm()
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         out = model(x)
+        +         loss = nn.functional.mse_loss(out, y)
+        +         for p in model.parameters():
+        +             loss += 1e-4 * p.norm()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_branches_that_choose_the_loss_are_inside(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     out = model(x)
+        -     if args.l1:
+        -         loss = nn.functional.l1_loss(out, y)
+        -     else:
+        -         loss = nn.functional.mse_loss(out, y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         out = model(x)
+        +         if args.l1:
+        +             loss = nn.functional.l1_loss(out, y)
+        +         else:
+        +             loss = nn.functional.mse_loss(out, y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_loss_may_come_out_of_the_models_output(rewrites: Check) -> None:
+    rewrites(
+        """
+          optimizer = torch.optim.Adam(model.parameters())
+        + scaler = torch.amp.GradScaler("cuda")
+          for batch in loader:
+        -     outputs = model(**batch)
+        -     loss = outputs.loss
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         outputs = model(**batch)
+        +         loss = outputs.loss
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+              optimizer.zero_grad()
+        """
+    )
+
+
+def test_loss_may_come_from_the_model_itself(rewrites: Check) -> None:
+    rewrites(
+        """
+          optimizer = torch.optim.Adam(model.parameters())
+        + scaler = torch.amp.GradScaler("cuda")
+          for batch in loader:
+        -     loss = model(**batch)[0]
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = model(**batch)[0]
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )

@@ -1,0 +1,196 @@
+"""The scaler on its way between files: every caller is seen and changed, or no file is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[..., Any]
+
+
+def test_scaler_travels_between_files(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "engine.py": """
+                  import torch
+
+                - def train_one_epoch(model, optimizer, loader):
+                + def train_one_epoch(model, optimizer, scaler, loader):
+                      for x, y in loader:
+                -         loss = torch.nn.functional.mse_loss(model(x), y)
+                -         loss.backward()
+                -         optimizer.step()
+                +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                +             loss = torch.nn.functional.mse_loss(model(x), y)
+                +         scaler.scale(loss).backward()
+                +         scaler.step(optimizer)
+                +         scaler.update()
+            """,
+            "main.py": """
+                  import torch
+                  from engine import train_one_epoch
+
+                  model = torch.nn.Linear(2, 2)
+                  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                + scaler = torch.amp.GradScaler("cuda")
+                  for epoch in range(3):
+                -     train_one_epoch(model, optimizer, loader)
+                +     train_one_epoch(model, optimizer, scaler, loader)
+            """,
+        },
+    )
+
+
+def test_every_caller_makes_its_own_scaler(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "engine.py": """
+                  import torch
+
+                - def train(model, optimizer, loader):
+                + def train(model, optimizer, scaler, loader):
+                      for x, y in loader:
+                -         loss = torch.nn.functional.mse_loss(model(x), y)
+                -         loss.backward()
+                -         optimizer.step()
+                +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                +             loss = torch.nn.functional.mse_loss(model(x), y)
+                +         scaler.scale(loss).backward()
+                +         scaler.step(optimizer)
+                +         scaler.update()
+            """,
+            "a.py": """
+                  import torch
+                  from engine import train
+
+                  def main():
+                      model = torch.nn.Linear(2, 2)
+                      opt = torch.optim.SGD(model.parameters(), lr=0.1)
+                -     train(model, opt, loader)
+                +     scaler = torch.amp.GradScaler("cuda")
+                +     train(model, opt, scaler, loader)
+            """,
+            "b.py": """
+                  import torch
+                  import engine
+
+                  def main():
+                      model = torch.nn.Linear(2, 2)
+                      sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+                -     engine.train(model, loader=loader, optimizer=sgd)
+                +     scaler = torch.amp.GradScaler("cuda")
+                +     engine.train(model, loader=loader, optimizer=sgd, scaler=scaler)
+            """,
+        },
+    )
+
+
+def test_scaler_travels_into_a_package(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "pkg/__init__.py": """
+            """,
+            "pkg/engine.py": """
+                  import torch
+                - def train(model, optimizer, loader):
+                + def train(model, optimizer, scaler, loader):
+                      for x in loader:
+                -         loss = model(x).mean()
+                -         loss.backward()
+                -         optimizer.step()
+                +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                +             loss = model(x).mean()
+                +         scaler.scale(loss).backward()
+                +         scaler.step(optimizer)
+                +         scaler.update()
+            """,
+            "main.py": """
+                  import torch
+                  from pkg import engine
+                  model = torch.nn.Linear(2, 2)
+                  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                - engine.train(model, optimizer, loader)
+                + scaler = torch.amp.GradScaler("cuda")
+                + engine.train(model, optimizer, scaler, loader)
+            """,
+        },
+    )
+
+
+def test_function_that_another_file_registers_is_left(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "engine.py": """
+                import torch
+                def train(model, optimizer, loader):
+                    for x in loader:
+                        loss = model(x).mean()
+                        loss.backward()
+                        optimizer.step()
+            """,
+            "main.py": """
+                from engine import train
+                def run(registry):
+                    registry.add(train)
+            """,
+        },
+    )
+
+
+def test_one_caller_that_is_not_understood_keeps_all_files_as_they_are(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "engine.py": """
+                import torch
+                def train(model, optimizer, loader):
+                    for x in loader:
+                        loss = model(x).mean()
+                        loss.backward()
+                        optimizer.step()
+            """,
+            "good.py": """
+                import torch
+                from engine import train
+                model = torch.nn.Linear(2, 2)
+                optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                train(model, optimizer, loader)
+            """,
+            "other.py": """
+                from engine import train
+                def run(parts):
+                    train(*parts)
+            """,
+        },
+    )
+
+
+def test_caller_that_imports_the_function_under_another_name_passes_the_scaler(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "engine.py": """
+                  import torch
+
+
+                - def train(model, optimizer, x):
+                -     loss = model(x).mean()
+                -     loss.backward()
+                -     optimizer.step()
+                + def train(model, optimizer, scaler, x):
+                +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                +         loss = model(x).mean()
+                +     scaler.scale(loss).backward()
+                +     scaler.step(optimizer)
+                +     scaler.update()
+                """,
+            "main.py": """
+                  import torch
+                  from engine import train as train_step
+
+                  model = torch.nn.Linear(2, 2)
+                  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                + scaler = torch.amp.GradScaler("cuda")
+                - train_step(model, optimizer, x)
+                + train_step(model, optimizer, scaler, x)
+                """,
+        }
+    )

@@ -1,0 +1,218 @@
+"""Where the scaler of a float32 script is made: beside the optimizer, in every kind of place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[..., Any]
+
+
+def test_scaler_is_made_after_the_optimizer_at_module_level(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2).cuda()
+          criterion = nn.CrossEntropyLoss()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for inputs, targets in loader:
+              optimizer.zero_grad()
+        -     outputs = model(inputs)
+        -     loss = criterion(outputs, targets)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         outputs = model(inputs)
+        +         loss = criterion(outputs, targets)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+              print(loss.item())
+        """
+    )
+
+
+def test_scaler_is_an_attribute_where_the_optimizer_is(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Trainer:
+              def __init__(self, model):
+                  self.model = model
+                  self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        +         self.scaler = torch.amp.GradScaler("cuda")
+                  self.criterion = nn.MSELoss()
+
+              def step(self, x, y):
+                  self.optimizer.zero_grad()
+        -         loss = self.criterion(self.model(x), y)
+        -         loss.backward()
+        -         self.optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = self.criterion(self.model(x), y)
+        +         self.scaler.scale(loss).backward()
+        +         self.scaler.step(self.optimizer)
+        +         self.scaler.update()
+                  return loss.item()
+        """
+    )
+
+
+def test_scaler_is_made_in_the_class_that_is_given_the_optimizer(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Trainer:
+              def __init__(self, model, optimizer):
+                  self.model = model
+                  self.optimizer = optimizer
+        +         self.scaler = torch.amp.GradScaler("cuda")
+
+              def fit(self, loader):
+                  for x, y in loader:
+        -             loss = nn.functional.mse_loss(self.model(x), y)
+        -             loss.backward()
+        -             self.optimizer.step()
+        +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +                 loss = nn.functional.mse_loss(self.model(x), y)
+        +             self.scaler.scale(loss).backward()
+        +             self.scaler.step(self.optimizer)
+        +             self.scaler.update()
+
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          Trainer(model, optimizer).fit(loader)
+        """
+    )
+
+
+def test_closure_sees_the_scaler_of_the_function_around_it(rewrites: Check) -> None:
+    rewrites(
+        """
+          def main():
+              model = nn.Linear(2, 2)
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        +     scaler = torch.amp.GradScaler("cuda")
+
+              def train_step(x, y):
+                  optimizer.zero_grad()
+        -         loss = nn.functional.mse_loss(model(x), y)
+        -         loss.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = nn.functional.mse_loss(model(x), y)
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+
+              for x, y in loader:
+                  train_step(x, y)
+        """
+    )
+
+
+def test_function_sees_the_scaler_of_the_module(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+
+          def train(epoch):
+              for x, y in loader:
+                  optimizer.zero_grad()
+        -         loss = nn.functional.mse_loss(model(x), y)
+        -         loss.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = nn.functional.mse_loss(model(x), y)
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+
+          train(1)
+        """
+    )
+
+
+def test_optimizer_may_come_from_a_function(rewrites: Check) -> None:
+    rewrites(
+        """
+          def make(model):
+              return torch.optim.SGD(model.parameters(), lr=0.1)
+
+          def main():
+              model = nn.Linear(2, 2)
+              optimizer = make(model)
+        +     scaler = torch.amp.GradScaler("cuda")
+              for x in loader:
+        -         loss = model(x).mean()
+        -         loss.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = model(x).mean()
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+        """
+    )
+
+
+def test_optimizer_may_be_unpacked(rewrites: Check) -> None:
+    rewrites(
+        """
+          def main():
+              model, optimizer = build()
+        +     scaler = torch.amp.GradScaler("cuda")
+              for x in loader:
+        -         loss = model(x).mean()
+        -         loss.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = model(x).mean()
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+        """
+    )
+
+
+def test_optimizer_made_in_branches_has_one_scaler_behind_them(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          if args.adam:
+              optimizer = torch.optim.Adam(model.parameters())
+          else:
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+              optimizer.zero_grad()
+        -     loss.backward()
+        -     optimizer.step()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_taken_name_is_not_used_again(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          scaler = StandardScaler()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + grad_scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     grad_scaler.scale(loss).backward()
+        +     grad_scaler.step(optimizer)
+        +     grad_scaler.update()
+        """
+    )

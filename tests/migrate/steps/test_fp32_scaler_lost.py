@@ -1,0 +1,157 @@
+"""No way for a scaler: the step stays as it was, and the finding says where the way ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[..., Any]
+
+
+def test_no_free_name(leaves: Check) -> None:
+    leaves(
+        """
+        model = nn.Linear(2, 2)
+        scaler = grad_scaler = amp_scaler = None
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            optimizer.step()
+        """,
+        "are all taken",
+    )
+
+
+def test_optimizer_from_nowhere(leaves: Check) -> None:
+    leaves(
+        """
+        models = nn.ModuleList([nn.Linear(2, 2)])
+        optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in models]
+        for x, y in loader:
+            loss = sum(nn.functional.mse_loss(model(x), y) for model in models)
+            for optimizer in optimizers:
+                optimizer.zero_grad()
+            loss.backward()
+            for optimizer in optimizers:
+                optimizer.step()
+        """,
+        "where `optimizer` is made cannot be seen",
+    )
+
+
+def test_optimizer_of_an_object_of_unknown_class(leaves: Check) -> None:
+    leaves(
+        """
+        def train(state, loader):
+            for x in loader:
+                loss = state.model(x).mean()
+                loss.backward()
+                state.optimizer.step()
+        """,
+        "where `state.optimizer` is made cannot be seen",
+    )
+
+
+def test_function_that_nobody_calls(leaves: Check) -> None:
+    leaves(
+        """
+        def train(model, optimizer, loader):
+            for x, y in loader:
+                loss = nn.functional.mse_loss(model(x), y)
+                loss.backward()
+                optimizer.step()
+        """,
+        "no call of train() is among the files",
+    )
+
+
+def test_function_that_is_passed_as_a_value(leaves: Check) -> None:
+    leaves(
+        """
+        def train(model, optimizer, loader):
+            for x, y in loader:
+                loss = nn.functional.mse_loss(model(x), y)
+                loss.backward()
+                optimizer.step()
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        run(train)
+        train(model, optimizer, loader)
+        """,
+        "passed around as a value",
+    )
+
+
+def test_optimizer_among_starred_arguments(leaves: Check) -> None:
+    leaves(
+        """
+        def train(model, optimizer, loader):
+            for x, y in loader:
+                loss = nn.functional.mse_loss(model(x), y)
+                loss.backward()
+                optimizer.step()
+        everything = [model, torch.optim.SGD(model.parameters(), lr=0.1), loader]
+        train(*everything)
+        """,
+        "starred arguments",
+    )
+
+
+def test_optimizer_among_starred_keyword_arguments(leaves: Check) -> None:
+    leaves(
+        """
+        def train(model, optimizer, loader):
+            for x, y in loader:
+                loss = nn.functional.mse_loss(model(x), y)
+                loss.backward()
+                optimizer.step()
+        train(**everything)
+        """,
+        "starred arguments",
+    )
+
+
+def test_function_that_calls_itself(leaves: Check) -> None:
+    leaves(
+        """
+        def train(model, optimizer, depth):
+            loss = model(x).mean()
+            loss.backward()
+            optimizer.step()
+            train(model, optimizer, depth - 1)
+        """,
+        "train() calls itself",
+    )
+
+
+def test_parameter_that_the_function_replaces(leaves: Check) -> None:
+    leaves(
+        """
+        def train(model, loader, optimizer=None):
+            optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=0.1)
+            for x in loader:
+                loss = model(x).mean()
+                loss.backward()
+                optimizer.step()
+        train(model, loader)
+        """,
+        "no way for a loss scaler",
+    )
+
+
+def test_parameter_that_the_function_fills_in(leaves: Check) -> None:
+    leaves(
+        """
+        def train(model, loader, optimizer=None):
+            if optimizer is None:
+                optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for x in loader:
+                loss = model(x).mean()
+                loss.backward()
+                optimizer.step()
+
+        train(nn.Linear(2, 2), [])
+        """,
+        "no way for a loss scaler",
+    )
