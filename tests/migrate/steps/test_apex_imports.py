@@ -1,0 +1,70 @@
+"""Imports of Apex: what it deleted comes from the shim or is told, what it still has stays."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from amp_migrate.engine.migrate import migrate as migrate_paths
+from amp_migrate.settings import Settings
+from amp_migrate.tables.apex_names import DELETED, SERVED
+
+Check = Callable[..., Any]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("import apex", "import amp_shim as apex"),
+        ("import apex.amp", "import amp_shim as apex"),
+        ("import apex.amp as apex_amp", "import amp_shim.amp as apex_amp"),
+        ("from apex import amp as apex_amp", "from amp_shim import amp as apex_amp"),
+    ],
+)
+def test_name_that_apex_had_stays(migrate: Check, before: str, after: str) -> None:
+    name = "apex_amp" if "apex_amp" in before else "apex.amp"
+    plan = migrate(f"{before}\n\nnms = {name}.float_function(nms)\n")
+    assert plan.after == plan.source.text.replace(before, after)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from apex.optimizers import FusedAdam",
+        "from apex.normalization import FusedLayerNorm",
+        "import apex\n\noptimizer = apex.optimizers.FusedAdam(parameters)",
+        "import apex as amp\n\nnorm = amp.normalization.FusedLayerNorm(3)",
+        "from apex.contrib.xentropy import SoftmaxCrossEntropyLoss",
+        "from apex_like import amp\n\nmodel = amp.initialize(model)",
+    ],
+)
+def test_what_apex_still_has_is_left_as_it_was(ignores: Check, text: str) -> None:
+    ignores(f"{text}\n")
+
+
+@pytest.mark.parametrize("package", SERVED)
+def test_shim_has_every_package_that_it_is_asked_for(package: str) -> None:
+    assert importlib.util.find_spec(package.replace("apex", "amp_shim", 1)) is not None
+
+
+@pytest.mark.parametrize("package", sorted(set(DELETED) - set(SERVED)))
+@pytest.mark.parametrize("form", ["from {} import thing\n", "import {}\n", "import {} as thing\n"])
+def test_deleted_package_that_the_shim_lacks_is_told(leaves: Check, package: str, form: str) -> None:
+    leaves(form.format(package), "Apex has deleted what it names")
+
+
+def test_module_used_for_deleted_and_living_packages_keeps_both(migrate: Check) -> None:
+    text = "import apex\n\nmodel = apex.parallel.convert_syncbn_model(m)\noptimizer = apex.optimizers.FusedAdam(p)\n"
+    after = migrate(text).after
+    assert "import apex\n" in after or "apex.optimizers" not in after
+
+
+@pytest.mark.parametrize("import_", ["from utils import *", "from utils import amp"])
+def test_amp_taken_from_another_file_stays_available(tmp_path: Path, import_: str) -> None:
+    (tmp_path / "utils.py").write_text("from apex import amp\n")
+    (tmp_path / "train.py").write_text(f"{import_}\n\nmodel = amp.initialize(model, opt_level='O3')\n")
+    after = {plan.source.path.name: plan.after for plan in migrate_paths([tmp_path], Settings()).changed}
+    assert after == {"utils.py": "from amp_shim import amp\n"}
