@@ -9,6 +9,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.scopes import dotted, import_source
 from amp_migrate.steps.draft import Draft
+from amp_migrate.tables.apex_names import DELETED, SERVED
 
 SHIM = "amp_shim"
 
@@ -41,6 +42,9 @@ def _is_in(name: str, packages: tuple[str, ...]) -> bool:
 
 def write_shim_import(draft: Draft, node: cst.Import | cst.ImportFrom) -> None:
     """Let one import statement take from the shim what it took from Apex."""
+    if isinstance(node, cst.Import) and _uses_living_apex(draft.file):
+        _redirect_chains(draft, node)
+        return
     if isinstance(node, cst.ImportFrom):
         assert node.module is not None
         draft.edits.replace(node.module, _in_shim(node.module))
@@ -55,6 +59,23 @@ def write_shim_import(draft: Draft, node: cst.Import | cst.ImportFrom) -> None:
         elif name.startswith("apex."):  # `import apex.amp` binds `apex`
             new = alias.with_changes(name=cst.Name(SHIM), asname=cst.AsName(cst.Name("apex")))
             draft.edits.replace(alias, new)
+
+
+def _uses_living_apex(file: File) -> bool:
+    """Whether a file reaches through `import apex` for a package that Apex still has."""
+    for node in file.tree.order:
+        is_package = isinstance(node, cst.Attribute) and "apex" in file.names.meanings(node.value)
+        if is_package and isinstance(node, cst.Attribute) and f"apex.{node.attr.value}" not in DELETED:
+            return True
+    return False
+
+
+def _redirect_chains(draft: Draft, node: cst.Import) -> None:
+    """`import apex` stays, and only the chains to deleted packages go to the shim."""
+    for package in SERVED:
+        for chain in apex_uses(draft.file, package):
+            draft.edits.replace(chain.value, cst.Name(SHIM))
+    draft.edits.after(node, draft.line(f"import {SHIM}"))
 
 
 def _in_shim(name: cst.Attribute | cst.Name) -> cst.Attribute | cst.Name:
