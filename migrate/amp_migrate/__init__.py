@@ -3,11 +3,19 @@
 Importing this package never imports torch: migrating code must work where torch is not installed.
 """
 
-from importlib.metadata import PackageNotFoundError, version
+from __future__ import annotations
 
-try:
-    __version__ = version("amp-migrate")
-except PackageNotFoundError:  # run from a checkout that was never installed
-    __version__ = "0+unknown"
-
+__version__: str
 __all__ = ["__version__"]
+
+
+def __getattr__(name: str) -> str:
+    # Asked for by `--version` alone: reading the metadata takes longer than starting the command.
+    if name != "__version__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("amp-migrate")
+    except PackageNotFoundError:  # run from a checkout that was never installed
+        return "0+unknown"

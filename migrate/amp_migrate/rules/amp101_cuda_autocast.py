@@ -13,6 +13,11 @@ RULE = Rule(
     summary="torch.cuda.amp.autocast is deprecated since PyTorch 2.4",
     before="with torch.cuda.amp.autocast(enabled=use_amp):",
     after='with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=use_amp):',
+    why=(
+        "The first positional argument of the new class is the device, where it was `enabled`, so everything goes by "
+        "keyword. "
+        "The old class always meant float16; the new one takes the dtype from the process, so it is written out."
+    ),
 )
 RENAMES = tuple(
     Rename(old, "torch.amp.autocast", arguments.autocast("cuda"))

@@ -9,6 +9,7 @@ RULE = Rule(
     summary="torch.cpu.amp.autocast is deprecated since PyTorch 2.4",
     before="with torch.cpu.amp.autocast():",
     after='with torch.amp.autocast(device_type="cpu", dtype=torch.bfloat16):',
+    why="As AMP101, for the CPU, where the default was bfloat16.",
 )
 RENAMES = tuple(
     Rename(old, "torch.amp.autocast", arguments.autocast("cpu"))

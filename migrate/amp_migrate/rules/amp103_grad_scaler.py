@@ -13,6 +13,11 @@ RULE = Rule(
     summary="torch.cuda.amp.GradScaler and torch.cpu.amp.GradScaler are deprecated since PyTorch 2.4",
     before="scaler = torch.cuda.amp.GradScaler(enabled=use_amp)",
     after='scaler = torch.amp.GradScaler("cuda", enabled=use_amp)',
+    why=(
+        "A positional `init_scale` would silently become the device of the new class. The old class is a subclass of "
+        "the new one, so annotations and `isinstance` move together with the constructor."
+    ),
+    since=(2, 3),
 )
 RENAMES = tuple(
     Rename(f"torch.{device}.amp.{path}", "torch.amp.GradScaler", arguments.grad_scaler(device), is_type=True)

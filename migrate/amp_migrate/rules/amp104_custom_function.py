@@ -12,6 +12,8 @@ RULE = Rule(
     summary="torch.cuda.amp.custom_fwd and custom_bwd are deprecated since PyTorch 2.4",
     before="@custom_fwd",
     after='@custom_fwd(device_type="cuda")',
+    why="The new decorators must be told the device, so the bare `@custom_fwd` becomes a call.",
+    since=(2, 4),
 )
 RENAMES = tuple(
     Rename(f"torch.cuda.amp.{path}{name}", f"torch.amp.{name}", arguments.with_device_type("cuda"), bare_call=True)

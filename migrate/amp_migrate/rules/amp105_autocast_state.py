@@ -9,6 +9,8 @@ RULE = Rule(
     summary="the autocast functions with a device in their name are deprecated since PyTorch 2.4",
     before="dtype = torch.get_autocast_gpu_dtype()",
     after='dtype = torch.get_autocast_dtype("cuda")',
+    why="One function with a device argument has taken the place of one function for each device.",
+    since=(2, 4),
 )
 _DEVICES = {"gpu": "cuda", "cpu": "cpu", "xla": "xla", "ipu": "ipu"}
 RENAMES = (

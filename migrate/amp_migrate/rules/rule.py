@@ -6,13 +6,22 @@ import importlib
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from functools import cache
+from types import ModuleType
 
 import libcst as cst
 
 import amp_migrate.rules
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.draft import Draft
+
+
+class Safety(str, Enum):
+    """What may be expected of a rule's change."""
+
+    SAFE = "safe"  # does what the code did
+    MANUAL = "manual"  # nothing is changed: the finding says what to do by hand
 
 
 @dataclass(frozen=True)
@@ -22,8 +31,11 @@ class Rule:
     Attributes:
         code: `AMP` and three digits.
         name: a short name in words joined by hyphens.
-        summary: what is wrong with the old form, in one sentence.
-        before, after: a minimal example.
+        summary: what the rule finds, in one sentence without a full stop.
+        before, after: a minimal example; `after` is empty where nothing is changed.
+        why: what is behind the rule, in a paragraph.
+        safety: what may be expected of the change.
+        since: the first PyTorch that has what the rule writes.
     """
 
     code: str
@@ -31,6 +43,9 @@ class Rule:
     summary: str
     before: str
     after: str
+    why: str
+    safety: Safety = Safety.SAFE
+    since: tuple[int, int] = (1, 10)
 
 
 @dataclass(frozen=True)
@@ -81,12 +96,19 @@ class NameRule:
     renames: tuple[Rename, ...]
 
 
+def _rule_modules() -> list[ModuleType]:
+    names = (info.name for info in pkgutil.iter_modules(amp_migrate.rules.__path__))
+    return [importlib.import_module(f"{amp_migrate.rules.__name__}.{name}") for name in names if name.startswith("amp")]
+
+
+@cache
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule there is, in the order of codes."""
+    return tuple(sorted((module.RULE for module in _rule_modules()), key=lambda rule: rule.code))
+
+
 @cache
 def name_rules() -> tuple[NameRule, ...]:
-    """All rules of the package, in the order of their codes."""
-    found: list[NameRule] = []
-    for info in pkgutil.iter_modules(amp_migrate.rules.__path__):
-        module = importlib.import_module(f"{amp_migrate.rules.__name__}.{info.name}")
-        if hasattr(module, "RULE"):
-            found.append(NameRule(module.RULE, module.RENAMES))
+    """The rules that rename something, in the order of codes."""
+    found = [NameRule(module.RULE, module.RENAMES) for module in _rule_modules() if hasattr(module, "RENAMES")]
     return tuple(sorted(found, key=lambda each: each.rule.code))
