@@ -99,8 +99,9 @@ def _local(alias: cst.ImportAlias) -> str | None:
 def _uses_of(file: File, local: str, full: str) -> list[cst.CSTNode]:
     """Where an imported item is used: the name itself, or for a package the longest chain that starts with it."""
     found: list[cst.CSTNode] = []
+    is_plain = "." not in local
     for node in file.uses.get(local.rpartition(".")[2], ()):
-        if full not in file.names.meanings(node):
+        if isinstance(node, cst.Name) is not is_plain or full not in file.names.meanings(node):
             continue
         top: cst.CSTNode = node
         parent = file.tree.parents[top]

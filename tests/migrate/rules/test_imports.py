@@ -1,0 +1,17 @@
+
+
+def test_unused_package_import_beside_full_paths(rewrites: Check) -> None:
+    rewrites(
+        """
+          import torch
+        - from torch.cuda import amp
+        + from torch import amp
+
+
+        - @torch.cuda.amp.custom_fwd
+        + @torch.amp.custom_fwd(device_type="cuda")
+          def forward(ctx, x):
+              return x
+        """,
+        head="",
+    )
