@@ -1,6 +1,6 @@
 """A file cannot be read or parsed."""
 
-from amp_migrate.rules.rule import Rule, Safety
+from amp_migrate.report.rule import Rule, Safety
 
 RULE = Rule(
     code="AMP001",

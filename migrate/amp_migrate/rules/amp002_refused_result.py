@@ -1,6 +1,6 @@
 """A planned change did not pass the checks that every change must pass."""
 
-from amp_migrate.rules.rule import Rule, Safety
+from amp_migrate.report.rule import Rule, Safety
 
 RULE = Rule(
     code="AMP002",

@@ -1,6 +1,6 @@
 """A file was left whole because a part of the change was not wanted."""
 
-from amp_migrate.rules.rule import Rule, Safety
+from amp_migrate.report.rule import Rule, Safety
 
 RULE = Rule(
     code="AMP003",

@@ -4,8 +4,9 @@ The old default dtype is written out: the new class takes it from the process, a
 not float16.
 """
 
+from amp_migrate.report.rule import Rule
 from amp_migrate.rules import arguments
-from amp_migrate.rules.rule import Rename, Rule
+from amp_migrate.rules.rule import Rename
 
 RULE = Rule(
     code="AMP101",

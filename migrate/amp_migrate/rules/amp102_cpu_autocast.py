@@ -1,7 +1,8 @@
 """`torch.cpu.amp.autocast(...)` is `torch.amp.autocast(device_type="cpu", dtype=torch.bfloat16, ...)`."""
 
+from amp_migrate.report.rule import Rule
 from amp_migrate.rules import arguments
-from amp_migrate.rules.rule import Rename, Rule
+from amp_migrate.rules.rule import Rename
 
 RULE = Rule(
     code="AMP102",

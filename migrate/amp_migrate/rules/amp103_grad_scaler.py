@@ -4,8 +4,9 @@ The old class is a subclass of the new one, so `isinstance(scaler, torch.cuda.am
 scaler: constructor, annotation and `isinstance` change together.
 """
 
+from amp_migrate.report.rule import Rule
 from amp_migrate.rules import arguments
-from amp_migrate.rules.rule import Rename, Rule
+from amp_migrate.rules.rule import Rename
 
 RULE = Rule(
     code="AMP103",

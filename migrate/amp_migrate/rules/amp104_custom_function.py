@@ -3,8 +3,9 @@
 The old decorators work bare; the new ones do not, so `@custom_fwd` becomes a call.
 """
 
+from amp_migrate.report.rule import Rule
 from amp_migrate.rules import arguments
-from amp_migrate.rules.rule import Rename, Rule
+from amp_migrate.rules.rule import Rename
 
 RULE = Rule(
     code="AMP104",

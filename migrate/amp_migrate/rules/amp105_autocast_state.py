@@ -1,7 +1,8 @@
 """Functions that read or set autocast's state for one device take the device as an argument now."""
 
+from amp_migrate.report.rule import Rule
 from amp_migrate.rules import arguments
-from amp_migrate.rules.rule import Rename, Rule
+from amp_migrate.rules.rule import Rename
 
 RULE = Rule(
     code="AMP105",

@@ -1,6 +1,6 @@
 """A deprecated import stays because what it brings cannot be followed."""
 
-from amp_migrate.rules.rule import Rule, Safety
+from amp_migrate.report.rule import Rule, Safety
 
 RULE = Rule(
     code="AMP190",

@@ -1,6 +1,6 @@
 """Amp.initialize prepares models and optimizers for Apex."""
 
-from amp_migrate.rules.rule import Rule
+from amp_migrate.report.rule import Rule
 
 RULE = Rule(
     code="AMP202",

@@ -1,6 +1,6 @@
 """An opt level or an override means something slightly different natively."""
 
-from amp_migrate.rules.rule import Rule, Safety
+from amp_migrate.report.rule import Rule, Safety
 
 RULE = Rule(
     code="AMP210",

@@ -1,6 +1,6 @@
 """An evaluation forward stays in float32."""
 
-from amp_migrate.rules.rule import Rule, Safety
+from amp_migrate.report.rule import Rule, Safety
 
 RULE = Rule(
     code="AMP211",

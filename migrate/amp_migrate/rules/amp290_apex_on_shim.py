@@ -1,6 +1,6 @@
 """An Apex script has no native form and runs on amp_shim."""
 
-from amp_migrate.rules.rule import Rule
+from amp_migrate.report.rule import Rule
 
 RULE = Rule(
     code="AMP290",

@@ -1,6 +1,6 @@
 """An import of something that Apex has deleted."""
 
-from amp_migrate.rules.rule import Rule
+from amp_migrate.report.rule import Rule
 
 RULE = Rule(
     code="AMP301",

@@ -1,6 +1,6 @@
 """An import of something that Apex has deleted and the shim does not have."""
 
-from amp_migrate.rules.rule import Rule, Safety
+from amp_migrate.report.rule import Rule, Safety
 
 RULE = Rule(
     code="AMP390",

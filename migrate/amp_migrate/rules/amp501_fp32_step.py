@@ -1,6 +1,6 @@
 """A training step in plain float32."""
 
-from amp_migrate.rules.rule import Rule
+from amp_migrate.report.rule import Rule
 
 RULE = Rule(
     code="AMP501",

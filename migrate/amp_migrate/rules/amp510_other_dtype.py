@@ -1,6 +1,6 @@
 """AMP code that is to compute in another dtype."""
 
-from amp_migrate.rules.rule import Rule
+from amp_migrate.report.rule import Rule
 
 RULE = Rule(
     code="AMP510",

@@ -1,6 +1,6 @@
 """A training step that stays as it was."""
 
-from amp_migrate.rules.rule import Rule, Safety
+from amp_migrate.report.rule import Rule, Safety
 
 RULE = Rule(
     code="AMP590",

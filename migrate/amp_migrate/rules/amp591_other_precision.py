@@ -1,6 +1,6 @@
 """Training whose precision is set elsewhere."""
 
-from amp_migrate.rules.rule import Rule, Safety
+from amp_migrate.report.rule import Rule, Safety
 
 RULE = Rule(
     code="AMP591",

@@ -11,10 +11,11 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.wanted import Wanted, everything
 from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.report.rule import Rule
 from amp_migrate.rules.arguments import laid_out, switched_off
 from amp_migrate.rules.imports import moves_of, star_imports, write_moves
 from amp_migrate.rules.places import is_provided_for, names_a_type
-from amp_migrate.rules.rule import Context, Rename, Rule, Unsure, name_rules
+from amp_migrate.rules.rule import Context, Rename, Unsure, name_rules
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.draft import Draft
 from amp_migrate.trees import build

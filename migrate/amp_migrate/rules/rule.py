@@ -6,46 +6,15 @@ import importlib
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 from functools import cache
 from types import ModuleType
 
 import libcst as cst
 
 import amp_migrate.rules
+from amp_migrate.report.rule import Rule
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.draft import Draft
-
-
-class Safety(str, Enum):
-    """What may be expected of a rule's change."""
-
-    SAFE = "safe"  # does what the code did
-    MANUAL = "manual"  # nothing is changed: the finding says what to do by hand
-
-
-@dataclass(frozen=True)
-class Rule:
-    """What a rule is called and what it does, for reports and documentation.
-
-    Attributes:
-        code: `AMP` and three digits.
-        name: a short name in words joined by hyphens.
-        summary: what the rule finds, in one sentence without a full stop.
-        before, after: a minimal example; `after` is empty where nothing is changed.
-        why: what is behind the rule, in a paragraph.
-        safety: what may be expected of the change.
-        since: the first PyTorch that has what the rule writes.
-    """
-
-    code: str
-    name: str
-    summary: str
-    before: str
-    after: str
-    why: str
-    safety: Safety = Safety.SAFE
-    since: tuple[int, int] = (1, 10)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,42 @@
+"""What is said about a rule: on the command line, in reports and in the documentation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Safety(str, Enum):
+    """What may be expected of a rule's change."""
+
+    SAFE = "safe"  # does what the code did
+    MANUAL = "manual"  # nothing is changed: the finding says what to do by hand
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a rule is called and what it does.
+
+    Attributes:
+        code: `AMP` and three digits.
+        name: a short name in words joined by hyphens.
+        summary: what the rule finds, in one sentence without a full stop.
+        before, after: a minimal example; `after` is empty where nothing is changed.
+        why: what is behind the rule, in a paragraph.
+        safety: what may be expected of the change.
+        since: the first PyTorch that has what the rule writes.
+    """
+
+    code: str
+    name: str
+    summary: str
+    before: str
+    after: str
+    why: str
+    safety: Safety = Safety.SAFE
+    since: tuple[int, int] = (1, 10)
+
+    @property
+    def torch(self) -> str:
+        """`since` as people write a version."""
+        return ".".join(map(str, self.since))
