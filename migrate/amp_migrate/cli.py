@@ -36,6 +36,30 @@ def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> 
     context.exit()
 
 
+def _list_rules(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if not wanted:
+        return
+    from amp_migrate.report.rules_text import table
+    from amp_migrate.rules.rule import all_rules
+
+    click.echo(table(all_rules()), nl=False)
+    context.exit()
+
+
+def _explain(context: click.Context, parameter: click.Parameter, code: str | None) -> None:
+    if code is None:
+        return
+    from amp_migrate.report.rules_text import page
+    from amp_migrate.rules.rule import nearest_rule
+
+    rule = nearest_rule(code.upper())
+    if rule.code != code.upper():
+        message = f"no rule has the code {code!r}; the nearest is {rule.code}, and --list-rules shows all"
+        raise click.BadParameter(message, param=parameter)
+    click.echo(page(rule), nl=False)
+    context.exit()
+
+
 def _read_config(context: click.Context, _: click.Parameter, paths: tuple[str, ...]) -> tuple[str, ...]:
     """Make the project's settings the defaults of all other options."""
     # Options are processed before arguments, so that this one is known already.
@@ -125,6 +149,22 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
             type=click.IntRange(min=1),
             metavar="N",
             help="Use at most N processes.  [default: one for each processor]",
+        ),
+        click.option(
+            "--list-rules",
+            is_flag=True,
+            expose_value=False,
+            is_eager=True,
+            callback=_list_rules,
+            help="Show all rules: code, name, safety and what each finds.",
+        ),
+        click.option(
+            "--explain",
+            metavar="CODE",
+            expose_value=False,
+            is_eager=True,
+            callback=_explain,
+            help="Show the page of one rule: what it finds, why, and an example.",
         ),
         click.option(
             "--version",

@@ -14,7 +14,9 @@ import click
 
 TABLE = "amp-migrate"
 # These say what one run is to do, not how a project wants its code.
-COMMAND_LINE_ONLY = frozenset({"paths", "diff", "check", "output", "undo", "stdin_filename", "version", "help"})
+COMMAND_LINE_ONLY = frozenset(
+    {"paths", "diff", "check", "output", "undo", "stdin_filename", "list_rules", "explain", "version", "help"}
+)
 
 
 class ConfigError(Exception):

@@ -22,6 +22,7 @@ from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.report.formats import Format, render
 from amp_migrate.report.report import Report
 from amp_migrate.report.terminal import print_diff, progress_bar
+from amp_migrate.rules.rule import rules_of
 from amp_migrate.settings import Settings
 
 
@@ -142,7 +143,9 @@ def _shown(path: Path) -> str:
 
 def _print_report(outcome: Outcome, request: Request, *, to_stderr: bool) -> None:
     changed = tuple(each.source.name for each in outcome.changed)
-    report = Report(outcome.findings, outcome.files, changed, request.writes)
+    findings = outcome.findings
+    rules = rules_of({finding.code for finding in findings})
+    report = Report(findings, outcome.files, changed, request.writes, rules)
     stream = sys.stderr if to_stderr else sys.stdout
     stream.write(render(report, request.form))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.report.rule import Rule
 
 
 @dataclass(frozen=True)
@@ -18,12 +19,14 @@ class Report:
         files: how many files were looked at.
         changed: the names of the files that were rewritten, or would be.
         written: whether they were, or only would be.
+        rules: those that the findings' codes belong to, in the order of codes.
     """
 
     findings: tuple[Finding, ...]
     files: int
     changed: tuple[str, ...]
     written: bool
+    rules: tuple[Rule, ...] = ()
 
     @cached_property
     def kinds(self) -> Counter[Kind]:

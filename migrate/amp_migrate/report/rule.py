@@ -9,8 +9,19 @@ from enum import Enum
 class Safety(str, Enum):
     """What may be expected of a rule's change."""
 
-    SAFE = "safe"  # does what the code did
-    MANUAL = "manual"  # nothing is changed: the finding says what to do by hand
+    SAFE = "safe"
+    MANUAL = "manual"
+
+    @property
+    def meaning(self) -> str:
+        """What the word promises."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    Safety.SAFE: "the new code does what the old code did",
+    Safety.MANUAL: "nothing is changed; the finding says what to do by hand",
+}
 
 
 @dataclass(frozen=True)
@@ -40,3 +51,14 @@ class Rule:
     def torch(self) -> str:
         """`since` as people write a version."""
         return ".".join(map(str, self.since))
+
+    @property
+    def sentence(self) -> str:
+        """The summary with a capital letter, where it does not begin with a name from code."""
+        first, _, rest = self.summary.partition(" ")
+        return self.summary if "." in first or "_" in first else f"{first[:1].upper()}{first[1:]} {rest}"
+
+    @property
+    def anchor(self) -> str:
+        """Where the rule stands in the documentation's page of rules."""
+        return self.code.lower()

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
 
 from amp_migrate import __version__
+from amp_migrate.report.doc_link import doc_link
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.report.report import Report
+from amp_migrate.report.rule import Rule
+from amp_migrate.report.rules_markdown import body
+from amp_migrate.report.rules_text import page
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _LEVELS = {Kind.ERROR: "error", Kind.LEFT: "warning", Kind.NOTE: "note", Kind.MIGRATED: "note"}
@@ -17,17 +22,28 @@ _LEVELS = {Kind.ERROR: "error", Kind.LEFT: "warning", Kind.NOTE: "note", Kind.MI
 
 def render(report: Report) -> str:
     """The report as a SARIF log with one run."""
-    codes = sorted({finding.code for finding in report.findings})
-    driver = {"name": "amp-migrate", "version": __version__, "rules": [{"id": code} for code in codes]}
+    places = {rule.code: index for index, rule in enumerate(report.rules)}
+    driver = {"name": "amp-migrate", "version": __version__, "rules": [_rule(rule) for rule in report.rules]}
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
-        "results": [_result(finding, codes.index(finding.code)) for finding in report.findings],
+        "results": [_result(finding, places) for finding in report.findings],
     }
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
-def _result(finding: Finding, rule_index: int) -> dict[str, Any]:
+def _rule(rule: Rule) -> dict[str, Any]:
+    link = doc_link(rule)
+    return {
+        "id": rule.code,
+        "name": rule.name,
+        "shortDescription": {"text": f"{rule.sentence}."},
+        "help": {"text": page(rule), "markdown": body(rule)},
+        **({"helpUri": link} if link else {}),
+    }
+
+
+def _result(finding: Finding, places: Mapping[str, int]) -> dict[str, Any]:
     text = finding.message if not finding.hint else f"{finding.message}. {finding.hint}"
     place: dict[str, Any] = {"artifactLocation": _artifact(finding.path)}
     if finding.line:
@@ -36,7 +52,7 @@ def _result(finding: Finding, rule_index: int) -> dict[str, Any]:
             place["region"]["startColumn"] = finding.column
     return {
         "ruleId": finding.code,
-        "ruleIndex": rule_index,
+        **({"ruleIndex": places[finding.code]} if finding.code in places else {}),
         "level": _LEVELS[finding.kind],
         "message": {"text": text},
         "locations": [{"physicalLocation": place}],

@@ -12,5 +12,4 @@ RULE = Rule(
         "NVIDIA deleted apex.amp in May 2025. The step moves to a native region and GradScaler as a "
         "whole; where the script also trains without Apex, the two branches become one with `enabled=`."
     ),
-    since=(2, 3),
 )

@@ -9,5 +9,4 @@ RULE = Rule(
     before='model, optimizer = amp.initialize(model, optimizer, opt_level="O1")',
     after='scaler = torch.amp.GradScaler("cuda")',
     why="Native AMP needs no preparation. The scaler is created in the place of the call.",
-    since=(2, 3),
 )

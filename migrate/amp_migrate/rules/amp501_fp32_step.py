@@ -18,5 +18,4 @@ RULE = Rule(
         "Forward and loss compute in low precision; float16 gradients need a loss scale, and its scaler "
         "goes wherever the optimizer goes. Gradients are unscaled before anything reads them."
     ),
-    since=(2, 3),
 )

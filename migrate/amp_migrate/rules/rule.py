@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache
+from itertools import takewhile
 from types import ModuleType
 
 import libcst as cst
@@ -74,6 +75,21 @@ def _rule_modules() -> list[ModuleType]:
 def all_rules() -> tuple[Rule, ...]:
     """Every rule there is, in the order of codes."""
     return tuple(sorted((module.RULE for module in _rule_modules()), key=lambda rule: rule.code))
+
+
+def rules_of(codes: Collection[str]) -> tuple[Rule, ...]:
+    """The rules with these codes, in the order of codes."""
+    return tuple(rule for rule in all_rules() if rule.code in codes)
+
+
+def nearest_rule(code: str) -> Rule:
+    """The rule whose code begins most like `code`: the rule itself, where `code` is one."""
+
+    def shared(rule: Rule) -> int:
+        pairs = zip(rule.code, code, strict=False)
+        return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+
+    return max(all_rules(), key=shared)
 
 
 @cache

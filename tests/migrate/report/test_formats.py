@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from email.message import Message
 from typing import Any
 
 import pytest
 from amp_migrate.report import json_report
+from amp_migrate.report.doc_link import _documentation
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.report.formats import Format, render
 from amp_migrate.report.report import Report
+from amp_migrate.report.rule import Rule, Safety
 
 FINDINGS = (
     Finding("a.py", 0, 0, "AMP001", Kind.ERROR, "no such file or folder"),
@@ -19,7 +22,13 @@ FINDINGS = (
     Finding("my pkg/tr\u00e4in.py", 8, 1, "AMP590", Kind.LEFT, "a | b <c>, 100%: *so*", "write `x_y | z` by hand"),
     Finding("my pkg/tr\u00e4in.py", 9, 0, "AMP504", Kind.NOTE, "look"),
 )
-REPORT = Report(FINDINGS, 3, ("my pkg/tr\u00e4in.py",), written=True)
+RULES = (
+    Rule("AMP001", "unreadable", "a file is broken", "", "", "Mend it.", Safety.MANUAL),
+    Rule("AMP501", "step", "a step", "a()", "b()", "It is faster."),
+    Rule("AMP504", "note", "torch.x", "", "", "Look.", Safety.MANUAL),
+    Rule("AMP590", "left", "a step that stays", "", "", "By hand.", Safety.MANUAL),
+)
+REPORT = Report(FINDINGS, 3, ("my pkg/tr\u00e4in.py",), written=True, rules=RULES)
 EMPTY = Report((), 0, (), written=False)
 
 
@@ -68,10 +77,14 @@ def test_the_schema_refuses_what_it_should() -> None:
     document["findings"][0]["line"] = 0
     document["findings"][1]["code"] = "E501"
     document["findings"][2]["kind"] = "guess"
+    del document["rules"][3]["link"]
+    document["rules"][1]["safety"] = "perhaps"
     assert sorted(violations(document, json_report.schema())) == [
         "$.findings[0].line: minimum",
         "$.findings[1].code: pattern",
         "$.findings[2].kind: enum",
+        "$.rules[1].safety: enum",
+        "$.rules[3]: required",
         "$.summary: required",
         "$.version: const",
     ]
@@ -108,6 +121,40 @@ def test_sarif_has_what_the_standard_requires() -> None:
         # The standard counts from 1: a place that a finding does not have must be absent.
         assert region.get("startLine", 0) == finding.line
         assert region.get("startColumn", 0) == finding.column
+
+
+def test_sarif_describes_the_rules() -> None:
+    rules = json.loads(render(REPORT, Format.SARIF))["runs"][0]["tool"]["driver"]["rules"]
+    assert rules[3]["name"] == "left"
+    assert rules[3]["shortDescription"] == {"text": "A step that stays."}
+    assert "By hand." in rules[3]["help"]["text"]
+    assert "```python\na()\n```" in rules[1]["help"]["markdown"]
+
+
+def test_reports_link_to_the_documentation_that_the_package_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = Message()
+    named["Project-URL"] = "Source, https://example.org/code"
+    named["Project-URL"] = "Documentation, https://example.org/docs/"
+    monkeypatch.setattr("amp_migrate.report.doc_link.metadata", lambda name: named)
+    _documentation.cache_clear()
+    try:
+        log, document = (json.loads(render(REPORT, form)) for form in (Format.SARIF, Format.JSON))
+    finally:
+        _documentation.cache_clear()
+    address = "https://example.org/docs/rules.md#amp501"
+    assert log["runs"][0]["tool"]["driver"]["rules"][1]["helpUri"] == address
+    assert document["rules"][1]["link"] == address
+
+
+def test_reports_have_no_link_where_the_package_names_no_documentation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("amp_migrate.report.doc_link.metadata", lambda name: Message())
+    _documentation.cache_clear()
+    try:
+        log, document = (json.loads(render(REPORT, form)) for form in (Format.SARIF, Format.JSON))
+    finally:
+        _documentation.cache_clear()
+    assert "helpUri" not in log["runs"][0]["tool"]["driver"]["rules"][1]
+    assert document["rules"][1]["link"] is None
 
 
 def test_sarif_names_files_as_addresses() -> None:

@@ -1,0 +1,121 @@
+"""Every code has a rule that says all there is to know about it, and says it wherever rules are shown."""
+
+from __future__ import annotations
+
+import ast
+import re
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+
+import amp_migrate
+import pytest
+from amp_migrate.cli import command
+from amp_migrate.report.rule import Rule, Safety
+from amp_migrate.report.rules_markdown import body, document
+from amp_migrate.report.rules_text import page, table
+from amp_migrate.rules.rule import all_rules, name_rules, nearest_rule, rules_of
+from click.testing import CliRunner
+
+PACKAGE = Path(amp_migrate.__file__).parent
+ROOT = PACKAGE.parents[1]
+CODES = [rule.code for rule in all_rules()]
+
+
+def codes_in(source: str) -> Iterator[str]:
+    """The codes that a text holds as strings of their own."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch(r"AMP\d{3}", node.value):
+            yield node.value
+
+
+def test_findings_have_the_codes_of_rules_and_every_rule_has_findings() -> None:
+    sources = [path for path in PACKAGE.rglob("*.py") if not re.match(r"amp\d{3}_", path.name)]
+    used = {code for path in sources for code in codes_in(path.read_text(encoding="utf-8"))}
+    renaming = {each.rule.code for each in name_rules()}
+    assert used | renaming == set(CODES)
+
+
+def test_the_search_for_codes_finds_them() -> None:
+    assert list(codes_in("Finding(name, 1, 2, 'AMP999', kind)\n'like AMP1 and AMP998'\n")) == ["AMP999"]
+
+
+def test_codes_and_names_are_used_once_and_files_are_named_after_them() -> None:
+    files = {path.name[:6].upper() for path in (PACKAGE / "rules").glob("amp*.py")}
+    assert files == set(CODES)
+    assert len({rule.name for rule in all_rules()}) == len(CODES)
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
+def test_a_rule_says_what_it_promises(rule: Rule) -> None:
+    assert re.fullmatch(r"AMP\d{3}", rule.code)
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.name)
+    assert rule.summary
+    assert "\n" not in rule.summary
+    assert not rule.summary.endswith(".")
+    assert rule.why.endswith(".")
+    assert bool(rule.after) == (rule.safety is Safety.SAFE)
+
+
+def test_rules_are_found_by_their_codes() -> None:
+    assert [rule.code for rule in rules_of({"AMP501", "AMP101"})] == ["AMP101", "AMP501"]
+
+
+@pytest.mark.parametrize(("code", "nearest"), [("AMP101", "AMP101"), ("AMP502", "AMP501"), ("AMP29", "AMP290")])
+def test_the_nearest_rule_begins_alike(code: str, nearest: str) -> None:
+    assert nearest_rule(code).code == nearest
+
+
+RULE = Rule("AMP999", "a-name", "torch.x is old", "x(1)\ny", "z(1)", "Because.", since=(2, 3))
+
+
+def test_the_table_has_a_line_for_each_rule() -> None:
+    assert table([RULE]) == "code    name    safety  summary\nAMP999  a-name  safe    torch.x is old\n"
+
+
+def test_a_page_tells_everything() -> None:
+    assert page(RULE) == (
+        "AMP999 a-name\n\ntorch.x is old.\n\nBecause.\n\nBefore:\n    x(1)\n    y\n\nAfter:\n    z(1)\n\n"
+        "Safety: safe (the new code does what the old code did)\nNeeds: PyTorch 2.3 or newer\n"
+    )
+
+
+def test_the_document_has_an_anchor_for_each_rule() -> None:
+    text = document([RULE])
+    assert f'\n<a id="amp999"></a>\n\n## AMP999 a-name\n\n{body(RULE)}' in text
+    assert "| [AMP999](#amp999) | a-name | safe | torch.x is old |" in text
+
+
+def test_a_summary_becomes_a_sentence_but_code_keeps_its_letters() -> None:
+    manual = Rule("AMP998", "b", "a step that stays", "", "", "Because.", Safety.MANUAL)
+    assert (RULE.sentence, manual.sentence) == ("torch.x is old", "A step that stays")
+    assert "Needs" not in page(manual)
+
+
+def test_list_rules_shows_all() -> None:
+    result = CliRunner().invoke(command, ["--list-rules"])
+    assert (result.exit_code, result.stdout) == (0, table(all_rules()))
+
+
+@pytest.mark.parametrize("code", ["AMP101", "amp101"])
+def test_explain_shows_the_page_of_one(code: str) -> None:
+    result = CliRunner().invoke(command, ["--explain", code])
+    assert (result.exit_code, result.stdout) == (0, page(rules_of({"AMP101"})[0]))
+
+
+def test_explain_of_an_unknown_code_names_the_nearest() -> None:
+    result = CliRunner().invoke(command, ["--explain", "AMP502"])
+    assert result.exit_code == 2
+    assert "no rule has the code 'AMP502'; the nearest is AMP501, and --list-rules shows all" in result.stderr
+
+
+def test_the_documentation_is_what_the_rules_say() -> None:
+    generated = runpy.run_path(str(ROOT / "docs/generate.py"))["generated"]()
+    assert len(generated) == 2
+    stale = [path.name for path, text in generated.items() if path.read_text(encoding="utf-8") != text]
+    assert stale == [], "run python docs/generate.py"
+
+
+def test_the_generated_table_stands_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme.count("<!-- rules -->\n| code |") == readme.count("|\n<!-- /rules -->\n") == 1
