@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import click
 
 from amp_migrate.config import ConfigError, find_config
 from amp_migrate.report.formats import Format
-from amp_migrate.settings import Dtype, Settings
+from amp_migrate.settings import DEVICE_TYPES, NEWEST_TORCH, OLDEST_TORCH, Dtype, Settings
 
 EPILOG = """\b
 Exit codes:
@@ -73,6 +73,42 @@ def _read_config(context: click.Context, _: click.Parameter, paths: tuple[str, .
     return paths
 
 
+class _TorchVersion(click.ParamType[Any]):
+    name = "version"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, tuple):  # read from the project's settings already
+            return value
+        match = re.fullmatch(r"(\d+)\.(\d+)(\.\d+)*", value)
+        if match is None:
+            self.fail(f"{value!r} is not a version of PyTorch such as 2.1", param, ctx)
+        version = int(match[1]), int(match[2])
+        if version < OLDEST_TORCH:
+            self.fail(f"torch.amp came with PyTorch {_dotted(OLDEST_TORCH)}, which is the oldest target", param, ctx)
+        return version
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))
+
+
+def _settings(options: Mapping[str, Any]) -> Settings:
+    settings = Settings(
+        Dtype(options["dtype"]),
+        select=options["select"],
+        ignore=options["ignore"],
+        target_torch=options["target_torch"],
+        device_type=options["device_type"],
+        annotate=options["annotate"],
+    )
+    device = settings.device_type
+    if device != "cuda" and settings.dtype is Dtype.AUTO:
+        raise click.UsageError(f"--dtype auto asks a CUDA GPU what it has; name fp16 or bf16 for {device}")
+    if device != "cuda" and settings.dtype is Dtype.FP16 and settings.target_torch < (2, 3):
+        raise click.UsageError(f"a GradScaler for {device} came with PyTorch 2.3; use --dtype bf16 or a newer target")
+    return settings
+
+
 def _codes(_: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
     codes = tuple(code.strip() for value in values for code in value.split(","))
     for code in codes:
@@ -100,6 +136,26 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
             show_default=True,
             help="What migrated code computes in: fp16 with a GradScaler, bf16 without, or auto: bf16 where the GPU "
             "has it.",
+        ),
+        click.option(
+            "--device-type",
+            type=click.Choice(DEVICE_TYPES),
+            default="cuda",
+            show_default=True,
+            help="The device that new regions and scalers are for.",
+        ),
+        click.option(
+            "--target-torch",
+            type=_TorchVersion(),
+            metavar="VERSION",
+            default=_dotted(NEWEST_TORCH),
+            show_default="the newest",
+            help="The oldest PyTorch that the code must run on, as 2.1: what it lacks keeps its old spelling.",
+        ),
+        click.option(
+            "--annotate",
+            is_flag=True,
+            help="Put a comment with the reason above what is left as it was.",
         ),
         click.option(
             "-o",
@@ -214,7 +270,7 @@ def command(context: click.Context, /, **options: Any) -> None:
         raise click.UsageError("--output names the original; leave it out to rewrite in place")
     request = Request(
         paths=named,
-        settings=Settings(Dtype(options["dtype"]), select=options["select"], ignore=options["ignore"]),
+        settings=_settings(options),
         scope=Scope(
             include=options["include"],
             exclude=options["exclude"],

@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+OLDEST_TORCH = (1, 12)  # the first with torch.amp
+NEWEST_TORCH = (2, 15)
+# The devices that PyTorch has both autocast and a GradScaler for.
+DEVICE_TYPES = ("cuda", "cpu", "xpu", "mps", "hpu", "mtia")
+
 
 class Dtype(str, Enum):
     """The low-precision dtype that migrated code computes in."""
@@ -22,11 +27,17 @@ class Settings:
         dtype: the low-precision dtype of the emitted regions.
         select: the rules to apply, as codes or beginnings of codes (`AMP1` for all of AMP100 to AMP199); none for all.
         ignore: the rules not to apply, in the same way.
+        target_torch: the oldest PyTorch that the migrated code must run on.
+        device_type: the device that new regions and scalers are for.
+        annotate: whether a comment is to stand above what is left as it was.
     """
 
     dtype: Dtype = Dtype.FP16
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    target_torch: tuple[int, int] = NEWEST_TORCH
+    device_type: str = "cuda"
+    annotate: bool = False
 
     def applies(self, code: str) -> bool:
         """Whether the rule with this code is wanted: the longer of the codes that match it in both lists decides."""

@@ -18,6 +18,7 @@ from amp_migrate.engine.workspace import Workspace
 from amp_migrate.pragmas import read_pragmas
 from amp_migrate.report.finding import Finding
 from amp_migrate.rules.rename_names import rename_names
+from amp_migrate.rules.rule import name_rules
 from amp_migrate.settings import Dtype, Settings
 from amp_migrate.steps.migrate_steps import StepMigration
 from amp_migrate.steps.other_dtype import OtherDtype
@@ -46,17 +47,26 @@ class FilePlan:
 def plan(workspace: Workspace, settings: Settings) -> tuple[FilePlan, ...]:
     """Plan the migration of every file of `workspace`, without touching any."""
     library = ParsedLibrary(workspace)
+    renaming = [each.rule for each in name_rules()]
+    kept = frozenset(
+        rule.code for rule in renaming if rule.since > settings.target_torch or not settings.applies(rule.code)
+    )
 
     def wanted(file: File, node: cst.CSTNode, code: str) -> bool:
         pragmas = read_pragmas(library.source(file).text)
-        if pragmas.skips_file or not settings.applies(code):
+        if pragmas.skips_file or not settings.applies(code) or code in kept:
             return False
         return not pragmas.ignored or not pragmas.ignores(code, file.tree.position(node)[0])
 
     steps = StepMigration(Project(library), settings, wanted)
     candidates = tuple(library.candidates())
     steps.run(candidates)
-    other = OtherDtype(steps.project, settings.dtype if settings.applies("AMP510") else Dtype.FP16, steps.draft)
+    other = OtherDtype(
+        steps.project,
+        settings.dtype if settings.applies("AMP510") else Dtype.FP16,
+        steps.draft,
+        kept,
+    )
     steps.findings.extend(other.run(candidates))
     for file in candidates:
         steps.findings.extend(

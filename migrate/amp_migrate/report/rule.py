@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from amp_migrate.settings import OLDEST_TORCH
+
 
 class Safety(str, Enum):
     """What may be expected of a rule's change."""
@@ -45,7 +47,7 @@ class Rule:
     after: str
     why: str
     safety: Safety = Safety.SAFE
-    since: tuple[int, int] = (1, 10)
+    since: tuple[int, int] = OLDEST_TORCH
 
     @property
     def torch(self) -> str:

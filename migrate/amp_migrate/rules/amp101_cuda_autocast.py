@@ -19,7 +19,6 @@ RULE = Rule(
         "keyword. "
         "The old class always meant float16; the new one takes the dtype from the process, so it is written out."
     ),
-    since=(1, 12),
 )
 RENAMES = tuple(
     Rename(old, "torch.amp.autocast", arguments.autocast("cuda"))

@@ -11,7 +11,6 @@ RULE = Rule(
     before="with torch.cpu.amp.autocast():",
     after='with torch.amp.autocast(device_type="cpu", dtype=torch.bfloat16):',
     why="As AMP101, for the CPU, where the default was bfloat16.",
-    since=(1, 12),
 )
 RENAMES = tuple(
     Rename(old, "torch.amp.autocast", arguments.autocast("cpu"))

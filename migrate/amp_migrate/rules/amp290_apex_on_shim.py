@@ -1,6 +1,7 @@
 """An Apex script has no native form and runs on amp_shim."""
 
 from amp_migrate.report.rule import Rule
+from amp_migrate.tables.apex_names import SHIM_SINCE
 
 RULE = Rule(
     code="AMP290",
@@ -12,5 +13,5 @@ RULE = Rule(
         "O3, static loss scales, several loss ids, cast functions and the like: all files of the script "
         "keep Apex's calls, which amp_shim answers on today's PyTorch."
     ),
-    since=(2, 4),
+    since=SHIM_SINCE,
 )

@@ -1,6 +1,7 @@
 """An import of something that Apex has deleted."""
 
 from amp_migrate.report.rule import Rule
+from amp_migrate.tables.apex_names import SHIM_SINCE
 
 RULE = Rule(
     code="AMP301",
@@ -9,5 +10,5 @@ RULE = Rule(
     before="from apex.parallel import DistributedDataParallel",
     after="from amp_shim.parallel import DistributedDataParallel",
     why="The shim has the same names with the same meaning, on torch's own parts.",
-    since=(2, 4),
+    since=SHIM_SINCE,
 )

@@ -25,7 +25,7 @@ from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.read_apex import ApexStep, amp_name
 from amp_migrate.steps.travel import Route, Traveller
 from amp_migrate.steps.write_shim import apex_uses, imports_of, write_shim_import
-from amp_migrate.tables.apex_names import AMP, DELETED, SERVED
+from amp_migrate.tables.apex_names import AMP, DELETED, SERVED, SHIM_SINCE
 from amp_migrate.trees.tree import Statement
 
 _CONVERTED = frozenset({"initialize", "scale_loss", "master_params", "state_dict", "load_state_dict"})
@@ -67,6 +67,7 @@ class ApexMigration:
         self.draft = draft_of
         self.findings: list[Finding] = []
         self._unwanted: set[File] = set()
+        self._has_shim = settings.target_torch >= SHIM_SINCE
 
     def _is_wanted(self, file: File) -> bool:
         """Whether no call of Apex in a file is to be left: a script moves as a whole, or not at all."""
@@ -102,7 +103,10 @@ class ApexMigration:
         for statement in statements:
             if file in self._unwanted or not self.wanted(file, statement, "AMP301"):
                 continue
-            if statement in served:
+            if statement in served and not self._has_shim:
+                message = "import left as it was: Apex has deleted what it names, and amp_shim needs PyTorch 2.4"
+                self._tell(file, statement, "AMP301", Kind.LEFT, message, "raise --target-torch, or keep an old Apex")
+            elif statement in served:
                 write_shim_import(self.draft(file), statement)
                 message = "Apex has deleted what this imports: it comes from amp_shim now"
                 hint = "add amp-migrate[shim] to what the script needs"
@@ -216,9 +220,11 @@ class ApexMigration:
                 self._tell(initialize.file, initialize.call, "AMP210", Kind.NOTE, note)
 
     def _to_shim(self, group: Group) -> None:
+        kind = Kind.NOTE if self._has_shim else Kind.LEFT
+        outcome = "kept on amp_shim instead of native AMP" if self._has_shim else "left on Apex"
         for refusal in dict.fromkeys(group.refusals):
-            message = f"kept on amp_shim instead of native AMP: {refusal.reason}"
-            self._tell(refusal.file, refusal.node, "AMP290", Kind.NOTE, message, refusal.hint)
+            message = f"{outcome}: {refusal.reason}"
+            self._tell(refusal.file, refusal.node, "AMP290", kind, message, refusal.hint)
 
     def _tell(self, file: File, node: cst.CSTNode, code: str, kind: Kind, message: str, hint: str = "") -> None:
         line, column = file.tree.position(node)

@@ -136,9 +136,8 @@ class ApexWriter:
             if self.dtype is Dtype.AUTO:
                 torch = draft.torch(initialize.home)
                 enabled.append(f"{draft.dtype(self.dtype, initialize.home)} == {torch}.float16")
-            switch = f", enabled={' and '.join(enabled)}" if enabled else ""
-            scaler = draft.amp("GradScaler", initialize.home)
-            lines.append(draft.line(f'{creation.target} = {scaler}("cuda"{switch})'))
+            switch = [f"enabled={' and '.join(enabled)}"] if enabled else []
+            lines.append(draft.line(f"{creation.target} = {draft.new_scaler(initialize.home, *switch)}"))
         if initialize.replaces_home:
             draft.edits.substitute(initialize.home, *rebinds, *lines)
         else:

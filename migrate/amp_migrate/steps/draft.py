@@ -8,7 +8,8 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.scopes import dotted
-from amp_migrate.settings import Dtype
+from amp_migrate.settings import Dtype, Settings
+from amp_migrate.tables.signatures import forms, spelled
 from amp_migrate.trees import build
 from amp_migrate.trees.edits import Edits, Line, apply
 from amp_migrate.trees.tree import Statement, statements
@@ -18,10 +19,13 @@ _AUTO_NAMES = ("amp_dtype", "autocast_dtype", "low_precision_dtype")
 _AUTO_VALUE = (
     "(",
     "{indent}{torch}.bfloat16",
-    "{indent}if {torch}.cuda.is_available() and {torch}.cuda.is_bf16_supported(including_emulation=False)",
+    "{indent}if {torch}.cuda.is_available() and {torch}.cuda.{has_bfloat16}",
     "{indent}else {torch}.float16",
     ")",
 )
+_HAS_BFLOAT16 = "is_bf16_supported(including_emulation=False)"
+# Before PyTorch 2.4 `is_bf16_supported()` was also true of GPUs that only emulate it.
+_OLDER_HAS_BFLOAT16 = "get_device_capability() >= (8, 0)"
 
 
 class Draft:
@@ -29,11 +33,13 @@ class Draft:
 
     Attributes:
         file: the file as it was read.
+        settings: the PyTorch and the device that the new code is for.
         edits: what changes in it.
     """
 
-    def __init__(self, file: File) -> None:
+    def __init__(self, file: File, settings: Settings) -> None:
         self.file = file
+        self.settings = settings
         self.edits = Edits()
         self._needs_torch = False
         self._needs_auto_dtype = False
@@ -46,8 +52,16 @@ class Draft:
         return name or "torch"
 
     def amp(self, name: str, at: cst.CSTNode) -> str:
-        """How `torch.amp.<name>` is written at a place, through whatever is bound there."""
-        return self.file.names.local(f"torch.amp.{name}", at) or f"{self.torch(at)}.amp.{name}"
+        """How `torch.amp.<name>` is written at a place, in the target's spelling, through whatever is bound there."""
+        full = spelled(f"torch.amp.{name}", self.settings.target_torch)
+        return self.file.names.local(full, at) or self.torch(at) + full.removeprefix("torch")
+
+    def new_scaler(self, at: cst.CSTNode, *arguments: str) -> str:
+        """The call that makes a GradScaler, as it is written at a place."""
+        name = self.amp("GradScaler", at)
+        takes_device = forms("torch.amp.GradScaler", self.settings.target_torch)
+        device = (f'"{self.settings.device_type}"',) if takes_device else ()
+        return f"{name}({', '.join((*device, *arguments))})"
 
     def dtype(self, dtype: Dtype, at: cst.CSTNode) -> str:
         """How the low-precision dtype is written at a place."""
@@ -91,7 +105,12 @@ class Draft:
         if self._needs_auto_dtype:
             torch = self.file.names.local("torch", self.file.tree.module) or "torch"
             module = self.file.tree.module
-            value = module.default_newline.join(_AUTO_VALUE).format(torch=torch, indent=module.default_indent)
+            is_told = self.settings.target_torch >= (2, 4)
+            value = module.default_newline.join(_AUTO_VALUE).format(
+                torch=torch,
+                indent=module.default_indent,
+                has_bfloat16=_HAS_BFLOAT16 if is_told else _OLDER_HAS_BFLOAT16,
+            )
             self._at_top(imports, self.line(f"{self.auto_dtype} = {value}"))
         return apply(self.file.tree.module, self.edits).code
 

@@ -40,7 +40,7 @@ class StepMigration:
 
     def draft(self, file: File) -> Draft:
         """The draft of a file, made when something in it is to change."""
-        return self.drafts.setdefault(file, Draft(file))
+        return self.drafts.setdefault(file, Draft(file, self.settings))
 
     def run(self, files: Sequence[File]) -> None:
         """Read, decide and write every step."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+import libcst as cst
+
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.descale import Descaler
 from amp_migrate.steps.draft import Draft
-from amp_migrate.steps.retarget import cuda_regions, retarget, switch_scalers, undecided
+from amp_migrate.steps.native import GRAD_SCALER
+from amp_migrate.steps.retarget import cuda_regions, retarget, switch_scalers, switched_off, undecided
 
 
 class OtherDtype:
@@ -21,8 +24,15 @@ class OtherDtype:
         descaler: knows which scalers went, and which are switched off.
     """
 
-    def __init__(self, project: Project, dtype: Dtype, draft_of: Callable[[File], Draft]) -> None:
+    def __init__(
+        self, project: Project, dtype: Dtype, draft_of: Callable[[File], Draft], kept: frozenset[str] = frozenset()
+    ) -> None:
+        """
+        Args:
+            kept: the rules about names that are not applied, so that their names keep their arguments, too.
+        """
         self.dtype = dtype
+        self._kept = kept
         self.descaler = Descaler(project, draft_of)
         self._draft = draft_of
 
@@ -39,11 +49,30 @@ class OtherDtype:
             hint = "have the script choose bfloat16, and GradScaler(enabled=False), by hand"
             yield Finding(choice.file.name, line, column, "AMP510", Kind.LEFT, message, hint)
             return
+        deprecated = next((region for region in regions if not region.is_native), None)
+        if deprecated is not None and "AMP101" in self._kept:
+            self.dtype = Dtype.FP16
+            line, column = deprecated.file.tree.position(deprecated.call)
+            message = "float16 stays: this region's deprecated name, which means float16, is not to be rewritten"
+            yield Finding(deprecated.file.name, line, column, "AMP510", Kind.LEFT, message, "select AMP101, too")
+            return
         for region in retarget(regions, self.dtype, self._draft):
             line, column = region.file.tree.position(region.call)
             message = f"region computes in {'bfloat16' if self.dtype is Dtype.BF16 else 'what the GPU has'} now"
             yield Finding(region.file.name, line, column, "AMP510", Kind.MIGRATED, message)
         if self.dtype is Dtype.AUTO:
-            switch_scalers(files, self._draft)
+            switch_scalers(files, self._draft, self._keeps_name)
         else:
             yield from self.descaler.run(files)
+            for file in files:
+                for call in file.calls:
+                    if call in self.descaler.disabled and self._keeps_name(file, call):
+                        self._draft(file).edits.change(call, switched_off)
+
+    def _keeps_name(self, file: File, call: cst.Call) -> bool:
+        """Whether a call makes a scaler by a name that stays, so that no rule about names sees to its arguments."""
+        full = file.names.callee(call)
+        is_deprecated = not full.startswith("torch.amp.")
+        return (
+            full in GRAD_SCALER and not full.startswith("torch.cpu.") and (not is_deprecated or "AMP103" in self._kept)
+        )

@@ -71,24 +71,39 @@ def retarget(regions: Iterable[Region], dtype: Dtype, draft_of: Callable[[File],
         yield region
 
 
-def switch_scalers(files: Iterable[File], draft_of: Callable[[File], Draft]) -> None:
-    """Let every native scaler be on only where the script runs in float16."""
+def switch_scalers(
+    files: Iterable[File], draft_of: Callable[[File], Draft], is_kept: Callable[[File, cst.Call], bool]
+) -> None:
+    """Let every scaler whose name stays as it is be on only where the script runs in float16."""
     for file in files:
         for call in file.calls:
-            if file.names.callee(call) in ("torch.amp.GradScaler", "torch.amp.grad_scaler.GradScaler"):
+            if is_kept(file, call):
                 draft = draft_of(file)
                 condition = f"{draft.dtype(Dtype.AUTO, call)} == {draft.torch(call)}.float16"
                 draft.edits.change(call, lambda node, condition=condition: _enabled_if(node, condition))  # type: ignore[misc]
 
 
+def switched_off(node: cst.CSTNode) -> cst.CSTNode:
+    """A call of GradScaler with `enabled=False`, whatever it said before."""
+    return _with_enabled(node, lambda _: cst.Name("False"))
+
+
 def _enabled_if(node: cst.CSTNode, condition: str) -> cst.CSTNode:
+    def both(value: cst.BaseExpression | None) -> cst.BaseExpression:
+        wanted = build.expression(condition)
+        return wanted if value is None else cst.BooleanOperation(_grouped(value), cst.And(), wanted)
+
+    return _with_enabled(node, both)
+
+
+def _with_enabled(node: cst.CSTNode, new: Callable[[cst.BaseExpression | None], cst.BaseExpression]) -> cst.CSTNode:
+    """A call with a new value for `enabled`, given the old one."""
     assert isinstance(node, cst.Call)
     for index, arg in enumerate(node.args):
         if arg.keyword is not None and arg.keyword.value == "enabled":
-            both = cst.BooleanOperation(_grouped(arg.value), cst.And(), build.expression(condition))
-            args = [*node.args[:index], arg.with_changes(value=both), *node.args[index + 1 :]]
+            args = [*node.args[:index], arg.with_changes(value=new(arg.value)), *node.args[index + 1 :]]
             return node.with_changes(args=args)
-    enabled = build.keyword("enabled", build.expression(condition))
+    enabled = build.keyword("enabled", new(None))
     if not node.args:
         return node.with_changes(args=[enabled])
     return node.with_changes(args=insert_after(node.args, len(node.args) - 1, enabled))

@@ -79,7 +79,7 @@ def _write_backward(draft: Draft, step: TrainingStep, backward: Backward, scaler
 
 
 def _header(draft: Draft, at: cst.CSTNode, dtype: Dtype, enabled: cst.BaseExpression | None) -> cst.With:
-    arguments = f'device_type="cuda", dtype={draft.dtype(dtype, at)}'
+    arguments = f'device_type="{draft.settings.device_type}", dtype={draft.dtype(dtype, at)}'
     if enabled is not None:
         arguments += f", enabled={draft.code(enabled)}"
     return build.with_header(f"{draft.amp('autocast', at)}({arguments})")

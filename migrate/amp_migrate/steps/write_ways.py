@@ -32,11 +32,11 @@ def write_ways(
 
 
 def _write_creation(draft: Draft, creation: Creation, dtype: Dtype, replacing: tuple[str, ...] | None) -> None:
-    arguments = ['"cuda"', *(replacing or ())]
+    arguments = [*(replacing or ())]
     if dtype is Dtype.AUTO:
         chosen = draft.dtype(dtype, creation.home)
         arguments.append(f"enabled={chosen} == {draft.torch(creation.home)}.float16")
-    line = draft.line(f"{creation.target} = {draft.amp('GradScaler', creation.home)}({', '.join(arguments)})")
+    line = draft.line(f"{creation.target} = {draft.new_scaler(creation.home, *arguments)}")
     if replacing is None:
         draft.edits.after(creation.home, line)
     else:

@@ -7,6 +7,8 @@ AMP = "apex.amp"
 # Packages that Apex no longer has, and those of them that the shim answers for.
 DELETED = ("apex.amp", "apex.parallel", "apex.fp16_utils", "apex.RNN", "apex.reparameterization", "apex.pyprof")
 SERVED = ("apex.amp", "apex.parallel")
+# The first PyTorch that the shim runs on.
+SHIM_SINCE = (2, 4)
 
 # The parameters of `amp.initialize`, in order.
 INITIALIZE = (

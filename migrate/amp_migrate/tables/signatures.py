@@ -1,0 +1,76 @@
+"""What PyTorch lets the calls take that migrated code makes, by version: data.
+
+Read from the sources of PyTorch 1.12 to 2.15; what is older counts as 1.12.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from inspect import _ParameterKind
+
+Version: TypeAlias = "tuple[int, int]"
+
+
+@dataclass(frozen=True)
+class Form:
+    """One way to call a function.
+
+    Attributes:
+        since: the first PyTorch that has it.
+        signature: what it takes.
+    """
+
+    since: Version
+    signature: Signature
+
+
+def _form(since: Version, parameters: str) -> Form:
+    """A form from the names of its parameters: `name=` has a default, and `*` comes before those by keyword only."""
+    positional, _, by_keyword = parameters.partition("*")
+    listed = [_parameter(word, Parameter.POSITIONAL_OR_KEYWORD) for word in positional.split()]
+    listed += [_parameter(word, Parameter.KEYWORD_ONLY) for word in by_keyword.split()]
+    return Form(since, Signature(listed))
+
+
+def _parameter(word: str, kind: _ParameterKind) -> Parameter:
+    return Parameter(word.rstrip("="), kind, default=None if word.endswith("=") else Parameter.empty)
+
+
+_AUTOCAST = "device_type dtype= enabled= cache_enabled="
+_OLD_AUTOCAST = "enabled= dtype= cache_enabled="
+_SCALER = "init_scale= growth_factor= backoff_factor= growth_interval= enabled="
+# Each function in every form that it can be called in.
+FORMS = {
+    "torch.autocast": (_form((1, 12), _AUTOCAST),),
+    "torch.amp.autocast": (_form((1, 12), _AUTOCAST),),
+    "torch.amp.GradScaler": (_form((2, 3), f"device= {_SCALER}"),),
+    "torch.amp.custom_fwd": (_form((2, 4), "fwd= * device_type cast_inputs="),),
+    "torch.amp.custom_bwd": (_form((2, 4), "bwd= * device_type"),),
+    "torch.cuda.amp.autocast": (_form((1, 12), _OLD_AUTOCAST),),
+    "torch.cuda.amp.GradScaler": (_form((1, 12), _SCALER),),
+    "torch.cuda.amp.custom_fwd": (_form((1, 12), "fwd= * cast_inputs="),),
+    "torch.cuda.amp.custom_bwd": (_form((1, 12), "bwd"),),
+    "torch.cpu.amp.autocast": (_form((1, 12), _OLD_AUTOCAST),),
+    "torch.cpu.amp.GradScaler": (_form((2, 3), _SCALER),),
+    "torch.get_autocast_dtype": (_form((2, 4), "device_type"),),
+    "torch.set_autocast_dtype": (_form((2, 4), "device_type dtype"),),
+    "torch.is_autocast_enabled": (_form((1, 12), ""), _form((2, 4), "device_type")),
+    "torch.set_autocast_enabled": (_form((1, 12), "enabled"), _form((2, 4), "device_type enabled")),
+    "torch.cuda.is_bf16_supported": (_form((1, 12), ""), _form((2, 4), "including_emulation=")),
+}
+# What a name was called in PyTorch before it had that name.
+OLDER = {"torch.amp.GradScaler": "torch.cuda.amp.GradScaler"}
+
+
+def forms(full: str, torch: Version) -> tuple[Form, ...]:
+    """The ways to call a function of this table in one version of PyTorch; none where it does not have it."""
+    return tuple(form for form in FORMS[full] if form.since <= torch)
+
+
+def spelled(full: str, torch: Version) -> str:
+    """The name by which one version of PyTorch has what newer ones call `full`."""
+    return full if forms(full, torch) else OLDER[full]
