@@ -92,7 +92,7 @@ def migrate_workspace(workspace: Workspace, settings: Settings) -> Outcome:
     plans, wrong = only_wanted(planned, settings)
     outcome = Outcome(plans, (*workspace.problems, *failures), len(workspace.files))
     outcome = without_refused(workspace, outcome, wrong)
-    plans, wrong = _checked(outcome.plans)
+    plans, wrong = _checked(outcome.plans, settings)
     outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
     outcome = without_refused(workspace, outcome, _changed_again(workspace, outcome.plans, settings))
     return replace(outcome, plans=tuple(map(_told_in_the_file, outcome.plans)))
@@ -154,7 +154,7 @@ def _failure(source: Source, error: Exception) -> Finding:
     return refused(source.name, f"internal error: {type(error).__name__}: {message} ({place})", _PLEASE_REPORT)
 
 
-def _checked(plans: Iterable[FilePlan]) -> tuple[tuple[FilePlan, ...], dict[Path, Finding]]:
+def _checked(plans: Iterable[FilePlan], settings: Settings) -> tuple[tuple[FilePlan, ...], dict[Path, Finding]]:
     """The plans with their texts as they would be written, and a finding for each whose text is not fit for it."""
     done: list[FilePlan] = []
     wrong: dict[Path, Finding] = {}
@@ -163,7 +163,7 @@ def _checked(plans: Iterable[FilePlan]) -> tuple[tuple[FilePlan, ...], dict[Path
             source = each.source
             try:
                 after = restore(source.text, parse(source).code, each.after)
-                check_text(source, after)
+                check_text(source, after, settings.target_torch)
                 done.append(replace(each, after=after))
                 continue
             except (Refused, LayoutError) as error:

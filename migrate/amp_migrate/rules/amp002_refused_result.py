@@ -9,7 +9,8 @@ RULE = Rule(
     before="",
     after="",
     why=(
-        "A new text must parse, compile, bind every name it uses, and stay as it is on a second run. "
+        "A new text must parse, compile, bind every name it uses, call autocast and its like as the target's PyTorch "
+        "takes it, and stay as it is on a second run. "
         "What does not is a fault of the tool: the file is left as it is."
     ),
     safety=Safety.MANUAL,
