@@ -12,6 +12,8 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.scopes import BindingKind, dotted
 from amp_migrate.trees.tree import find
 
+_COMMON_METHODS = frozenset("forward __call__ step update backward train eval run fit get to".split())
+
 
 class Library(Protocol):
     """The files that can be asked for; they are parsed when somebody asks."""
@@ -90,6 +92,26 @@ class Project:
             init = next((m for m in find(node.body, cst.FunctionDef) if m.name.value == "__init__"), None)
             return None if init is None else self.reference(where, init)
         return self.reference(where, node) if isinstance(node, cst.FunctionDef) else None
+
+    def may_call(self, file: File, call: cst.Call) -> list[FunctionRef]:
+        """The functions a call may run: the one it means, or every method of that name where the object is unknown."""
+        function = self.called(file, call)
+        if function is not None:
+            return [function]
+        if not isinstance(call.func, cst.Attribute) or file.names.full(call.func):
+            return []
+        return self.methods_named(call.func.attr.value)
+
+    def methods_named(self, name: str) -> list[FunctionRef]:
+        """The methods of the project's classes that have a name of their own, not one that everything has."""
+        if name in _COMMON_METHODS:
+            return []
+        files = {id(method): file for file in self.library.mentioning(name) for method in file.methods.get(name, ())}
+        return [
+            self.reference(files[id(method)], method)
+            for method in self._definitions_of_method(name)
+            if id(method) in files
+        ]
 
     def call_sites(self, function: FunctionRef) -> tuple[CallSite, ...] | None:
         """Every call of a function in the project; None where it is used other than by calling it."""

@@ -41,6 +41,9 @@ def is_visible(project: Project, initialize: Initialize, file: File, at: cst.CST
         scope = scope.parent
     condition = " and ".join(initialize.switch)
     names = reads([build.expression(condition)]) if condition else frozenset()
+    own_class = None if file is not initialize.file else file.tree.owner_class(initialize.home)
+    if own_class is not None and file.tree.owner_class(at) is own_class:  # `self.amp` is the same in every method
+        names = frozenset(name for name in names if not name.startswith("self."))
     return all(_is_handed_on(project, file, at, name) for name in names)
 
 

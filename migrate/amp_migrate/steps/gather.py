@@ -146,7 +146,7 @@ class Gatherer:
         return Refusal(
             self.file,
             backward.statement,
-            f"the forward pass behind `{self.tree.code(backward.loss)}` is not in this function",
+            f"the forward pass behind `{self.tree.quote(backward.loss)}` is not in this function",
             "put forward and loss into a torch.amp.autocast region by hand, and scale the loss before backward()",
         )
 
@@ -165,7 +165,7 @@ class Gatherer:
                     return Refusal(
                         self.file,
                         statement,
-                        f"{self.tree.code(call.func)} computes a BCELoss inside its forward, which autocast refuses",
+                        f"{self.tree.quote(call.func)} computes a BCELoss inside its forward, which autocast refuses",
                         "use binary_cross_entropy_with_logits there, or put the loss into autocast(enabled=False)",
                     )
         if any(True for node in find(body, cst.Yield)):
@@ -190,11 +190,11 @@ class Gatherer:
                 return Refusal(
                     self.file,
                     step.statement,
-                    f"{self.tree.code(step.call)} cannot be used with a loss scaler",
+                    f"{self.tree.quote(step.call)} cannot be used with a loss scaler",
                     f"an optimizer that evaluates a closure reads several losses per step; {bf16}",
                 )
             if not (isinstance(step.statement, cst.Expr) and step.statement.value is step.call):
-                return Refusal(self.file, step.statement, f"the result of {self.tree.code(step.call)} is used", bf16)
+                return Refusal(self.file, step.statement, f"the result of {self.tree.quote(step.call)} is used", bf16)
         for call in find(body, cst.Call):
             if self._reaches_autograd_grad(self.file, call):
                 return Refusal(
@@ -223,9 +223,11 @@ class Gatherer:
         """Whether a call takes gradients by itself, or through a function of the project (a gradient penalty)."""
         if file.names.callee(call) == "torch.autograd.grad":
             return True
-        function = self.roles.project.called(file, call) if depth < 3 else None
-        return function is not None and any(
-            self._reaches_autograd_grad(function.file, inner, depth + 1) for inner in find(function.node.body, cst.Call)
+        functions = self.roles.project.may_call(file, call) if depth < 3 else []
+        return any(
+            self._reaches_autograd_grad(function.file, inner, depth + 1)
+            for function in functions
+            for inner in find(function.node.body, cst.Call)
         )
 
     def _is_closure(self, function: cst.FunctionDef) -> bool:

@@ -75,7 +75,7 @@ def _is_other_function(file: File, call: cst.Call) -> bool:
 def _read(file: File, roles: Roles, statement: Statement, call: cst.Call) -> Backward | Refusal:
     assert isinstance(call.func, cst.Attribute)
     receiver = call.func.value
-    code = file.tree.code(call)
+    code = file.tree.quote(call)
     path = dotted(receiver) or ""
     full = file.names.full(receiver)
     if full.startswith("torch."):

@@ -111,6 +111,10 @@ class RegionFinder:
                     self._place(inner, members, barriers, found)
         self._close(run, members, barriers, found)
 
+    def _goes_on_computing(self, statement: Statement, outputs: frozenset[str]) -> bool:
+        """Whether a statement calls something on what came out of a region before: a term of a later loss."""
+        return bool(statement_reads(statement) & outputs) and bool(_calls(statement))
+
     def _is_quiet_forward(self, statement: Statement) -> bool:
         return (
             isinstance(statement, cst.With)
@@ -127,9 +131,12 @@ class RegionFinder:
     ) -> None:
         """Turn a run of statements without barriers into at most one region."""
 
+        earlier = self.outputs(found)
+
         def is_worthy(statement: Statement) -> bool:
             return any(
-                each in members and (self.runs_forward(each) or self.computes_loss(each))
+                each in members
+                and (self.runs_forward(each) or self.computes_loss(each) or self._goes_on_computing(each, earlier))
                 for each in _with_nested(statement)
             )
 

@@ -117,7 +117,7 @@ class Traveller:
         at = optimizers[0]
         paths = [dotted(_container(each)) for each in optimizers]
         if any(path is None for path in paths):
-            return _lost(file, at, f"`{file.tree.code(at)}` is not a plain name or an attribute")
+            return _lost(file, at, f"`{file.tree.quote(at)}` is not a plain name or an attribute")
         names = [path for path in paths if path is not None]
         if all(name.startswith("self.") for name in names):
             return self._from_self(file, at, names, create)
@@ -129,7 +129,7 @@ class Traveller:
         initialized = scope.node in self.homes
         if isinstance(scope.node, cst.FunctionDef) and any(map(_is_parameter, bindings)) and not initialized:
             if not all(_is_same_object(name, each) for name, each in zip(names, bindings, strict=True)):
-                return _lost(file, at, f"`{file.tree.code(at)}` is a parameter that may be given another value")
+                return _lost(file, at, f"`{file.tree.quote(at)}` is a parameter that may be given another value")
             return self._from_caller(file, scope.node, names, create, seen)
         return self._from_scope(file, at, scope, bindings, create)
 
@@ -162,7 +162,7 @@ class Traveller:
         owner = scope.node if isinstance(scope.node, cst.FunctionDef) else None
         made = [[b.node for b in each if _makes(b) and file.tree.function(b.node) is owner] for each in bindings]
         if not all(made) or scope.is_class:
-            return _lost(file, at, f"where `{file.tree.code(at)}` is made cannot be seen")
+            return _lost(file, at, f"where `{file.tree.quote(at)}` is made cannot be seen")
         name = known.target if known is not None else self._free_name(file, list(SCALER_NAMES))
         if name is None:
             return _lost(file, at, f"the names {', '.join(SCALER_NAMES)} are all taken")
@@ -277,7 +277,8 @@ def _is_same_object(name: str, bindings: list[Binding]) -> bool:
 
 
 def _makes(binding: Binding) -> bool:
-    return binding.kind is BindingKind.ASSIGNMENT
+    is_none = isinstance(binding.value, cst.Name) and binding.value.value == "None"
+    return binding.kind is BindingKind.ASSIGNMENT and not is_none
 
 
 def _lost(file: File, node: cst.CSTNode, why: str) -> Refusal:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import libcst as cst
 
 from amp_migrate.analysis.files import File
@@ -21,12 +23,19 @@ def place_updates(file: File, backwards: list[Backward], steps: list[OptimizerSt
         for loop in tree.ancestors(backward.statement)
         if isinstance(loop, (cst.For, cst.While))
     }
-    groups: dict[cst.CSTNode | None, list[Statement]] = {}
+    iterations: dict[cst.CSTNode | None, list[OptimizerStep]] = {}
     for step in steps:
         loop = next((a for a in tree.ancestors(step.statement) if a in loops_with_backward), None)
-        groups.setdefault(loop, []).append(step.statement)
+        iterations.setdefault(loop, []).append(step)
     found: list[Statement] = []
-    for group in groups.values():
+    for group in (part for iteration in iterations.values() for part in _rounds(file, backwards, iteration)):
+        if not group:
+            return Refusal(
+                file,
+                steps[0].statement,
+                "an optimizer steps twice in one iteration, on gradients that are not parted by a backward()",
+                "call scaler.update() by hand between the two, or run with --dtype bf16",
+            )
         placed = _after_group(tree, group)
         if placed is None:
             return Refusal(
@@ -37,6 +46,35 @@ def place_updates(file: File, backwards: list[Backward], steps: list[OptimizerSt
             )
         found.extend(placed)
     return tuple(found)
+
+
+def _rounds(file: File, backwards: list[Backward], steps: list[OptimizerStep]) -> list[list[Statement]]:
+    """The steps of an iteration, parted where an optimizer steps again: a scaler lets each step once per update.
+
+    An empty part stands for one that cannot be: gradients on which a later step depends would keep the old scale.
+    """
+    tree = file.tree
+    parts: list[list[OptimizerStep]] = [[]]
+    for step in steps:
+        name = tree.code(step.optimizer)
+        again = [
+            s for s in parts[-1] if tree.code(s.optimizer) == name and not _exclude(tree, s.statement, step.statement)
+        ]
+        if again:
+            parts.append([])
+        parts[-1].append(step)
+    for before, after in pairwise(parts):
+        low, high = tree.order[before[-1].statement], tree.order[after[0].statement]
+        if not any(low < tree.order[backward.statement] < high for backward in backwards):
+            return [[]]
+    return [[step.statement for step in part] for part in parts]
+
+
+def _exclude(tree: Tree, one: Statement, other: Statement) -> bool:
+    """Whether two statements stand in different branches of one `if`, so that only one of them runs."""
+    block = tree.common_block([one, other])
+    first, second = tree.lift(one, block), tree.lift(other, block)
+    return first is second and isinstance(first, (cst.If, cst.Try)) and first not in (one, other)
 
 
 def _after_group(tree: Tree, group: list[Statement]) -> list[Statement] | None:

@@ -228,6 +228,11 @@ class Tree:
         """The source text of a node."""
         return self.module.code_for_node(node)
 
+    def quote(self, node: cst.CSTNode) -> str:
+        """The source text of a node on one line, shortened: what a message shows of it."""
+        code = " ".join(self.code(node).split())
+        return code if len(code) <= 60 else f"{code[:57]}..."
+
     @cached_property
     def _positions(self) -> dict[cst.CSTNode, tuple[int, int]]:
         ranges = MetadataWrapper(self.module, unsafe_skip_copy=True).resolve(PositionProvider)

@@ -1,3 +1,11 @@
+"""Imports of deprecated packages move with every use of what they bring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[..., Any]
 
 
 def test_unused_package_import_beside_full_paths(rewrites: Check) -> None:

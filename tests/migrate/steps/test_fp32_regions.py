@@ -323,3 +323,29 @@ def test_forward_without_gradients_has_a_region_of_its_own(rewrites: Check) -> N
         +     scaler.update()
         """
     )
+
+
+def test_later_term_computed_from_an_earlier_output_gets_a_region_too(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+        -     out = model(x)
+        -     loss = out.mean()
+        -     loss.backward(retain_graph=True)
+        -     penalty = torch.norm(out)
+        -     penalty.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         out = model(x)
+        +         loss = out.mean()
+        +     scaler.scale(loss).backward(retain_graph=True)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         penalty = torch.norm(out)
+        +     scaler.scale(penalty).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )

@@ -295,3 +295,47 @@ def test_weights_updated_by_hand_need_no_scaler_in_bfloat16(rewrites: Check) -> 
         """,
         dtype="bf16",
     )
+
+
+def test_optimizer_that_steps_twice_updates_in_between(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+              optimizer.zero_grad()
+        -     first = model(x).mean()
+        -     first.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         first = model(x).mean()
+        +     scaler.scale(first).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+              optimizer.zero_grad()
+        -     second = model(y).mean()
+        -     second.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         second = model(y).mean()
+        +     scaler.scale(second).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_optimizer_that_steps_twice_on_the_same_gradients_is_left(leaves: Check) -> None:
+    leaves(
+        """
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x in loader:
+            loss = model(x).mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.step()
+        """,
+        "steps twice",
+    )

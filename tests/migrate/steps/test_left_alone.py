@@ -316,3 +316,37 @@ def test_region_of_its_own(ignores: Check) -> None:
             optimizer.step()
         """
     )
+
+
+def test_gradient_penalty_in_a_method_of_the_model(leaves: Check) -> None:
+    leaves(
+        """
+        class Critic(nn.Module):
+            def penalty(self, x):
+                return torch.autograd.grad(self(x).sum(), x, create_graph=True)[0].norm()
+
+        def train(critic, loader):
+            optimizer = torch.optim.SGD(critic.parameters(), lr=0.1)
+            for x in loader:
+                loss = critic(x).mean() + critic.penalty(x)
+                loss.backward()
+                optimizer.step()
+        """,
+        "torch.autograd.grad",
+    )
+
+
+def test_reason_is_one_line_however_long_the_code(leaves: Check) -> None:
+    finding = leaves(
+        """
+        out = kernel(
+            x
+        )
+        grad = out.backward(
+            one,
+            two,
+        )
+        """,
+        "is part of a longer expression",
+    )
+    assert "\n" not in finding.message
