@@ -8,6 +8,7 @@ from pathlib import Path
 
 from amp_migrate.engine.planner import FilePlan
 from amp_migrate.engine.problems import in_the_file
+from amp_migrate.engine.unwanted import why_unwanted
 from amp_migrate.pragmas import read_pragmas
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Settings
@@ -28,17 +29,13 @@ def only_wanted(plans: Iterable[FilePlan], settings: Settings) -> tuple[tuple[Fi
         if pragmas.skips_file:
             if each.changed:
                 line = next((finding.line for finding in each.findings), 0)
-                unwanted[each.source.path] = _left(each, line, "it asks to be skipped")
+                unwanted[each.source.path] = _left(each, line, why_unwanted("", line, settings, pragmas))
                 kept.append(each)
             continue
         wanted = []
         for finding in each.findings:
-            reason = ""
-            if finding.kind is not Kind.ERROR and not settings.applies(finding.code):
-                reason = f"{finding.code} is not selected"
-            elif finding.kind is not Kind.ERROR and pragmas.ignores(finding.code, finding.line):
-                reason = f"{finding.code} is ignored here"
-            if not reason:
+            reason = why_unwanted(finding.code, finding.line, settings, pragmas)
+            if not reason or finding.kind is Kind.ERROR:
                 wanted.append(finding)
             elif finding.kind is Kind.MIGRATED and each.changed:
                 unwanted.setdefault(each.source.path, _left(each, finding.line, reason))

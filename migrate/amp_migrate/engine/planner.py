@@ -12,11 +12,13 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
+from amp_migrate.engine.annotate import annotate
 from amp_migrate.engine.library import ParsedLibrary
 from amp_migrate.engine.source import Source
+from amp_migrate.engine.unwanted import why_unwanted
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.pragmas import read_pragmas
-from amp_migrate.report.finding import Finding
+from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.rules.rename_names import rename_names
 from amp_migrate.rules.rule import name_rules
 from amp_migrate.settings import Dtype, Settings
@@ -85,6 +87,13 @@ def plan(workspace: Workspace, settings: Settings) -> tuple[FilePlan, ...]:
     for finding in steps.findings:
         by_name.setdefault(finding.path, []).append(finding)
     files = {file.name: file for file in library.parsed}
+    if settings.annotate:
+        for name, findings in by_name.items():
+            pragmas = read_pragmas(library.source(files[name]).text)
+            left = [each for each in sorted(findings) if each.kind is Kind.LEFT]
+            left = [each for each in left if not why_unwanted(each.code, each.line, settings, pragmas)]
+            if left:
+                annotate(steps.draft(files[name]), left)
     for name in sorted({*by_name, *(file.name for file, draft in steps.drafts.items() if draft.edits)}):
         file = files[name]
         draft = steps.drafts.get(file)

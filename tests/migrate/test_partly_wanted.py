@@ -1,0 +1,140 @@
+"""What a project, or a line, does not want is left; the rest of the file is migrated all the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from amp_migrate.engine.migrate import migrate, migrate_text
+from amp_migrate.engine.planner import FilePlan
+from amp_migrate.report.finding import Kind
+from amp_migrate.settings import Settings
+
+TWO_STEPS = """\
+import torch
+
+def first(model, optimizer, x):
+    loss = model(x).sum()
+    loss.backward(){}
+    optimizer.step()
+
+def second(model, optimizer, x):
+    loss = model(x).sum()
+    loss.backward()
+    optimizer.step()
+
+def main():
+    model = torch.nn.Linear(3, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    first(model, optimizer, torch.ones(3))
+    second(model, optimizer, torch.ones(3))
+"""
+NAMES = """\
+import torch
+scaler = torch.cuda.amp.GradScaler()
+with torch.cuda.amp.autocast():
+    pass
+with torch.cuda.amp.autocast():{}
+    pass
+"""
+APEX = """\
+import torch
+from apex import amp
+model = torch.nn.Linear(3, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+for x in range(3):
+    loss = model(x).sum()
+    with amp.scale_loss(loss, optimizer) as scaled:
+        scaled.backward()
+    optimizer.step()
+"""
+
+
+def planned(text: str, settings: Settings | None = None) -> FilePlan:
+    settings = settings or Settings()
+    plan = migrate_text(text, settings)
+    assert migrate_text(plan.after, settings).after == plan.after
+    return plan
+
+
+def said(plan: FilePlan) -> list[tuple[str, int, Kind]]:
+    return [(finding.code, finding.line, finding.kind) for finding in plan.findings]
+
+
+@pytest.mark.parametrize(
+    "pragma", ["  # amp-migrate: ignore[AMP501]", "  # amp-migrate: ignore", "  # amp-migrate: ignore[AMP5]"]
+)
+def test_one_step_is_left_and_the_other_migrated(pragma: str) -> None:
+    plan = planned(TWO_STEPS.format(pragma))
+    before, after = (text.split("def ") for text in (plan.source.text, plan.after))
+    assert after[1] == before[1]
+    assert "scaler.scale(loss).backward()" in after[2]
+    assert "first(model, optimizer, torch.ones(3))" in after[3]
+    assert "second(model, optimizer, scaler, torch.ones(3))" in after[3]
+    assert said(plan) == [("AMP501", 10, Kind.MIGRATED)]
+
+
+def test_a_line_can_ignore_one_rule_and_not_another() -> None:
+    plan = planned(TWO_STEPS.format("  # amp-migrate: ignore[AMP1]"))
+    assert said(plan) == [("AMP501", 5, Kind.MIGRATED), ("AMP501", 10, Kind.MIGRATED)]
+
+
+def test_one_use_of_a_name_is_left_and_the_other_renamed() -> None:
+    plan = planned(NAMES.format("  # amp-migrate: ignore[AMP101]"))
+    assert plan.after.splitlines()[4] == "with torch.cuda.amp.autocast():  # amp-migrate: ignore[AMP101]"
+    assert said(plan) == [("AMP103", 2, Kind.MIGRATED), ("AMP101", 3, Kind.MIGRATED)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "codes"),
+    [
+        (Settings(select=("AMP1",)), {"AMP101", "AMP103"}),
+        (Settings(select=("AMP103",)), {"AMP103"}),
+        (Settings(select=("AMP5",)), {"AMP501"}),
+        (Settings(ignore=("AMP101",)), {"AMP103", "AMP501"}),
+        (Settings(ignore=("AMP1",), select=("AMP101",)), {"AMP101"}),
+        (Settings(select=("AMP2",)), set()),
+    ],
+)
+def test_rules_are_chosen_one_by_one(settings: Settings, codes: set[str]) -> None:
+    plan = planned(TWO_STEPS.format("") + NAMES.format("").removeprefix("import torch\n"), settings)
+    assert {finding.code for finding in plan.findings} == codes
+    assert ("torch.cuda.amp.autocast" not in plan.after) == ("AMP101" in codes)
+    assert ("torch.cuda.amp.GradScaler" not in plan.after) == ("AMP103" in codes)
+    assert ("scaler.scale(loss)" in plan.after) == ("AMP501" in codes)
+
+
+@pytest.mark.parametrize(
+    "settings", [Settings(select=("AMP5", "AMP1")), Settings(ignore=("AMP2", "AMP3"))], ids=["not selected", "ignored"]
+)
+def test_an_apex_script_that_is_not_wanted_stays_whole(settings: Settings) -> None:
+    plan = planned(APEX, settings)
+    assert (plan.after, plan.findings) == (APEX, ())
+
+
+def test_an_apex_script_with_one_line_that_is_ignored_stays_whole() -> None:
+    text = APEX.replace("as scaled:", "as scaled:  # amp-migrate: ignore[AMP201]")
+    plan = planned(text)
+    assert (plan.after, plan.findings) == (text, ())
+
+
+def test_half_of_an_apex_script_is_not_migrated() -> None:
+    plan = planned(APEX, Settings(select=("AMP201",)))
+    assert plan.after == APEX
+    (finding,) = plan.findings
+    assert (finding.code, finding.kind, finding.line) == ("AMP003", Kind.LEFT, 5)
+    assert "AMP202 is not selected" in finding.message
+
+
+def test_a_step_whose_scaler_would_come_through_a_skipped_file_is_left_with_it(tmp_path: Path) -> None:
+    step = "def train(model, optimizer, x):\n    loss = model(x).sum()\n    loss.backward()\n    optimizer.step()\n"
+    main = (
+        "# amp-migrate: skip-file\nimport torch\nfrom engine import train\nmodel = torch.nn.Linear(3, 4)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\ntrain(model, optimizer, torch.ones(3))\n"
+    )
+    (tmp_path / "engine.py").write_text("import torch\n" + step)
+    (tmp_path / "main.py").write_text(main)
+    outcome = migrate([tmp_path], Settings())
+    assert outcome.changed == ()
+    assert {finding.code for finding in outcome.findings} == {"AMP003"}
