@@ -116,13 +116,18 @@ class ApexMigration:
                 self._tell(file, statement, "AMP390", Kind.LEFT, message, "replace its uses by torch's own by hand")
 
     def _groups(self, files: list[File]) -> list[Group]:
-        """A file that initializes Apex, what lies beside or below it, and what these import, are one script."""
+        """A file that initializes Apex, its helpers beside or below it, and what these import, are one script.
+
+        Two files that both initialize are two scripts, unless one imports the other.
+        """
         group_of = {file: Group([file]) for file in files}
+        starting = {file for file in files if any(True for _ in read_apex.amp_calls(file, "initialize"))}
         for file in files:
             related = self._imported(file)
-            if any(True for _ in read_apex.amp_calls(file, "initialize")):
+            if file in starting:
                 folder = file.name.rpartition("/")[0]
-                related += [other for other in files if other.name.startswith(f"{folder}/" if folder else "")]
+                beside = [other for other in files if other.name.startswith(f"{folder}/" if folder else "")]
+                related += [other for other in beside if other not in starting]
             for other in related:
                 if other in group_of and group_of[other] is not group_of[file]:
                     mine, theirs = group_of[file], group_of[other]

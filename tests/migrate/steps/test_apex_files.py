@@ -256,3 +256,33 @@ def test_step_in_another_file_in_bfloat16(rewrites_files: Check) -> None:
         },
         dtype="bf16",
     )
+
+
+def test_two_scripts_in_one_folder_do_not_hold_each_other_up(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "infer.py": """
+                - from apex import amp
+                + from amp_shim import amp
+                  model, _ = amp.initialize(model, [], opt_level="O3")
+                  """,
+            "train.py": """
+                  import torch
+                - from apex import amp
+                  model = torch.nn.Linear(2, 2)
+                  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+                + scaler = torch.amp.GradScaler("cuda")
+                  for x in loader:
+                -     loss = model(x).mean()
+                -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+                -         scaled_loss.backward()
+                -     optimizer.step()
+                +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                +         loss = model(x).mean()
+                +     scaler.scale(loss).backward()
+                +     scaler.step(optimizer)
+                +     scaler.update()
+                """,
+        },
+    )
