@@ -28,7 +28,7 @@ _CONFIG_FOLDER = "amp_migrate.config_folder"
 
 
 def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if not wanted:
+    if not wanted or context.resilient_parsing:
         return
     from amp_migrate import __version__
 
@@ -37,7 +37,7 @@ def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> 
 
 
 def _list_rules(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if not wanted:
+    if not wanted or context.resilient_parsing:
         return
     from amp_migrate.report.rules_text import table
     from amp_migrate.rules.rule import all_rules
@@ -47,7 +47,7 @@ def _list_rules(context: click.Context, _: click.Parameter, wanted: bool) -> Non
 
 
 def _explain(context: click.Context, parameter: click.Parameter, code: str | None) -> None:
-    if code is None:
+    if code is None or context.resilient_parsing:
         return
     from amp_migrate.report.rules_text import page
     from amp_migrate.rules.rule import nearest_rule
@@ -62,6 +62,8 @@ def _explain(context: click.Context, parameter: click.Parameter, code: str | Non
 
 def _read_config(context: click.Context, _: click.Parameter, paths: tuple[str, ...]) -> tuple[str, ...]:
     """Make the project's settings the defaults of all other options."""
+    if context.resilient_parsing:  # a shell completes the line: nothing is to be said about it
+        return paths
     # Options are processed before arguments, so that this one is known already.
     named = [*(path for path in paths if path != "-"), *filter(None, [context.params.get("stdin_filename")])]
     try:
