@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from amp_migrate.config import ConfigError, find_config
+from amp_migrate.options import CONFIG_FOLDER, with_options
 from amp_migrate.report.formats import Format
-from amp_migrate.settings import DEVICE_TYPES, NEWEST_TORCH, OLDEST_TORCH, Dtype, Settings
+from amp_migrate.settings import Dtype, Settings
 
 EPILOG = """\b
 Exit codes:
@@ -24,74 +23,6 @@ Exit codes:
 Every option but those that ask for one run (--diff, --check, --output, --undo) can be set for a project, under its long
 name, in the table [tool.amp-migrate] of pyproject.toml. Patterns are those of .gitignore.
 """
-_CONFIG_FOLDER = "amp_migrate.config_folder"
-
-
-def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if not wanted or context.resilient_parsing:
-        return
-    from amp_migrate import __version__
-
-    click.echo(f"amp-migrate {__version__}")
-    context.exit()
-
-
-def _list_rules(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if not wanted or context.resilient_parsing:
-        return
-    from amp_migrate.report.rules_text import table
-    from amp_migrate.rules.rule import all_rules
-
-    click.echo(table(all_rules()), nl=False)
-    context.exit()
-
-
-def _explain(context: click.Context, parameter: click.Parameter, code: str | None) -> None:
-    if code is None or context.resilient_parsing:
-        return
-    from amp_migrate.report.rules_text import page
-    from amp_migrate.rules.rule import nearest_rule
-
-    rule = nearest_rule(code.upper())
-    if rule.code != code.upper():
-        message = f"no rule has the code {code!r}; the nearest is {rule.code}, and --list-rules shows all"
-        raise click.BadParameter(message, param=parameter)
-    click.echo(page(rule), nl=False)
-    context.exit()
-
-
-def _read_config(context: click.Context, _: click.Parameter, paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Make the project's settings the defaults of all other options."""
-    if context.resilient_parsing:  # a shell completes the line: nothing is to be said about it
-        return paths
-    # Options are processed before arguments, so that this one is known already.
-    named = [*(path for path in paths if path != "-"), *filter(None, [context.params.get("stdin_filename")])]
-    try:
-        config = find_config([Path(name) for name in named or ["."]], context)
-    except ConfigError as error:
-        raise click.UsageError(str(error)) from None
-    context.default_map = dict(config.options)
-    context.meta[_CONFIG_FOLDER] = config.folder
-    return paths
-
-
-class _TorchVersion(click.ParamType[Any]):
-    name = "version"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if isinstance(value, tuple):  # read from the project's settings already
-            return value
-        match = re.fullmatch(r"(\d+)\.(\d+)(\.\d+)*", value)
-        if match is None:
-            self.fail(f"{value!r} is not a version of PyTorch such as 2.1", param, ctx)
-        version = int(match[1]), int(match[2])
-        if version < OLDEST_TORCH:
-            self.fail(f"torch.amp came with PyTorch {_dotted(OLDEST_TORCH)}, which is the oldest target", param, ctx)
-        return version
-
-
-def _dotted(version: tuple[int, int]) -> str:
-    return ".".join(map(str, version))
 
 
 def _settings(options: Mapping[str, Any]) -> Settings:
@@ -111,135 +42,8 @@ def _settings(options: Mapping[str, Any]) -> Settings:
     return settings
 
 
-def _codes(_: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    codes = tuple(code.strip() for value in values for code in value.split(","))
-    for code in codes:
-        if not re.fullmatch(r"AMP\d{0,3}", code):
-            raise click.BadParameter(f"{code!r} is not AMP and up to three digits", param=parameter)
-    return codes
-
-
-def _options(command: Callable[..., None]) -> Callable[..., None]:
-    options: tuple[Callable[..., Any], ...] = (
-        # These two before all others, because they say which project's settings hold.
-        click.option(
-            "--stdin-filename",
-            metavar="FILE",
-            is_eager=True,
-            help="With `-`: the name of what comes in, for its project's settings, for the report, and for notebooks.",
-        ),
-        click.argument("paths", nargs=-1, metavar="PATH...", is_eager=True, callback=_read_config),
-        click.option("--diff", is_flag=True, help="Print the changes as a diff that `git apply` takes; write nothing."),
-        click.option("--check", is_flag=True, help="Write nothing; exit with 1 if anything would change."),
-        click.option(
-            "--dtype",
-            type=click.Choice([dtype.value for dtype in Dtype]),
-            default=Dtype.FP16.value,
-            show_default=True,
-            help="What migrated code computes in: fp16 with a GradScaler, bf16 without, or auto: bf16 where the GPU "
-            "has it.",
-        ),
-        click.option(
-            "--device-type",
-            type=click.Choice(DEVICE_TYPES),
-            default="cuda",
-            show_default=True,
-            help="The device that new regions and scalers are for.",
-        ),
-        click.option(
-            "--target-torch",
-            type=_TorchVersion(),
-            metavar="VERSION",
-            default=_dotted(NEWEST_TORCH),
-            show_default="the newest",
-            help="The oldest PyTorch that the code must run on, as 2.1: what it lacks keeps its old spelling.",
-        ),
-        click.option(
-            "--annotate",
-            is_flag=True,
-            help="Put a comment with the reason above what is left as it was.",
-        ),
-        click.option(
-            "-o",
-            "--output",
-            metavar="FILE|DIR",
-            help="Write a copy of all Python files, migrated, and leave the originals alone.",
-        ),
-        click.option(
-            "--undo", is_flag=True, help="Give the files that the latest run changed their original bytes again."
-        ),
-        click.option(
-            "--select",
-            multiple=True,
-            metavar="CODE",
-            callback=_codes,
-            help="Apply only these rules: codes or their beginnings, as AMP101 or AMP1, separated by commas.",
-        ),
-        click.option("--ignore", multiple=True, metavar="CODE", callback=_codes, help="Do not apply these rules."),
-        click.option(
-            "--format",
-            "form",
-            type=click.Choice([form.value for form in Format]),
-            default=Format.TEXT.value,
-            show_default=True,
-            help="How to report what was done and what was left.",
-        ),
-        click.option(
-            "--include",
-            multiple=True,
-            metavar="PATTERN",
-            help="Take only files that match, instead of all Python files. May be given several times.",
-        ),
-        click.option(
-            "--exclude",
-            multiple=True,
-            metavar="PATTERN",
-            help="Pass over matching files and folders, besides .git, .venv, build and the like.",
-        ),
-        click.option(
-            "--gitignore/--no-gitignore",
-            default=True,
-            show_default=True,
-            help="Pass over what git ignores.",
-        ),
-        click.option(
-            "--workers",
-            type=click.IntRange(min=1),
-            metavar="N",
-            help="Use at most N processes.  [default: one for each processor]",
-        ),
-        click.option(
-            "--list-rules",
-            is_flag=True,
-            expose_value=False,
-            is_eager=True,
-            callback=_list_rules,
-            help="Show all rules: code, name, safety and what each finds.",
-        ),
-        click.option(
-            "--explain",
-            metavar="CODE",
-            expose_value=False,
-            is_eager=True,
-            callback=_explain,
-            help="Show the page of one rule: what it finds, why, and an example.",
-        ),
-        click.option(
-            "--version",
-            is_flag=True,
-            expose_value=False,
-            is_eager=True,
-            callback=_print_version,
-            help="Show the version.",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
 @click.command(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@_options
+@with_options
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> None:
     """Move PyTorch training code to torch.amp: plain float32 loops, Apex, and the deprecated torch.cuda.amp.
@@ -276,7 +80,7 @@ def command(context: click.Context, /, **options: Any) -> None:
         scope=Scope(
             include=options["include"],
             exclude=options["exclude"],
-            base=context.meta[_CONFIG_FOLDER] or Path(),
+            base=context.meta[CONFIG_FOLDER] or Path(),
             gitignore=options["gitignore"],
             without=None if output is None else Path(output),
         ),
