@@ -10,7 +10,7 @@ RULE = Rule(
     before="from apex import amp",
     after="from amp_shim import amp",
     why=(
-        "O3, static loss scales, several loss ids, cast functions and the like: all files of the script "
+        "O3, static loss scales, cast functions and the like: all files of the script "
         "keep Apex's calls, which amp_shim answers on today's PyTorch."
     ),
     since=SHIM_SINCE,

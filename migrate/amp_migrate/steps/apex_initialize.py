@@ -78,6 +78,8 @@ def read_initialize(file: File, call: cst.Call) -> Initialize | Refusal:
         notes.append("O2 and O3 asked for at run time now mean float32 weights under autocast")
     if not _is_none(arguments.get("keep_batchnorm_fp32")):
         notes.append("keep_batchnorm_fp32 is gone: under autocast batch norm keeps float32 weights and statistics")
+    if "num_losses" in arguments:
+        notes.append("num_losses is gone: one scaler serves all losses, and an overflow in one lowers the scale of all")
     return Initialize(
         file=file,
         call=call,

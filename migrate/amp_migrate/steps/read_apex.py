@@ -132,9 +132,9 @@ def _read_with(file: File, statement: cst.With) -> Backward | Refusal:
         or call.func.value.value != name.value
     ):
         return Refusal(file, statement, "the body of amp.scale_loss does more than go backward", _USE_SHIM)
-    for extra in ("loss_id", "delay_overflow_check"):
-        if extra in arguments:
-            return Refusal(file, arguments[extra], f"{extra}= of amp.scale_loss has no native form", _USE_SHIM)
+    if "delay_overflow_check" in arguments:
+        at = arguments["delay_overflow_check"]
+        return Refusal(file, at, "delay_overflow_check= of amp.scale_loss has no native form", _USE_SHIM)
     return Backward(statement, call, arguments["loss"])
 
 

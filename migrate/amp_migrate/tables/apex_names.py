@@ -21,6 +21,5 @@ SCALE_LOSS = "loss optimizers loss_id model delay_unscale delay_overflow_check".
 
 # Arguments of `initialize` that native AMP has no counterpart for, whatever their value.
 NOT_NATIVE = frozenset(
-    "cast_model_type patch_torch_functions master_weights cast_model_outputs num_losses min_loss_scale "
-    "max_loss_scale".split()
+    "cast_model_type patch_torch_functions master_weights cast_model_outputs min_loss_scale max_loss_scale".split()
 )

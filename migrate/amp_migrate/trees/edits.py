@@ -64,6 +64,15 @@ class Edits:
         """Move the statements of a block from `first` to `last` into the body of `header`, `tail` behind them."""
         self.wraps[first] = (last, header, tail)
 
+    @property
+    def touched(self) -> set[cst.CSTNode]:
+        """Every node that an edit names."""
+        ends = (last for last, _, _ in self.wraps.values())
+        return {
+            *self.changes, *self.preceding, *self.following, *self.substitutes, *self.splices, *self.splices.values(),
+            *self.wraps, *ends,
+        }  # fmt: skip
+
     def touches(self, statement: Statement) -> bool:
         """Whether the statement is inserted at, replaced or wrapped (not whether an expression in it changes)."""
         return (
@@ -75,18 +84,29 @@ class Edits:
         )
 
 
-def apply(module: cst.Module, edits: Edits) -> cst.Module:
+def apply(tree: Tree, edits: Edits) -> cst.Module:
     """The module with all edits in place."""
-    return module.visit(_Applier(edits))
+    # Only what is edited, and what that stands in, is built anew.
+    affected: set[cst.CSTNode] = set()
+    for node in edits.touched:
+        current: cst.CSTNode | None = node
+        while current is not None and current not in affected:
+            affected.add(current)
+            current = tree.parents.get(current)
+    return tree.module.visit(_Applier(edits, affected))
 
 
 class _Applier(cst.CSTTransformer):
-    def __init__(self, edits: Edits) -> None:
+    def __init__(self, edits: Edits, affected: set[cst.CSTNode]) -> None:
         super().__init__()
         self.edits = edits
+        self.affected = affected
         self.updated: dict[cst.CSTNode, cst.CSTNode] = {}
         self.blocks: dict[Block, Block] = {}
         self.emptied: set[cst.CSTNode] = set()
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        return node in self.affected
 
     def on_leave(  # type: ignore[override]  # one handler for all node types
         self, original_node: cst.CSTNode, updated_node: cst.CSTNode
@@ -127,13 +147,13 @@ class _Applier(cst.CSTTransformer):
         """The new lines of a block, from its statements and what the edits say of each."""
         edits = self.edits
         out: list[Line] = []
-        carried: list[cst.EmptyLine] = []  # comments that stood above a statement which is gone
+        carried: list[cst.EmptyLine] = []  # what stood above a statement that is gone
         open_wrap: tuple[Statement, cst.With, list[Line], tuple[Line, ...]] | None = None
 
         def emit(line: Line) -> None:
             nonlocal carried
             if carried:
-                line = line.with_changes(leading_lines=[*carried, *line.leading_lines])
+                line = line.with_changes(leading_lines=_joined(carried, line.leading_lines))
                 carried = []
             if open_wrap is not None:
                 line = line.with_changes(leading_lines=[_flush(each) for each in line.leading_lines])
@@ -147,7 +167,7 @@ class _Applier(cst.CSTTransformer):
                 if lines:
                     lines[0] = _under(line.leading_lines, lines[0])
                 else:
-                    carried.extend(each for each in line.leading_lines if each.comment)
+                    carried = _joined(carried, line.leading_lines)
             elif old in edits.splices:
                 lines = self._lines_of(edits.splices[old])
                 lines[0] = _under(line.leading_lines, lines[0])
@@ -194,6 +214,14 @@ class _Applier(cst.CSTTransformer):
         lines[0] = lines[0].with_changes(leading_lines=new_line.leading_lines)
         lines[-1] = lines[-1].with_changes(trailing_whitespace=new_line.trailing_whitespace)
         return [((each,), line) for each, line in zip(olds, lines, strict=True)], True
+
+
+def _joined(above: Sequence[cst.EmptyLine], below: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:
+    """The lines above a removed statement and those above the next one, parted by no more blank lines than before."""
+    kept = list(above)
+    while kept and below and not kept[-1].comment and not below[0].comment:
+        kept.pop()
+    return [*kept, *below]
 
 
 def _under(lead: Sequence[cst.EmptyLine], line: Line) -> Line:

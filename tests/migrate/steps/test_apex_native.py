@@ -231,3 +231,35 @@ def test_master_parameters_in_a_loop(rewrites: Check) -> None:
         +     scaler.update()
         """
     )
+
+
+def test_several_losses_share_one_scaler(rewrites: Check) -> None:
+    plan = rewrites(
+        """
+        - from apex import amp
+          d, g = nn.Linear(2, 2), nn.Linear(2, 2)
+          opt_d = torch.optim.SGD(d.parameters(), lr=0.1)
+          opt_g = torch.optim.SGD(g.parameters(), lr=0.1)
+        - [d, g], [opt_d, opt_g] = amp.initialize([d, g], [opt_d, opt_g], opt_level="O1", num_losses=2)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+        -     loss_d = d(x).mean()
+        -     with amp.scale_loss(loss_d, opt_d, loss_id=0) as scaled_loss:
+        -         scaled_loss.backward()
+        -     opt_d.step()
+        -     loss_g = d(g(x)).mean()
+        -     with amp.scale_loss(loss_g, opt_g, loss_id=1) as scaled_loss:
+        -         scaled_loss.backward()
+        -     opt_g.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss_d = d(x).mean()
+        +     scaler.scale(loss_d).backward()
+        +     scaler.step(opt_d)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss_g = d(g(x)).mean()
+        +     scaler.scale(loss_g).backward()
+        +     scaler.step(opt_g)
+        +     scaler.update()
+        """
+    )
+    assert any("one scaler serves all losses" in finding.message for finding in plan.findings)

@@ -43,24 +43,6 @@ def test_o3(serves: Check) -> None:
     )
 
 
-def test_several_losses(serves: Check) -> None:
-    serves(
-        """
-        from apex import amp
-
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        model, optimizer = amp.initialize(model, optimizer, opt_level="O1", num_losses=2)
-        for x, y in loader:
-            loss = nn.functional.mse_loss(model(x), y)
-            with amp.scale_loss(loss, optimizer, loss_id=0) as scaled_loss:
-                scaled_loss.backward()
-            optimizer.step()
-        """,
-        "num_losses= of amp.initialize has no native form",
-    )
-
-
 def test_static_loss_scale(serves: Check) -> None:
     serves(
         """
@@ -320,7 +302,7 @@ def test_other_file_of_the_same_script(rewrites_files: Check) -> None:
                   def train(model, optimizer, loader):
                       for x in loader:
                           loss = model(x).mean()
-                          with amp.scale_loss(loss, optimizer, loss_id=1) as scaled_loss:
+                          with amp.scale_loss(loss, optimizer, delay_overflow_check=True) as scaled_loss:
                               scaled_loss.backward()
                           optimizer.step()
                 """,

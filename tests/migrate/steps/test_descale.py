@@ -108,11 +108,11 @@ def test_attribute_that_is_handed_in(rewrites: Check) -> None:
         -         self.scaler.scale(loss).backward()
         -         self.scaler.step(self.optimizer)
         -         self.scaler.update()
-        -
-        - scaler = torch.cuda.amp.GradScaler()
-        - trainer = Trainer(scaler)
         +         loss.backward()
         +         self.optimizer.step()
+
+        - scaler = torch.cuda.amp.GradScaler()
+        - trainer = Trainer(scaler)
         + trainer = Trainer()
         """,
         dtype="bf16",
