@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import cached_property
+from typing import cast
 
 import libcst as cst
 
 from amp_migrate.analysis.names import Names
 from amp_migrate.analysis.scopes import Scopes, dotted
-from amp_migrate.trees.tree import Tree, find
+from amp_migrate.trees.tree import Tree, find, is_kind
 
 
 class File:
@@ -31,17 +32,19 @@ class File:
     @cached_property
     def calls(self) -> tuple[cst.Call, ...]:
         """Every call in the file."""
-        return tuple(node for node in self.tree.order if isinstance(node, cst.Call))
+        return tuple(node for node in self.tree.order if type(node) is cst.Call)
 
     @cached_property
     def uses(self) -> dict[str, list[cst.Name | cst.Attribute]]:
         """For each identifier, where it is used: as a name, or as an attribute (`x.f` for `f`); imports left out."""
         found: dict[str, list[cst.Name | cst.Attribute]] = defaultdict(list)
         for node in self.tree.order:
-            if isinstance(node, cst.Attribute):
-                found[node.attr.value].append(node)
-            elif isinstance(node, cst.Name) and not self._is_label(node):
-                found[node.value].append(node)
+            kind = type(node)
+            if kind is cst.Attribute:
+                attribute = cast(cst.Attribute, node)
+                found[attribute.attr.value].append(attribute)
+            elif kind is cst.Name and not self._is_label(name := cast(cst.Name, node)):
+                found[name.value].append(name)
         return found
 
     def _is_label(self, node: cst.Name) -> bool:
@@ -51,16 +54,16 @@ class File:
             return parent.attr is node
         if isinstance(parent, cst.Arg):
             return parent.keyword is node
-        if isinstance(parent, (cst.FunctionDef, cst.ClassDef, cst.Param)):
-            return parent.name is node
-        return isinstance(parent, (cst.ImportAlias, cst.ImportFrom, cst.AsName))
+        if is_kind(type(parent), (cst.FunctionDef, cst.ClassDef, cst.Param)):
+            return cast("cst.FunctionDef | cst.ClassDef | cst.Param", parent).name is node
+        return type(parent) in (cst.ImportAlias, cst.ImportFrom, cst.AsName)
 
     @cached_property
     def methods(self) -> dict[str, list[cst.FunctionDef]]:
         """The methods that the classes of the file define, by name."""
         found: dict[str, list[cst.FunctionDef]] = defaultdict(list)
         for node in self.tree.order:
-            if isinstance(node, cst.ClassDef):
+            if type(node) is cst.ClassDef:
                 for method in find(node.body, cst.FunctionDef):
                     found[method.name.value].append(method)
         return found

@@ -19,10 +19,13 @@ class Names:
     def __init__(self, tree: Tree, scopes: Scopes) -> None:
         self.tree = tree
         self.scopes = scopes
+        self._known: dict[cst.CSTNode, frozenset[str]] = {}
 
     def meanings(self, node: cst.CSTNode) -> frozenset[str]:
         """Every full name a name or attribute chain may stand for; `UNKNOWN` among them where one is not an import."""
-        return self._meanings(node, frozenset())
+        if node not in self._known:
+            self._known[node] = self._meanings(node, frozenset())
+        return self._known[node]
 
     def full(self, node: cst.CSTNode) -> str:
         """The one full name of a name or attribute chain (`torch.cuda.amp.autocast`), or `UNKNOWN`."""

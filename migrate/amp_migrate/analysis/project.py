@@ -18,8 +18,14 @@ _COMMON_METHODS = frozenset("forward __call__ step update backward train eval ru
 class Library(Protocol):
     """The files that can be asked for; they are parsed when somebody asks."""
 
-    def mentioning(self, identifier: str) -> Iterator[File]:
-        """The files that contain `identifier` as a word."""
+    def mentioning(self, *identifiers: str) -> Iterator[File]:
+        """The files that contain all `identifiers` as words."""
+
+    def calling(self, method: str) -> Iterator[File]:
+        """The files that may call a method of that name."""
+
+    def defining(self, name: str) -> Iterator[File]:
+        """The files that may define a function or method of that name."""
 
     def module(self, dotted_name: str, importer: File) -> File | None:
         """The file that `import dotted_name` in `importer` loads; None where it is not one of the project's."""
@@ -59,6 +65,7 @@ class Project:
         self.library = library
         self._references: dict[cst.FunctionDef, tuple[CallSite, ...] | None] = {}
         self._methods: dict[str, list[cst.FunctionDef]] = {}
+        self._called: dict[cst.Call, FunctionRef | None] = {}
 
     def reference(self, file: File, node: cst.FunctionDef) -> FunctionRef:
         """The function a definition makes."""
@@ -81,6 +88,11 @@ class Project:
 
     def called(self, file: File, call: cst.Call) -> FunctionRef | None:
         """The function of the project that a call runs, where there is exactly one candidate."""
+        if call not in self._called:
+            self._called[call] = self._find_called(file, call)
+        return self._called[call]
+
+    def _find_called(self, file: File, call: cst.Call) -> FunctionRef | None:
         method = self._own_method(file, call)
         if method is not None:
             return method
@@ -93,25 +105,25 @@ class Project:
             return None if init is None else self.reference(where, init)
         return self.reference(where, node) if isinstance(node, cst.FunctionDef) else None
 
-    def may_call(self, file: File, call: cst.Call) -> list[FunctionRef]:
-        """The functions a call may run: the one it means, or every method of that name where the object is unknown."""
+    def may_call(self, file: File, call: cst.Call, about: str) -> list[FunctionRef]:
+        """The functions a call may run: the one it means, or methods of that name where the object is unknown.
+
+        Args:
+            about: a word that a file must contain for its methods to count.
+        """
         function = self.called(file, call)
         if function is not None:
             return [function]
         if not isinstance(call.func, cst.Attribute) or file.names.full(call.func):
             return []
-        return self.methods_named(call.func.attr.value)
+        return self._methods_named(call.func.attr.value, about)
 
-    def methods_named(self, name: str) -> list[FunctionRef]:
+    def _methods_named(self, name: str, about: str) -> list[FunctionRef]:
         """The methods of the project's classes that have a name of their own, not one that everything has."""
         if name in _COMMON_METHODS:
             return []
-        files = {id(method): file for file in self.library.mentioning(name) for method in file.methods.get(name, ())}
-        return [
-            self.reference(files[id(method)], method)
-            for method in self._definitions_of_method(name)
-            if id(method) in files
-        ]
+        files = self.library.mentioning(name, about)
+        return [self.reference(file, method) for file in files for method in file.methods.get(name, ())]
 
     def call_sites(self, function: FunctionRef) -> tuple[CallSite, ...] | None:
         """Every call of a function in the project; None where it is used other than by calling it."""
@@ -187,7 +199,7 @@ class Project:
 
     def _definitions_of_method(self, name: str) -> list[cst.FunctionDef]:
         if name not in self._methods:
-            files = self.library.mentioning(name)
+            files = self.library.defining(name)
             self._methods[name] = [method for file in files for method in file.methods.get(name, ())]
         return self._methods[name]
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import libcst as cst
 
@@ -152,8 +152,10 @@ def _fill(scope: Scope, node: cst.CSTNode, scopes: dict[cst.CSTNode, Scope]) -> 
             assert isinstance(current, (cst.Global, cst.Nonlocal))
             kind = "global" if isinstance(current, cst.Global) else "nonlocal"
             scope.elsewhere.update((item.name.value, kind) for item in current.names)
-        elif isinstance(current, cst.ImportFrom) and isinstance(current.names, cst.ImportStar):
-            scope.star_imports.append(import_source(current))
+        elif kind_of_node is cst.ImportFrom:
+            statement = cast(cst.ImportFrom, current)
+            if isinstance(statement.names, cst.ImportStar):
+                scope.star_imports.append(import_source(statement))
         if kind_of_node in _SCOPE_TYPES:
             inner = Scope(current, scope)
             scopes[current] = inner

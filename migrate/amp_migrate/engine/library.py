@@ -1,20 +1,29 @@
-"""The workspace's files as the analysis asks for them: parsed once, kept while a plan is made."""
+"""The workspace's files as the analysis asks for them: parsed once, kept while a plan is made and checked."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 from amp_migrate.analysis.files import File
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
 
+Parsed: TypeAlias = "dict[Source, File]"
+
 
 class ParsedLibrary:
-    """Implements `amp_migrate.analysis.project.Library` on a workspace."""
+    """Implements `amp_migrate.analysis.project.Library` on a workspace.
 
-    def __init__(self, workspace: Workspace) -> None:
+    Args:
+        parsed: files that were parsed for an earlier plan, looked up by their whole text; new ones are added.
+    """
+
+    def __init__(self, workspace: Workspace, parsed: Parsed) -> None:
         self._workspace = workspace
+        self._parsed_before = parsed
         self._files: dict[Path, File | None] = {}
         self._sources: dict[File, Source] = {}
 
@@ -22,9 +31,22 @@ class ParsedLibrary:
         """The files that may hold something to migrate."""
         return self._parsed(self._workspace.candidates())
 
-    def mentioning(self, identifier: str) -> Iterator[File]:
-        """The files that contain `identifier` as a word."""
-        return self._parsed(self._workspace.mentioning(identifier))
+    def mentioning(self, *identifiers: str) -> Iterator[File]:
+        """The files that contain all `identifiers` as words."""
+        return self._parsed(self._workspace.mentioning(*identifiers))
+
+    def calling(self, method: str) -> Iterator[File]:
+        """The files that may call a method of that name."""
+        return self._matching(method, rf"\.[\s\\]*{method}[\s\\]*\(")
+
+    def defining(self, name: str) -> Iterator[File]:
+        """The files that may define a function or method of that name."""
+        return self._matching(name, rf"\bdef[\s\\]+{name}\b")
+
+    def _matching(self, identifier: str, pattern: str) -> Iterator[File]:
+        """The files that contain a word in a certain place: not every one that contains it is worth a parse."""
+        wanted = re.compile(pattern)
+        return self._parsed(each for each in self._workspace.mentioning(identifier) if wanted.search(each.text))
 
     def module(self, dotted_name: str, importer: File) -> File | None:
         """The file that `import dotted_name` in `importer` loads; None where it is not one of the project's."""
@@ -48,8 +70,9 @@ class ParsedLibrary:
 
     def _parse(self, source: Source) -> File | None:
         if source.path not in self._files:
-            module = self._workspace.parse(source)
-            file = None if module is None else File(source.name, module)
+            file = self._parsed_before.get(source)
+            if file is None and (module := self._workspace.parse(source)) is not None:
+                file = self._parsed_before[source] = File(source.name, module)
             self._files[source.path] = file
             if file is not None:
                 self._sources[file] = source

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from amp_migrate.engine.check import Refused, check_text
 from amp_migrate.engine.choice import only_wanted
+from amp_migrate.engine.garbage import collected_later
 from amp_migrate.engine.imports import ImportGraph
 from amp_migrate.engine.layout import LayoutError, restore
-from amp_migrate.engine.parse import parse
+from amp_migrate.engine.library import Parsed
 from amp_migrate.engine.planner import FilePlan, plan
 from amp_migrate.engine.problems import in_the_file, refused
 from amp_migrate.engine.source import Source
@@ -88,13 +89,15 @@ def migrate_file(path: Path, settings: Settings) -> Outcome:
 
 def migrate_workspace(workspace: Workspace, settings: Settings) -> Outcome:
     """Plan, check, and leave out what does not pass together with the files that changed for its sake."""
-    planned, failures = _plan_what_can_be(workspace, settings)
-    plans, wrong = only_wanted(planned, settings)
-    outcome = Outcome(plans, (*workspace.problems, *failures), len(workspace.files))
-    outcome = without_refused(workspace, outcome, wrong)
-    plans, wrong = _checked(outcome.plans, settings)
-    outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
-    outcome = without_refused(workspace, outcome, _changed_again(workspace, outcome.plans, settings))
+    parsed: Parsed = {}
+    with collected_later():
+        planned, failures = _plan_what_can_be(workspace, settings, parsed)
+        plans, wrong = only_wanted(planned, settings)
+        outcome = Outcome(plans, (*workspace.problems, *failures), len(workspace.files))
+        outcome = without_refused(workspace, outcome, wrong)
+        plans, wrong = _checked(outcome.plans, settings, parsed)
+        outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
+        outcome = without_refused(workspace, outcome, _changed_again(workspace, outcome.plans, settings, parsed))
     return replace(outcome, plans=tuple(map(_told_in_the_file, outcome.plans)))
 
 
@@ -124,22 +127,24 @@ def _withdrawn(each: FilePlan) -> FilePlan:
     return replace(each, after=each.source.text, findings=findings)
 
 
-def _plan_what_can_be(workspace: Workspace, settings: Settings) -> tuple[tuple[FilePlan, ...], list[Finding]]:
+def _plan_what_can_be(
+    workspace: Workspace, settings: Settings, parsed: Parsed
+) -> tuple[tuple[FilePlan, ...], list[Finding]]:
     """All plans; where a file makes the planner fail, those of the others and a finding for it."""
     try:
-        return plan(workspace, settings), []
+        return plan(workspace, settings, parsed), []
     except Exception as error:
         first = error
     sound: list[Source] = []
     failures: list[Finding] = []
     for source in list(workspace.candidates()):
         try:
-            plan(workspace.focused([source.path]), settings)
+            plan(workspace.focused([source.path]), settings, parsed)
             sound.append(source)
         except Exception as error:
             failures.append(_failure(source, error))
     try:
-        return plan(workspace.focused(source.path for source in sound), settings), failures
+        return plan(workspace.focused(source.path for source in sound), settings, parsed), failures
     except Exception:
         # Each file is sound on its own, only the project as a whole is not: nothing can be said to be safe.
         return (), failures + [_failure(source, first) for source in sound]
@@ -154,7 +159,9 @@ def _failure(source: Source, error: Exception) -> Finding:
     return refused(source.name, f"internal error: {type(error).__name__}: {message} ({place})", _PLEASE_REPORT)
 
 
-def _checked(plans: Iterable[FilePlan], settings: Settings) -> tuple[tuple[FilePlan, ...], dict[Path, Finding]]:
+def _checked(
+    plans: Iterable[FilePlan], settings: Settings, parsed: Parsed
+) -> tuple[tuple[FilePlan, ...], dict[Path, Finding]]:
     """The plans with their texts as they would be written, and a finding for each whose text is not fit for it."""
     done: list[FilePlan] = []
     wrong: dict[Path, Finding] = {}
@@ -162,7 +169,7 @@ def _checked(plans: Iterable[FilePlan], settings: Settings) -> tuple[tuple[FileP
         if each.changed:
             source = each.source
             try:
-                after = restore(source.text, parse(source).code, each.after)
+                after = restore(source.text, parsed[source].tree.module.code, each.after)
                 check_text(source, after, settings.target_torch)
                 done.append(replace(each, after=after))
                 continue
@@ -172,13 +179,16 @@ def _checked(plans: Iterable[FilePlan], settings: Settings) -> tuple[tuple[FileP
     return tuple(done), wrong
 
 
-def _changed_again(workspace: Workspace, plans: Iterable[FilePlan], settings: Settings) -> dict[Path, Finding]:
+def _changed_again(
+    workspace: Workspace, plans: Iterable[FilePlan], settings: Settings, parsed: Parsed
+) -> dict[Path, Finding]:
     """A finding for each file that a second run would change once more."""
     migrated = [each.source.with_text(each.after) for each in plans if each.changed]
     if not migrated:
         return {}
     try:
-        again = plan(workspace.with_texts(migrated).focused(source.path for source in migrated), settings)
+        result = workspace.with_texts(migrated).focused(source.path for source in migrated)
+        again = plan(result, settings, parsed)
     except Exception:
         return {source.path: _refusal(source, "a second run over the result fails") for source in migrated}
     unstable = [each.source for each in again if each.changed]

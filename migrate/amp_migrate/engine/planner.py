@@ -13,7 +13,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.engine.annotate import annotate
-from amp_migrate.engine.library import ParsedLibrary
+from amp_migrate.engine.library import Parsed, ParsedLibrary
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.unwanted import why_unwanted
 from amp_migrate.engine.workspace import Workspace
@@ -46,9 +46,13 @@ class FilePlan:
         return self.after != self.source.text
 
 
-def plan(workspace: Workspace, settings: Settings) -> tuple[FilePlan, ...]:
-    """Plan the migration of every file of `workspace`, without touching any."""
-    library = ParsedLibrary(workspace)
+def plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[FilePlan, ...]:
+    """Plan the migration of every file of `workspace`, without touching any.
+
+    Args:
+        parsed: files that need not be parsed again; those that had to be are added.
+    """
+    library = ParsedLibrary(workspace, parsed)
     renaming = [each.rule for each in name_rules()]
     kept = frozenset(
         rule.code for rule in renaming if rule.since > settings.target_torch or not settings.applies(rule.code)
@@ -98,6 +102,6 @@ def plan(workspace: Workspace, settings: Settings) -> tuple[FilePlan, ...]:
         file = files[name]
         draft = steps.drafts.get(file)
         source = library.source(file)
-        after = source.text if draft is None else draft.finish()
+        after = source.text if draft is None or draft.changes_nothing else draft.finish()
         plans.append(FilePlan(source, after, tuple(sorted(by_name.get(name, ())))))
     return tuple(plans)

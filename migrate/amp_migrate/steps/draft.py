@@ -92,6 +92,11 @@ class Draft:
         """The source text of a node of this file."""
         return self.file.tree.code(node)
 
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether the file stays as it is."""
+        return not (self.edits or self._needs_torch or self._needs_auto_dtype)
+
     def finish(self) -> str:
         """The new text of the file."""
         imports = self._imports()
@@ -112,7 +117,7 @@ class Draft:
                 has_bfloat16=_HAS_BFLOAT16 if is_told else _OLDER_HAS_BFLOAT16,
             )
             self._at_top(imports, self.line(f"{self.auto_dtype} = {value}"))
-        return apply(self.file.tree.module, self.edits).code
+        return apply(self.file.tree, self.edits).code
 
     def _imports(self) -> list[Statement]:
         return [s for s in statements(self.file.tree.module) if isinstance(s, (cst.Import, cst.ImportFrom))]

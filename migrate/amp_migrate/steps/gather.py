@@ -223,7 +223,7 @@ class Gatherer:
         """Whether a call takes gradients by itself, or through a function of the project (a gradient penalty)."""
         if file.names.callee(call) == "torch.autograd.grad":
             return True
-        functions = self.roles.project.may_call(file, call) if depth < 3 else []
+        functions = self.roles.project.may_call(file, call, "autograd") if depth < 3 else []
         return any(
             self._reaches_autograd_grad(function.file, inner, depth + 1)
             for function in functions

@@ -78,7 +78,7 @@ class StepMigration:
         """Save and restore every scaler where its optimizer is."""
         if not self._traveller.ways.creations:
             return
-        for file in self.project.library.mentioning("state_dict"):
+        for file in self.project.library.calling("state_dict"):
             # Optimizers that share a scaler share its entry: the last of them in one checkpoint has it behind.
             saved = {
                 (entry.place, scaler): entry
@@ -87,7 +87,7 @@ class StepMigration:
             }
             for (_, scaler), entry in saved.items():
                 checkpoints.write_saved(self.draft(file), entry, scaler)
-        for file in self.project.library.mentioning("load_state_dict"):
+        for file in self.project.library.calling("load_state_dict"):
             restored = {
                 (file.tree.block(entry.statement), file.tree.code(entry.checkpoint), scaler): entry
                 for entry in checkpoints.restored_entries(file, self.roles)

@@ -45,7 +45,7 @@ def is_scaled(loss: cst.BaseExpression) -> bool:
 def names_amp(file: File, node: cst.CSTNode) -> bool:
     """Whether some code names autocast or GradScaler, old or new."""
     return any(
-        isinstance(each, (cst.Name, cst.Attribute)) and file.names.meanings(each) & (AUTOCAST | GRAD_SCALER)
+        type(each) in (cst.Name, cst.Attribute) and file.names.meanings(each) & (AUTOCAST | GRAD_SCALER)
         for each in walk(node)
     )
 

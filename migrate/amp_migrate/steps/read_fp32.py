@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import cast
 
 import libcst as cst
 
@@ -50,9 +51,8 @@ def bodies(file: File) -> Iterator[tuple[cst.FunctionDef | None, Block]]:
     """The module's own code and every function of a file, in source order."""
     yield None, file.tree.module
     for node in walk(file.tree.module):
-        if isinstance(node, cst.FunctionDef):
-            assert isinstance(node.body, (cst.IndentedBlock, cst.SimpleStatementSuite))
-            yield node, node.body
+        if type(node) is cst.FunctionDef:
+            yield node, cast(Block, node.body)
 
 
 def backward_calls(body: Block) -> Iterator[tuple[Statement, cst.Call]]:

@@ -31,7 +31,7 @@ def unfit(file: File, roles: Roles, dtype: Dtype) -> Refusal | None:
 def _late_choice(file: File) -> Refusal | None:
     """A script that picks its GPUs by environment variable must do so before CUDA is asked what it can do."""
     for node in file.tree.order:
-        if isinstance(node, cst.SimpleString) and node.evaluated_value == "CUDA_VISIBLE_DEVICES":
+        if type(node) is cst.SimpleString and node.evaluated_value == "CUDA_VISIBLE_DEVICES":
             return Refusal(
                 file,
                 node,

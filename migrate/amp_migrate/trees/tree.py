@@ -12,7 +12,8 @@ from functools import cache, cached_property
 from typing import TypeAlias, TypeVar, cast
 
 import libcst as cst
-from libcst.metadata import MetadataWrapper, PositionProvider
+
+from amp_migrate.trees.places import Places
 
 Statement: TypeAlias = "cst.BaseSmallStatement | cst.BaseCompoundStatement"
 Block: TypeAlias = "cst.Module | cst.IndentedBlock | cst.SimpleStatementSuite"
@@ -23,6 +24,9 @@ STATEMENT_TYPES = (cst.BaseSmallStatement, cst.BaseCompoundStatement)
 BLOCK_TYPES = (cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite)
 LOOP_TYPES = (cst.For, cst.While)
 _DEFINITIONS = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
+_HOLDERS = (cst.SimpleStatementLine, *BLOCK_TYPES)  # what statements stand in
+_BRANCHES = (cst.IndentedBlock, cst.SimpleStatementSuite, cst.Else, cst.Finally)
+_CLAUSES = (cst.If, cst.Else, cst.ExceptHandler, cst.ExceptStarHandler, cst.Finally, cst.MatchCase)
 
 # Fields that hold layout or punctuation. Walking past them makes a walk about four times faster.
 _LAYOUT = frozenset(
@@ -38,8 +42,8 @@ def _semantic_fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
 
 
 @cache
-def _is_a(kind: type, wanted: type | tuple[type, ...]) -> bool:
-    # LibCST's nodes are abstract base classes, whose `isinstance` runs Python code: far too slow for every node.
+def is_kind(kind: type, wanted: type | tuple[type, ...]) -> bool:
+    """`issubclass`, remembered: LibCST's nodes are abstract base classes, whose own check is slow Python code."""
     return issubclass(kind, wanted)
 
 
@@ -50,9 +54,9 @@ def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         kind: type = type(value)
         if kind is tuple or kind is list:
             for item in value:
-                if _is_a(item.__class__, cst.CSTNode):
+                if is_kind(item.__class__, cst.CSTNode):
                     yield item
-        elif _is_a(kind, cst.CSTNode):
+        elif is_kind(kind, cst.CSTNode):
             yield value
 
 
@@ -71,21 +75,21 @@ def walk_own(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     while stack:
         current = stack.pop()
         yield current
-        if current is not node and _is_a(type(current), _DEFINITIONS):
+        if current is not node and is_kind(type(current), _DEFINITIONS):
             continue
         stack.extend(reversed(list(children(current))))
 
 
 def find(node: cst.CSTNode, kind: type[N]) -> Iterator[N]:
     """All nodes of one type at and below `node`, without nested functions and classes."""
-    return (cast(N, each) for each in walk_own(node) if _is_a(type(each), kind))
+    return (cast(N, each) for each in walk_own(node) if is_kind(type(each), kind))
 
 
 def statements(block: Block) -> tuple[Statement, ...]:
     """The statements of a block, the parts of `a; b` each on its own."""
     found: list[Statement] = []
     for item in block.body:
-        if isinstance(item, cst.SimpleStatementLine):
+        if type(item) is cst.SimpleStatementLine:
             found.extend(item.body)
         else:
             found.append(cast(Statement, item))
@@ -95,12 +99,14 @@ def statements(block: Block) -> tuple[Statement, ...]:
 def blocks(statement: Statement) -> tuple[Block, ...]:
     """The blocks of a compound statement, `elif` and `except` branches included, in source order."""
     found: list[Block] = []
+    if is_kind(type(statement), cst.BaseSmallStatement):
+        return ()
     stack: list[cst.CSTNode] = list(children(statement))
     while stack:
         node = stack.pop(0)
-        if isinstance(node, (cst.IndentedBlock, cst.SimpleStatementSuite)):
-            found.append(node)
-        elif isinstance(node, (cst.If, cst.Else, cst.ExceptHandler, cst.ExceptStarHandler, cst.Finally, cst.MatchCase)):
+        if type(node) in BLOCK_TYPES:
+            found.append(cast(Block, node))
+        elif type(node) in _CLAUSES:
             stack[:0] = children(node)
     return tuple(found)
 
@@ -109,23 +115,23 @@ def nested_statements(block: Block) -> Iterator[Statement]:
     """Every statement of `block` in source order, blocks below it included, nested functions and classes not."""
     for statement in statements(block):
         yield statement
-        if not isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+        if type(statement) not in (cst.FunctionDef, cst.ClassDef):
             for inner in blocks(statement):
                 yield from nested_statements(inner)
 
 
 def header(statement: Statement) -> tuple[cst.CSTNode, ...]:
     """What a statement evaluates by itself: all of a simple one, the head of a compound one without its blocks."""
-    if isinstance(statement, cst.BaseSmallStatement):
+    if is_kind(type(statement), cst.BaseSmallStatement):
         return (statement,)
     found: list[cst.CSTNode] = []
     node: cst.CSTNode | None = statement
     while node is not None:
         elif_branch: cst.CSTNode | None = None
         for child in children(node):
-            if isinstance(child, cst.If):
+            if type(child) is cst.If:
                 elif_branch = child
-            elif not isinstance(child, (cst.IndentedBlock, cst.SimpleStatementSuite, cst.Else, cst.Finally)):
+            elif type(child) not in _BRANCHES:
                 found.append(child)
         node = elif_branch
     return tuple(found)
@@ -167,8 +173,8 @@ class Tree:
         current: cst.CSTNode = node
         while True:
             parent = self.parents[current]
-            if isinstance(current, STATEMENT_TYPES) and isinstance(parent, (cst.SimpleStatementLine, *BLOCK_TYPES)):
-                return current
+            if is_kind(type(parent), _HOLDERS) and is_kind(type(current), STATEMENT_TYPES):
+                return cast(Statement, current)
             current = parent
 
     def block(self, statement: Statement) -> Block:
@@ -200,22 +206,22 @@ class Tree:
     def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
         """The function whose body `node` stands in; None at module or class level."""
         for ancestor in self.ancestors(node):
-            if isinstance(ancestor, cst.FunctionDef):
+            if type(ancestor) is cst.FunctionDef:
                 return ancestor
-            if isinstance(ancestor, cst.ClassDef):
+            if type(ancestor) is cst.ClassDef:
                 return None
         return None
 
     def owner_class(self, node: cst.CSTNode) -> cst.ClassDef | None:
         """The innermost class around `node`, across functions."""
-        return next((a for a in self.ancestors(node) if isinstance(a, cst.ClassDef)), None)
+        return next((a for a in self.ancestors(node) if type(a) is cst.ClassDef), None)
 
     def loop(self, node: cst.CSTNode) -> cst.For | cst.While | None:
         """The innermost loop of the same function around `node`."""
         for ancestor in self.ancestors(node):
-            if isinstance(ancestor, LOOP_TYPES):
-                return ancestor
-            if isinstance(ancestor, (cst.FunctionDef, cst.ClassDef)):
+            if type(ancestor) in LOOP_TYPES:
+                return cast("cst.For | cst.While", ancestor)
+            if type(ancestor) in (cst.FunctionDef, cst.ClassDef):
                 return None
         return None
 
@@ -234,10 +240,9 @@ class Tree:
         return code if len(code) <= 60 else f"{code[:57]}..."
 
     @cached_property
-    def _positions(self) -> dict[cst.CSTNode, tuple[int, int]]:
-        ranges = MetadataWrapper(self.module, unsafe_skip_copy=True).resolve(PositionProvider)
-        return {node: (place.start.line, place.start.column + 1) for node, place in ranges.items()}
+    def _places(self) -> Places:
+        return Places(self.module)
 
     def position(self, node: cst.CSTNode) -> tuple[int, int]:
         """The 1-based line and column where a node starts."""
-        return self._positions[node]
+        return self._places.of((node, *self.ancestors(node)))

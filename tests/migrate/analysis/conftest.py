@@ -17,8 +17,14 @@ class Library:
     def __init__(self, texts: dict[str, str]) -> None:
         self.files = {name: File(name, cst.parse_module(dedent(text))) for name, text in texts.items()}
 
-    def mentioning(self, identifier: str) -> Iterator[File]:
-        return (file for file in self.files.values() if identifier in file.tree.module.code)
+    def mentioning(self, *identifiers: str) -> Iterator[File]:
+        return (file for file in self.files.values() if all(each in file.tree.module.code for each in identifiers))
+
+    def calling(self, method: str) -> Iterator[File]:
+        return self.mentioning(method)
+
+    def defining(self, name: str) -> Iterator[File]:
+        return self.mentioning(name)
 
     def module(self, dotted_name: str, importer: File) -> File | None:
         return self.files.get(dotted_name.lstrip("."))

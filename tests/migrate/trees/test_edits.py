@@ -33,7 +33,7 @@ class Sheet:
 
     @property
     def result(self) -> str:
-        return apply(self.tree.module, self.edits).code
+        return apply(self.tree, self.edits).code
 
 
 Change = Callable[[Sheet], None]
