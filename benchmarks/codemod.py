@@ -1,0 +1,143 @@
+"""Speed of the codemod beside its floors: a plain search of the same tree, starting LibCST, and parsing alone.
+
+    python benchmarks/codemod.py --tree ~/src/pytorch-image-models --tree ~/src/examples
+
+Everything is a process of its own, start-up included, and all of them take turns in one run. The table shows medians;
+a ratio compares with parsing the files that survive the prefilter, which no tool on LibCST can do without.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+
+from amp_migrate.engine.prefilter import PARTS, WORDS
+from amp_migrate.engine.workspace import Workspace
+
+RESULTS = Path(__file__).parent / "results"
+# The words of `amp_migrate.engine.prefilter`, for grep.
+PATTERN = "|".join([*map(bytes.decode, PARTS), *(rf"\b{word.decode()}\b" for word in WORDS), r"backward[[:blank:]]*\("])
+PARSE = "import sys, libcst\nfor path in sys.stdin.read().splitlines(): libcst.parse_module(open(path, 'rb').read())"
+MIGRATE = "from amp_migrate.cli import main; main()"
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One process: seconds on the clock, seconds of processor time of it and its children, peak memory in MiB."""
+
+    seconds: float
+    processor: float
+    peak: float
+
+
+@dataclass(frozen=True)
+class Tree:
+    """One tree and what was measured on it; the timings by the name of the command."""
+
+    name: str
+    files: int
+    surviving_files: int
+    surviving_lines: int
+    timings: dict[str, list[Timing]]
+
+
+def run(command: Sequence[str], text: str = "") -> Timing:
+    """Run one command to its end.
+
+    Raises:
+        SystemExit: it could not do its work (exit codes above 1; 1 says that something was found).
+    """
+    start = time.perf_counter()
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(text.encode())
+        process.stdin.close()
+        said = process.stderr.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in (0, 1):
+        sys.exit(f"{' '.join(command[:3])}: exit code {process.returncode}: {said.decode(errors='replace')[-300:]}")
+    return Timing(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+
+
+def measure(folder: Path, repetitions: int, torchfix: str | None) -> Tree:
+    """Time every command on a tree, `repetitions` times in turn."""
+    workspace = Workspace.open([folder])
+    surviving = [source for source in workspace.candidates() if source.path.suffix == ".py"]
+    paths = "\n".join(str(source.path) for source in surviving)
+    commands = {
+        "grep -rlE": (["grep", "-rlE", "--include=*.py", PATTERN, str(folder)], ""),
+        "import libcst": ([sys.executable, "-c", "import libcst"], ""),
+        "parse what survives": ([sys.executable, "-c", PARSE], paths),
+        "amp-migrate --check": ([sys.executable, "-c", MIGRATE, "--check", str(folder)], ""),
+    }
+    if torchfix is not None:
+        commands["torchfix"] = ([torchfix, "-m", "torchfix", str(folder)], "")
+    timings: dict[str, list[Timing]] = {name: [] for name in commands}
+    for _ in range(repetitions):
+        for name, (command, text) in commands.items():
+            timings[name].append(run(command, text))
+    lines = sum(source.text.count("\n") for source in surviving)
+    return Tree(folder.name, len(workspace.files), len(surviving), lines, timings)
+
+
+def machine() -> dict[str, object]:
+    """What the numbers were taken on."""
+    names = [line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
+    return {
+        "processor": names[0] if names else platform.processor(),
+        "processors": os.cpu_count(),
+        "load": os.getloadavg()[0],
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "libcst": version("libcst"),
+    }
+
+
+def _lines(path: str) -> list[str]:
+    file = Path(path)
+    return file.read_text().splitlines() if file.exists() else []
+
+
+def table(tree: Tree) -> str:
+    """The medians of one tree, for a terminal."""
+    rows = [f"{tree.name}: {tree.files} files, {tree.surviving_files} with {tree.surviving_lines} lines to parse"]
+    rows.append(f"  {'':22}{'seconds':>9}{'processor':>11}{'MiB':>7}{'ratio':>8}")
+    floor = median(each.processor for each in tree.timings["parse what survives"])
+    for name, found in tree.timings.items():
+        seconds, processor, peak = (median(getattr(each, key) for each in found) for key in Timing.__annotations__)
+        rows.append(f"  {name:22}{seconds:9.2f}{processor:11.2f}{peak:7.0f}{processor / floor:8.2f}")
+    return "\n".join(rows)
+
+
+def main() -> None:
+    """Measure, print, and write the result."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tree", type=Path, action="append", required=True, help="a folder; may be repeated")
+    parser.add_argument("--repetitions", type=int, default=5, help="how often everything runs (default: 5)")
+    parser.add_argument("--torchfix", metavar="PYTHON", help="an interpreter that has TorchFix installed")
+    parser.add_argument("--output", type=Path, default=RESULTS / "codemod.json", help="default: %(default)s")
+    options = parser.parse_args()
+    trees = []
+    for folder in options.tree:
+        trees.append(measure(folder, options.repetitions, options.torchfix))
+        print(table(trees[-1]), flush=True)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    result = {"machine": machine(), "trees": [asdict(tree) for tree in trees]}
+    options.output.write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
