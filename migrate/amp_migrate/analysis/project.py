@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -21,8 +22,8 @@ class Library(Protocol):
     def mentioning(self, *identifiers: str) -> Iterator[File]:
         """The files that contain all `identifiers` as words."""
 
-    def calling(self, method: str) -> Iterator[File]:
-        """The files that may call a method of that name."""
+    def calling(self, method: str, beside: re.Pattern[str]) -> Iterator[File]:
+        """The files that may call a method of that name, among those whose text matches `beside` somewhere."""
 
     def defining(self, name: str) -> Iterator[File]:
         """The files that may define a function or method of that name."""

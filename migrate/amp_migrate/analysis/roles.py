@@ -22,6 +22,8 @@ _MODULE_NAME = re.compile(r"(^|[._])(model|net|network|ddp_model)$", re.IGNORECA
 _OPTIMIZER_NAME = re.compile(
     r"(^|[._])(\w*optimizer\w*|optim|opt|\w+_opt|opt_\w+|optim_\w+|\w+_optim)(\[\])?$", re.IGNORECASE
 )
+# What a text holds in which `is_optimizer` can be true of anything.
+OPTIMIZER_SIGN = re.compile(r"optim|(?:\b|_)opt(?:\b|_)|zero_grad", re.IGNORECASE)
 _SCHEDULER_NAME = re.compile(r"sched|warmup", re.IGNORECASE)
 _LOSS_NAME = re.compile(r"(^|[._])(\w*criterion\w*|crit|\w*loss\w*|bce|mse|l1|ce|objective)(\[\])?$", re.IGNORECASE)
 _MAX_DEPTH = 6

@@ -8,7 +8,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
-from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.roles import OPTIMIZER_SIGN, Roles
 from amp_migrate.analysis.wanted import Wanted, everything
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Dtype, Settings
@@ -78,7 +78,7 @@ class StepMigration:
         """Save and restore every scaler where its optimizer is."""
         if not self._traveller.ways.creations:
             return
-        for file in self.project.library.calling("state_dict"):
+        for file in self.project.library.calling("state_dict", OPTIMIZER_SIGN):
             # Optimizers that share a scaler share its entry: the last of them in one checkpoint has it behind.
             saved = {
                 (entry.place, scaler): entry
@@ -87,7 +87,7 @@ class StepMigration:
             }
             for (_, scaler), entry in saved.items():
                 checkpoints.write_saved(self.draft(file), entry, scaler)
-        for file in self.project.library.calling("load_state_dict"):
+        for file in self.project.library.calling("load_state_dict", OPTIMIZER_SIGN):
             restored = {
                 (file.tree.block(entry.statement), file.tree.code(entry.checkpoint), scaler): entry
                 for entry in checkpoints.restored_entries(file, self.roles)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from textwrap import dedent
 
@@ -20,7 +21,7 @@ class Library:
     def mentioning(self, *identifiers: str) -> Iterator[File]:
         return (file for file in self.files.values() if all(each in file.tree.module.code for each in identifiers))
 
-    def calling(self, method: str) -> Iterator[File]:
+    def calling(self, method: str, beside: re.Pattern[str]) -> Iterator[File]:
         return self.mentioning(method)
 
     def defining(self, name: str) -> Iterator[File]:
