@@ -9,6 +9,7 @@ from textwrap import dedent
 import pytest
 from amp_migrate.engine.migrate import migrate as migrate_paths
 from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.engine.library import Parsed
 from amp_migrate.engine.planner import FilePlan
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
@@ -37,7 +38,7 @@ def _change(source: Source, line: str, number: int) -> tuple[str, Finding | None
     return line, None
 
 
-def toy_plan(workspace: Workspace, settings: Settings) -> tuple[FilePlan, ...]:
+def toy_plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[FilePlan, ...]:
     """Change `old_amp` and its like, leave `leave`, and fail on `crash`, as a rule with a fault in it would."""
     plans = []
     for source in workspace.candidates():
@@ -56,7 +57,7 @@ def toy_plan(workspace: Workspace, settings: Settings) -> tuple[FilePlan, ...]:
 
 
 @pytest.fixture
-def toy_planner(monkeypatch: pytest.MonkeyPatch) -> Callable[[Workspace, Settings], tuple[FilePlan, ...]]:
+def toy_planner(monkeypatch: pytest.MonkeyPatch) -> Callable[[Workspace, Settings, Parsed], tuple[FilePlan, ...]]:
     """The engine with `toy_plan` in the place of the real planner."""
     monkeypatch.setattr("amp_migrate.engine.migrate.plan", toy_plan)
     return toy_plan

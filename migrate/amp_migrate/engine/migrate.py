@@ -13,6 +13,7 @@ from amp_migrate.engine.garbage import collected_later
 from amp_migrate.engine.imports import ImportGraph
 from amp_migrate.engine.layout import LayoutError, restore
 from amp_migrate.engine.library import Parsed
+from amp_migrate.engine.parse import parse
 from amp_migrate.engine.planner import FilePlan, plan
 from amp_migrate.engine.problems import in_the_file, refused
 from amp_migrate.engine.source import Source
@@ -169,7 +170,8 @@ def _checked(
         if each.changed:
             source = each.source
             try:
-                after = restore(source.text, parsed[source].tree.module.code, each.after)
+                tree = parsed[source].tree.module if source in parsed else parse(source)
+                after = restore(source.text, tree.code, each.after)
                 check_text(source, after, settings.target_torch)
                 done.append(replace(each, after=after))
                 continue

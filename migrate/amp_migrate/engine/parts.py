@@ -53,13 +53,10 @@ def migrate_in_parts(
 
 def split(workspace: Workspace) -> list[Part]:
     """The candidates of a workspace in parts that can be planned on their own, in order of name."""
-    sizes: dict[Path, int] = {}
-    imports: dict[Path, tuple[Path, ...]] = {}
-    for source in workspace.candidates():
-        sizes[source.path] = len(source.text)
-        imports[source.path] = tuple(_imported(workspace, source, set()))
+    sizes = {source.path: len(source.text) for source in workspace.candidates()}
     if sum(sizes.values()) <= PART_BYTES:
         return [tuple(sizes)] if sizes else []
+    imports = {source.path: tuple(_imported(workspace, source, set())) for source in workspace.candidates()}
     parts: list[Part] = []
     room = 0
     for component in _components(imports):

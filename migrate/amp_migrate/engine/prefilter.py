@@ -27,8 +27,9 @@ PARTS = (
     b"scale_loss",
     b"master_params",
 )
-# A training step in float32. Only as a call: the word alone stands in many docstrings.
-_BACKWARD = re.compile(rb"backward[ \t]*\(")
+# A training step in float32. Only as a call: the word alone stands in many docstrings, and what defines a `backward`
+# is an operator, not a step.
+_BACKWARD = re.compile(rb"(?<!def )backward[ \t]*\(")
 # A byte above 0x7f is a part of a letter beyond ASCII, and continues an identifier like any other letter.
 _LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") | frozenset(range(0x80, 0x100))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from amp_migrate.engine.library import Parsed
 from amp_migrate.engine.migrate import Outcome, migrate
 from amp_migrate.engine.planner import FilePlan
 from amp_migrate.engine.workspace import Workspace
@@ -68,7 +69,7 @@ def test_a_file_that_asks_to_be_skipped_is_not_planned(tmp_path: Path) -> None:
 
 
 def test_a_skipped_file_is_not_changed_for_the_sake_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def plan(workspace: Workspace, settings: Settings) -> tuple[FilePlan, ...]:
+    def plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[FilePlan, ...]:
         sources = workspace.mentioning("train")
         return tuple(
             FilePlan(each, each.text + "x = 1\n", (Finding(each.name, 2, 1, "AMP501", Kind.MIGRATED, "done"),))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from amp_migrate.engine.library import Parsed
 from amp_migrate.engine.migrate import Outcome, migrate, migrate_file, migrate_text
 from amp_migrate.engine.planner import FilePlan
 from amp_migrate.engine.workspace import Workspace
@@ -96,7 +97,7 @@ def test_a_file_that_makes_a_rule_fail_is_an_internal_error_and_the_others_go_on
 def test_a_plan_that_fails_only_for_all_files_together_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def plan(workspace: Workspace, settings: Settings) -> tuple[FilePlan, ...]:
+    def plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[FilePlan, ...]:
         if len(list(workspace.candidates())) > 1:
             raise RecursionError
         return ()
@@ -107,7 +108,7 @@ def test_a_plan_that_fails_only_for_all_files_together_changes_nothing(
 
 
 def test_a_change_that_a_second_run_makes_elsewhere_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def plan(workspace: Workspace, settings: Settings) -> tuple[FilePlan, ...]:
+    def plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[FilePlan, ...]:
         a, b = (workspace.file(tmp_path / f"{name}.py") for name in "ab")
         assert a is not None
         assert b is not None

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from amp_migrate.engine import parts
+from amp_migrate.engine.library import Parsed
 from amp_migrate.engine.migrate import migrate_workspace
 from amp_migrate.engine.parts import migrate_in_parts, split
 from amp_migrate.engine.planner import FilePlan
@@ -71,7 +72,7 @@ def test_the_number_of_processes_makes_no_difference(tmp_path: Path, workers: in
 def test_parts_that_change_the_same_file_become_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
-    def plan(workspace: Workspace, settings: Settings) -> tuple[FilePlan, ...]:
+    def plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[FilePlan, ...]:
         """Every candidate adds its name to `shared`, which none of them imports."""
         shared = workspace.file(tmp_path / "shared.py")
         assert shared is not None
@@ -99,7 +100,7 @@ def test_progress_is_told_part_by_part(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("small_parts")
 def test_a_process_that_dies_is_an_error_for_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def plan(workspace: Workspace, settings: Settings) -> tuple[FilePlan, ...]:
+    def plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[FilePlan, ...]:
         os.kill(os.getpid(), signal.SIGKILL)
         return ()
 

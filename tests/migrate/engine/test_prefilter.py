@@ -33,6 +33,7 @@ def test_a_line_that_can_matter_passes(line: str) -> None:
         "import numpy",
         "timestamp, lamp, camp_site = 1, 2, 3",
         "with torch.no_grad(): model.eval()",
+        "def backward(ctx, gradient):",
     ],
 )
 def test_a_line_that_only_resembles_one_does_not(line: str) -> None:
