@@ -16,7 +16,7 @@ demo: $(INSTALLED) ## Migrate the fixtures, verify that they train the same, and
 	@fixtures/demo.sh $(BIN) $(DEMO)
 
 test: lint ## Run everything that CI runs: the linters, the type checker and all tests.
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --dist loadfile
 
 lint: $(INSTALLED) ## Run the linters and the type checker.
 	$(BIN)/ruff check .

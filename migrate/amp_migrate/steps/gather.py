@@ -9,9 +9,10 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.scopes import dotted
+from amp_migrate.steps.extract import extractions
 from amp_migrate.steps.flow import backward_slice, reads
 from amp_migrate.steps.gradients import gradient_uses
-from amp_migrate.steps.model import Backward, OptimizerStep, Refusal, Region, TrainingStep
+from amp_migrate.steps.model import Backward, Extraction, OptimizerStep, Refusal, Region, TrainingStep
 from amp_migrate.steps.regions import RegionFinder
 from amp_migrate.steps.updates import place_updates
 from amp_migrate.trees.tree import LOOP_TYPES, Block, Statement, blocks, find, header, nested_statements
@@ -63,12 +64,17 @@ class Gatherer:
         for index, backward in enumerate(backwards):
             found, has_forward = self._slice(body, backward)
             inline = any(True for _ in find(backward.loss, cst.Call))
+            if any(self.roles.reaches_banned_loss(self.file, call) for call in find(backward.loss, cst.Call)):
+                return self._without_name(backward.statement)
             if inline:
                 backwards[index] = Backward(backward.statement, backward.call, backward.loss, inline=True)
             if not has_forward and not members and not (inline and self._computes(backward.loss)):
                 return self._without_forward(backward)
             members.update(found)
-        placement = self.regions.training(body, members, barriers)
+        taken_out = self._extractions(members)
+        if isinstance(taken_out, Refusal):
+            return taken_out
+        placement = self.regions.training(body, members, barriers, frozenset(each.value for each in taken_out))
         regions = tuple(self._up_to_inline(region, backwards, barriers) for region in placement.regions)
         refused = self._refused_region(members, body)
         if refused is not None:
@@ -81,6 +87,7 @@ class Gatherer:
             function=function,
             regions=regions,
             islands=placement.islands,
+            extractions=taken_out,
             backwards=tuple(backwards),
             gradient_uses=() if isinstance(uses, Refusal) else uses,
             optimizer_steps=tuple(steps),
@@ -150,16 +157,28 @@ class Gatherer:
             "put forward and loss into a torch.amp.autocast region by hand, and scale the loss before backward()",
         )
 
-    def _refused_region(self, members: set[Statement], body: Block) -> Refusal | None:
-        for statement in members:
+    def _extractions(self, members: set[Statement]) -> tuple[Extraction, ...] | Refusal:
+        """The forwards that have to be taken out of losses which must stay outside every region."""
+        found: list[Extraction] = []
+        for statement in sorted(members, key=lambda each: self.tree.order[each]):
             banned = self.regions.banned_calls(statement)
             if banned and self.regions.runs_forward(statement):
-                return Refusal(
-                    self.file,
-                    statement,
-                    "BCELoss cannot run under autocast, and forward and loss share one statement",
-                    "give the forward's result a name of its own, so that the loss can stay outside the region",
-                )
+                taken = extractions(self.file, self.roles, statement, banned)
+                if taken is None:
+                    return self._without_name(statement)
+                found.extend(taken)
+        return tuple(found)
+
+    def _without_name(self, statement: Statement) -> Refusal:
+        return Refusal(
+            self.file,
+            statement,
+            "BCELoss cannot run under autocast, and forward and loss share one statement",
+            "give the forward's result a name of its own, so that the loss can stay outside the region",
+        )
+
+    def _refused_region(self, members: set[Statement], body: Block) -> Refusal | None:
+        for statement in members:
             for call in self.regions.forwards(statement):
                 if self.roles.module_reaches_banned_loss(self.file, call):
                     return Refusal(

@@ -78,6 +78,21 @@ class Island:
 
 
 @dataclass(frozen=True)
+class Extraction:
+    """A forward inside a loss that autocast refuses: it gets a name, in a region before its statement.
+
+    Attributes:
+        statement: the statement that holds the loss.
+        value: the argument of the loss that runs the forward.
+        name: what its result will be called.
+    """
+
+    statement: Statement
+    value: cst.BaseExpression
+    name: str
+
+
+@dataclass(frozen=True)
 class TrainingStep:
     """Everything that has to move together when one step changes its precision.
 
@@ -86,6 +101,7 @@ class TrainingStep:
         function: the function it runs in; None at module level.
         regions: what computes in low precision.
         islands: what must not.
+        extractions: what must, but stands inside what must not.
         backwards: the calls of backward, in source order; never empty.
         gradient_uses: where gradients must be true, in source order.
         optimizer_steps: the calls of `step()`, in source order.
@@ -97,6 +113,7 @@ class TrainingStep:
     function: cst.FunctionDef | None
     regions: tuple[Region, ...]
     islands: tuple[Island, ...]
+    extractions: tuple[Extraction, ...]
     backwards: tuple[Backward, ...]
     gradient_uses: tuple[GradientUse, ...]
     optimizer_steps: tuple[OptimizerStep, ...]

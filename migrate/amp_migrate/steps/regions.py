@@ -56,19 +56,27 @@ class RegionFinder:
         """The calls in a statement that autocast refuses, or that come to one."""
         return [call for call in _calls(statement) if self.roles.reaches_banned_loss(self.file, call)]
 
-    def training(self, body: Block, slices: Iterable[Statement], barriers: frozenset[Statement]) -> Placement:
+    def training(
+        self,
+        body: Block,
+        slices: Iterable[Statement],
+        barriers: frozenset[Statement],
+        taken_out: frozenset[cst.CSTNode] = frozenset(),
+    ) -> Placement:
         """Place the regions of a function that trains.
 
         Args:
             slices: every statement that some loss of the function depends on.
             barriers: the statements that go backward or step.
+            taken_out: arguments of refused losses that will be computed in a region before.
         """
         members = frozenset(slices)
         banned = frozenset(s for s in members if self.banned_calls(s))
         found: list[Region] = []
         self._place(body, members - banned, barriers | banned, found)
         computed = self.outputs(found)
-        islands = [self.island(s, computed) for s in sorted(banned, key=lambda each: self.tree.order[each])]
+        inputs = [self.island(s, computed).inputs for s in sorted(banned, key=lambda each: self.tree.order[each])]
+        islands = [Island(tuple(value for value in each if value not in taken_out)) for each in inputs]
         return Placement(tuple(found), tuple(islands))
 
     def outputs(self, regions: Iterable[Region]) -> frozenset[str]:

@@ -20,17 +20,17 @@ def write_step(draft: Draft, step: TrainingStep, dtype: Dtype, scaler: str | Non
     Args:
         scaler: how the scaler is written where the step is; None to go without one.
     """
-    alone = {backward.statement: backward for backward in step.backwards if backward.inline}
+    named = _named_before(draft, step)
     for region in step.regions:
-        after = _next(draft, region.last)
-        following = None if after is None else alone.pop(after, None)
         # A forward before `criterion(output, target).backward()`: one region holds forward and loss.
-        tail = [] if following is None else [_named_loss(draft, step, following)]
+        after = _next(draft, region.last)
+        tail = [] if after is None else named.pop(after, [])
         write_region(draft, region, dtype, step.enabled, tail)
-    for statement, backward in alone.items():
+    for statement, lines in named.items():
         header = _header(draft, statement, dtype, step.enabled)
-        body = cst.IndentedBlock([_named_loss(draft, step, backward)])
-        draft.edits.before(statement, header.with_changes(body=body))
+        draft.edits.before(statement, header.with_changes(body=cst.IndentedBlock(lines)))
+    for extraction in step.extractions:
+        draft.edits.replace(extraction.value, build.expression(f"{extraction.name}.float()"))
     for island in step.islands:
         write_island(draft, island)
     for backward in step.backwards:
@@ -83,6 +83,18 @@ def _header(draft: Draft, at: cst.CSTNode, dtype: Dtype, enabled: cst.BaseExpres
     if enabled is not None:
         arguments += f", enabled={draft.code(enabled)}"
     return build.with_header(f"{draft.amp('autocast', at)}({arguments})")
+
+
+def _named_before(draft: Draft, step: TrainingStep) -> dict[Statement, list[Line]]:
+    """What has to get a name in a region before a statement: the loss of an inline backward, forwards taken out."""
+    named: dict[Statement, list[Line]] = {}
+    for backward in step.backwards:
+        if backward.inline:
+            named[backward.statement] = [_named_loss(draft, step, backward)]
+    for extraction in step.extractions:
+        line = draft.line(f"{extraction.name} = {_bare_code(draft, extraction.value)}")
+        named.setdefault(extraction.statement, []).append(line)
+    return named
 
 
 def _named_loss(draft: Draft, step: TrainingStep, backward: Backward) -> Line:

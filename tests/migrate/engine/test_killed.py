@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -19,44 +20,84 @@ KILLS = 200
 OLD, NEW = b"amp, old_amp = 1, 2\n", b"amp, new_amp = 1, 2\n"
 
 
-def run(root: Path) -> int:
-    return execute(Request((root,), Settings(), Scope(gitignore=False)))
-
-
-def killed_run(root: Path, after: float) -> bool:
-    """Start a run in a child and kill it `after` seconds; whether it was still running."""
-    child = os.fork()
-    if child == 0:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        os._exit(run(root))
-    time.sleep(after)
-    os.kill(child, signal.SIGKILL)
-    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
-
-
-def test_no_file_is_lost_or_half_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     # What a killed process wrote, the system still has: waiting for the disk matters only when the power fails.
     monkeypatch.setattr("os.fsync", lambda _: None)
     files = [tmp_path / f"{number}.py" for number in range(8)]
     for file in files:
         file.write_bytes(OLD)
-    start = time.perf_counter()
+    # The first run loads what later runs find loaded.
     assert run(tmp_path) == 0
-    duration = time.perf_counter() - start
-    clock = random.Random(0)
-    caught = half_way = 0
-    for _ in range(KILLS):
-        assert undo([tmp_path]) == 0
-        caught += killed_run(tmp_path, clock.uniform(0, 1.2 * duration))
-        contents = [file.read_bytes() for file in files]
-        assert set(contents) <= {OLD, NEW}
-        half_way += len(set(contents)) == 2
-        assert run(tmp_path) == 0
-        assert {file.read_bytes() for file in files} == {NEW}
-        assert sorted(os.listdir(tmp_path)) == sorted([FOLDER, *(file.name for file in files)])
+    assert undo([tmp_path]) == 0
+    return files
+
+
+def run(root: Path) -> int:
+    return execute(Request((root,), Settings(), Scope(gitignore=False)))
+
+
+def start(root: Path, events: int | None = None) -> int:
+    """Run in a child, which kills itself when it turns to the file system for the `events`th time."""
+    child = os.fork()
+    if child:
+        return child
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    left = events
+
+    def count(event: str, _: object) -> None:
+        nonlocal left
+        if left is not None and (event == "open" or event.startswith("os.")) and event != "os.kill":
+            left -= 1
+            if left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(count)
+    os._exit(run(root))
+
+
+def killed(child: int) -> bool:
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+def is_half_way(files: list[Path]) -> bool:
+    """Whether some files are changed and others not; each of them must be one of the two as a whole."""
+    contents = {file.read_bytes() for file in files}
+    assert contents <= {OLD, NEW}
+    return len(contents) == 2
+
+
+def finish(root: Path, files: list[Path]) -> None:
+    assert run(root) == 0
+    assert {file.read_bytes() for file in files} == {NEW}
+    assert sorted(os.listdir(root)) == sorted([FOLDER, *(file.name for file in files)])
+    assert undo([root]) == 0
+    assert {file.read_bytes() for file in files} == {OLD}
+
+
+def test_killed_between_any_two_steps(tmp_path: Path, files: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    half_way = events = 0
+    while killed(start(tmp_path, events)):
+        half_way += is_half_way(files)
+        finish(tmp_path, files)
+        events += 1
     capsys.readouterr()
-    # The kills must have hit runs, and some of them the moments between the first file and the last.
-    assert caught > KILLS / 4
-    assert half_way > 0
+    # Every file is read, written aside and put in place; most of the kills in the last part leave work half done.
+    assert events > 3 * len(files)
+    assert half_way >= len(files) - 1
+
+
+def test_killed_at_random_moments(tmp_path: Path, files: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    began = time.perf_counter()
+    assert not killed(start(tmp_path))
+    duration = time.perf_counter() - began
+    finish(tmp_path, files)
+    clock = random.Random(0)
+    for _ in range(KILLS):
+        child = start(tmp_path)
+        time.sleep(clock.uniform(0, 1.2 * duration))
+        os.kill(child, signal.SIGKILL)
+        killed(child)
+        is_half_way(files)
+        finish(tmp_path, files)
+    capsys.readouterr()

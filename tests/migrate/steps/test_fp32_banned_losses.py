@@ -94,14 +94,90 @@ def test_function_of_the_project_around_the_loss_reads_float32(rewrites: Check) 
     )
 
 
-def test_forward_and_loss_in_one_statement(leaves: Check) -> None:
+def test_forward_and_loss_in_one_statement(rewrites: Check) -> None:
+    rewrites(
+        """
+          criterion = nn.BCELoss()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = criterion(model(x), y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         model_output = model(x)
+        +     loss = criterion(model_output.float(), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_what_is_taken_out_joins_the_region_before_it(rewrites: Check) -> None:
+    rewrites(
+        """
+          criterion = nn.BCELoss()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     hidden = model(x)
+        -     loss = criterion(model.head(hidden).squeeze(1), y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         hidden = model(x)
+        +         head_output = model.head(hidden).squeeze(1)
+        +     loss = criterion(head_output.float(), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_two_forwards_in_one_statement_have_two_names(rewrites: Check) -> None:
+    rewrites(
+        """
+          criterion = nn.BCELoss()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, x2, y in loader:
+        -     loss = criterion(model(x), y) + criterion(model(x2), y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         model_output = model(x)
+        +         model_output_2 = model(x2)
+        +     loss = criterion(model_output.float(), y) + criterion(model_output_2.float(), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_forward_that_runs_only_sometimes_stays_where_it_is(leaves: Check) -> None:
     leaves(
         """
         criterion = nn.BCELoss()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         for x, y in loader:
-            loss = criterion(model(x), y)
+            loss = criterion(model(x), y) if len(x) else x.sum()
             loss.backward()
+            optimizer.step()
+        """,
+        "forward and loss share one statement",
+    )
+
+
+def test_refused_loss_that_is_the_call_of_backward(leaves: Check) -> None:
+    leaves(
+        """
+        criterion = nn.BCELoss()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in loader:
+            criterion(model(x), y).backward()
             optimizer.step()
         """,
         "forward and loss share one statement",
