@@ -25,6 +25,10 @@ ALIASES = {
     "apex.amp": "amp_shim.amp",
     "apex.amp._amp_state": "amp_shim.amp._amp_state",
     "apex.amp.scaler": "amp_shim.amp.scaler",
+    "apex.fp16_utils": "amp_shim.fp16_utils",
+    "apex.fp16_utils.fp16_optimizer": "amp_shim.fp16_utils.fp16_optimizer",
+    "apex.fp16_utils.fp16util": "amp_shim.fp16_utils.fp16util",
+    "apex.fp16_utils.loss_scaler": "amp_shim.fp16_utils.loss_scaler",
     "apex.normalization": "amp_shim.normalization",
     "apex.normalization.fused_layer_norm": "amp_shim.normalization",
     "apex.parallel": "amp_shim.parallel",
@@ -36,7 +40,6 @@ ALIASES = {
 _INSTEAD = {
     "apex.RNN": "torch.nn.LSTM, GRU or RNN",
     "apex.contrib": "the torch function of the same purpose",
-    "apex.fp16_utils": "amp_shim.amp at opt level O2",
     "apex.mlp": "torch.nn.Sequential",
     "apex.fused_dense": "torch.nn.Linear",
     "apex.multi_tensor_apply": "torch._foreach_* functions",

@@ -55,7 +55,7 @@ def initialize(
     Raises:
         TypeError: `models` or `optimizers` is of another kind (a tuple, for instance).
         RuntimeError: unknown opt level, an override that contradicts it, a model that is in half or not on the GPU
-            already or is wrapped for parallel training, an optimizer that was initialized before.
+            already or is wrapped for parallel training, an optimizer that was initialized before, an FP16_Optimizer.
         ValueError: a loss scale that is neither "dynamic" nor a number.
     """
     _amp_state.opt_properties = Properties()
@@ -128,6 +128,11 @@ def _models(models: Any) -> list[nn.Module]:
 def _optimizers(optimizers: Any) -> list[Optimizer]:
     if optimizers is None:
         return []
+    for optimizer in optimizers if isinstance(optimizers, list) else [optimizers]:
+        if hasattr(optimizer, "fp32_from_fp16_groups"):
+            raise RuntimeError(
+                "amp.initialize: FP16_Optimizer keeps masters and scales the loss itself; pass the optimizer it wraps"
+            )
     if isinstance(optimizers, (Optimizer, LARC)):
         return [cast(Optimizer, optimizers)]  # LARC has every method of an optimizer that amp uses
     if isinstance(optimizers, list):
