@@ -123,8 +123,8 @@ def _told_in_the_file(each: FilePlan) -> FilePlan:
 
 
 def _withdrawn(each: FilePlan) -> FilePlan:
-    # What was left before is still left; what was to be migrated is not.
-    findings = tuple(finding for finding in each.findings if finding.kind in (Kind.LEFT, Kind.ERROR))
+    # What was left before is still left, and hazards are still there; what was to be migrated is not.
+    findings = tuple(finding for finding in each.findings if finding.kind in (Kind.LEFT, Kind.HAZARD, Kind.ERROR))
     return replace(each, after=each.source.text, findings=findings)
 
 

@@ -12,6 +12,7 @@ class Kind(str, Enum):
     MIGRATED = "migrated"  # rewritten; the message says to what
     LEFT = "left"  # stayed as it was; the message says why, the hint what to write by hand
     NOTE = "note"  # rewritten, and something about the result needs a reader's eye
+    HAZARD = "hazard"  # AMP that is used wrongly, left as it was; the hint says what to write by hand
     ERROR = "error"  # the file could not be read or parsed; nothing in it was touched
 
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.report.report import Report
 
-_COMMANDS = {Kind.ERROR: "error", Kind.LEFT: "warning", Kind.NOTE: "notice", Kind.MIGRATED: "notice"}
+_COMMANDS = {
+    Kind.ERROR: "error",
+    Kind.LEFT: "warning",
+    Kind.HAZARD: "warning",
+    Kind.NOTE: "notice",
+    Kind.MIGRATED: "notice",
+}
 
 
 def render(report: Report) -> str:

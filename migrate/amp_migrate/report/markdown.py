@@ -1,4 +1,4 @@
-"""A report for a pull request or a job summary: Markdown, what was not migrated first."""
+"""A report for a pull request or a job summary: Markdown, what needs a hand first."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from amp_migrate.report.report import Report, place
 
 _SECTIONS = (
     (Kind.ERROR, "Errors"),
+    (Kind.HAZARD, "Hazards"),
     (Kind.LEFT, "Left as they were"),
     (Kind.NOTE, "Worth a look"),
     (Kind.MIGRATED, "Migrated"),

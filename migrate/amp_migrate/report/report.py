@@ -39,7 +39,7 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """One sentence: files read and changed, places migrated and left, errors."""
+        """One sentence: files read and changed, places migrated and left, hazards, errors."""
         verb = "changed" if self.written else "would change"
         left = self.kinds[Kind.LEFT]
         parts = [
@@ -48,6 +48,8 @@ class Report:
             f"{_count(self.kinds[Kind.MIGRATED], 'place')} {'' if self.written else 'to be '}migrated",
             f"{left} left as {'it was' if left == 1 else 'they were'}",
         ]
+        if self.kinds[Kind.HAZARD]:
+            parts.append(_count(self.kinds[Kind.HAZARD], "hazard"))
         if self.kinds[Kind.ERROR]:
             parts.append(_count(self.kinds[Kind.ERROR], "error"))
         return ", ".join(parts) + "."

@@ -12,6 +12,7 @@ class Safety(str, Enum):
     """What may be expected of a rule's change."""
 
     SAFE = "safe"
+    REPAIR = "repair"
     MANUAL = "manual"
 
     @property
@@ -22,6 +23,7 @@ class Safety(str, Enum):
 
 _MEANINGS = {
     Safety.SAFE: "the new code does what the old code did",
+    Safety.REPAIR: "the new code does what the old code was meant to do; where that is in doubt, nothing is changed",
     Safety.MANUAL: "nothing is changed; the finding says what to do by hand",
 }
 
@@ -34,7 +36,7 @@ class Rule:
         code: `AMP` and three digits.
         name: a short name in words joined by hyphens.
         summary: what the rule finds, in one sentence without a full stop.
-        before, after: a minimal example; `after` is empty where nothing is changed.
+        before, after: a minimal example; `after` is empty where nothing is changed and there is no one way to write it.
         why: what is behind the rule, in a paragraph.
         safety: what may be expected of the change.
         since: the first PyTorch that has what the rule writes.

@@ -17,7 +17,7 @@ from amp_migrate.report.rules_markdown import body
 from amp_migrate.report.rules_text import page
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-_LEVELS = {Kind.ERROR: "error", Kind.LEFT: "warning", Kind.NOTE: "note", Kind.MIGRATED: "note"}
+_LEVELS = {Kind.ERROR: "error", Kind.LEFT: "warning", Kind.HAZARD: "warning", Kind.NOTE: "note", Kind.MIGRATED: "note"}
 
 
 def render(report: Report) -> str:

@@ -93,7 +93,7 @@ def test_the_schema_refuses_what_it_should() -> None:
 def test_json_tells_everything() -> None:
     document = json.loads(render(REPORT, Format.JSON))
     assert document["summary"] == {
-        "files": 3, "changed": 1, "written": True, "migrated": 1, "left": 1, "note": 1, "error": 1,
+        "files": 3, "changed": 1, "written": True, "migrated": 1, "left": 1, "note": 1, "hazard": 0, "error": 1,
     }  # fmt: skip
     assert document["changed"] == ["my pkg/tr\u00e4in.py"]
     assert document["findings"][0]["line"] is None
@@ -193,3 +193,17 @@ def test_markdown_of_a_run_with_nothing_to_say_is_the_totals() -> None:
     assert render(EMPTY, Format.MARKDOWN) == (
         "## amp-migrate\n\n0 files read, 0 would change, 0 places to be migrated, 0 left as they were.\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("form", "shown"),
+    [
+        (Format.JSON, '"kind": "hazard"'),
+        (Format.SARIF, '"level": "warning"'),
+        (Format.GITHUB, "::warning file=a.py"),
+        (Format.MARKDOWN, "### Hazards (1)"),
+    ],
+)
+def test_a_hazard_warns_in_every_form(form: Format, shown: str) -> None:
+    hazard = Finding("a.py", 3, 1, "AMP601", Kind.HAZARD, "clipped too early", "unscale first")
+    assert shown in render(Report((hazard,), 1, (), written=False), form)

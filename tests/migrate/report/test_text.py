@@ -55,3 +55,12 @@ def test_a_finding_without_a_place_shows_the_file_alone() -> None:
 def test_what_was_not_written_is_told_as_what_would_be() -> None:
     report = lines(finding(3, Kind.MIGRATED), changed=("train.py",), written=False)
     assert report[-1] == "1 file read, 1 would change, 1 place to be migrated, 0 left as they were."
+
+
+def test_hazards_are_counted_apart_and_are_nothing_that_was_left() -> None:
+    report = lines(finding(3, Kind.HAZARD, "AMP601", "gradients clipped too early", "unscale them first"))
+    assert report == [
+        "train.py:3:5 AMP601 gradients clipped too early",
+        "    unscale them first",
+        "1 file read, 0 changed, 0 places migrated, 0 left as they were, 1 hazard.",
+    ]
