@@ -15,8 +15,9 @@ help: ## Show this list.
 demo: $(INSTALLED) ## Migrate the fixtures, verify that they train the same, and write reports to demo-out/.
 	@fixtures/demo.sh $(BIN) $(DEMO)
 
+# One thread each: the tests already fill the cores, and PyTorch's threads would only wait for each other.
 test: lint ## Run everything that CI runs: the linters, the type checker and all tests.
-	$(BIN)/pytest --numprocesses auto --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist worksteal
 
 lint: $(INSTALLED) ## Run the linters and the type checker.
 	$(BIN)/ruff check .

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import amp_shim
 import pytest
 import torch
-import torch._dynamo  # DDP imports it: once here instead of once in each process
 import torch.distributed as dist
-import torch.multiprocessing
 from amp_shim import amp
 from amp_shim.parallel import (
     LARC,
@@ -22,6 +24,8 @@ from amp_shim.parallel import (
 )
 from torch import nn
 from torch.optim import SGD
+
+SHIM = Path(amp_shim.__file__).parents[1]
 
 
 @pytest.fixture
@@ -35,12 +39,16 @@ def one_process(tmp_path: Path) -> Iterator[None]:
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What each of two processes saw, by the name of the function that looked."""
     folder = tmp_path_factory.mktemp("ranks")
-    torch.multiprocessing.start_processes(_look, args=(str(folder),), nprocs=2, start_method="fork")  # type: ignore[attr-defined,no-untyped-call]
+    # Processes of their own, not forks: autograd's threads, which another test may have started, do not survive one.
+    paths = os.pathsep.join(filter(None, [str(SHIM), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, __file__, str(folder)]
+    started = [subprocess.Popen([*command, str(rank)], env=environment, cwd=folder) for rank in range(2)]
+    assert [process.wait(timeout=120) for process in started] == [0, 0]
     return [torch.load(folder / f"{rank}.pt") for rank in range(2)]
 
 
 def _look(rank: int, folder: str) -> None:
-    torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
     seen = {
         "averaged": gradients(rank),
@@ -206,3 +214,7 @@ def test_amp_takes_larc_as_an_optimizer(level: str) -> None:
         scaled_loss.backward()
     optimizer.step()
     assert not torch.equal(model.weight.float(), before)
+
+
+if __name__ == "__main__":
+    _look(int(sys.argv[2]), sys.argv[1])
