@@ -73,10 +73,17 @@ def test_other_parts_of_apex_are_found_where_scripts_look() -> None:
         "from apex.parallel import DistributedDataParallel as DDP, convert_syncbn_model\n"
         "from apex.parallel.LARC import LARC\n"
         "from apex.normalization.fused_layer_norm import FusedLayerNorm\n"
-        "found = apex.parallel.DistributedDataParallel is DDP, apex.normalization.FusedLayerNorm is FusedLayerNorm\n",
+        "from apex.optimizers.fused_lamb import FusedLAMB\n"
+        "from apex.fp16_utils.fp16util import network_to_half\n"
+        "found = (\n"
+        "    apex.parallel.DistributedDataParallel is DDP,\n"
+        "    apex.normalization.FusedLayerNorm is FusedLayerNorm,\n"
+        "    apex.optimizers.FusedLAMB is FusedLAMB,\n"
+        "    apex.fp16_utils.network_to_half is network_to_half,\n"
+        ")\n",
         names,
     )
-    assert names["found"] == (True, True)
+    assert names["found"] == (True, True, True, True)
 
 
 @pytest.mark.usefixtures("installed")
