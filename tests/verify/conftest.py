@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Sequence
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +14,12 @@ from typing import Any
 import pytest
 from amp_migrate.verify import plan, prepare
 from amp_migrate.verify.evidence import Evidence
+from amp_migrate.verify.forks import Forks
 from amp_migrate.verify.ladder import climb
 from amp_migrate.verify.plan import Arm, Run
 from amp_migrate.verify.pool import Pool, Setup
-from amp_migrate.verify.run import RunResult
+from amp_migrate.verify.recorder.spec import RecorderSpec
+from amp_migrate.verify.run import Launch, RunResult, Start, environment, execute, start
 from amp_migrate.verify.trace import Backward, Scale, Step, Trace
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -124,20 +129,29 @@ def setup(original: Path, migrated: Path, scratch: Path) -> Setup:
         timing_steps=20,
         timeout=120,
         jobs=2,
+        forked=True,
     )
 
 
 @pytest.fixture(scope="session")
-def original_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[Run, RunResult]:
+def forks() -> Iterator[Forks]:
+    """Two processes that have imported torch, so that a run takes a moment."""
+    servers = Forks(sys.executable, 2, environment(os.environ, threads=1))
+    yield servers
+    servers.close()
+
+
+@pytest.fixture(scope="session")
+def original_runs(tmp_path_factory: pytest.TempPathFactory, forks: Forks) -> dict[Run, RunResult]:
     """Everything that any verification of `fp32.py` asks of the original, run once."""
     script = SCRIPTS / "fp32.py"
-    pool = Pool(setup(script, script, tmp_path_factory.mktemp("original")), lambda result: None)
+    pool = Pool(setup(script, script, tmp_path_factory.mktemp("original")), lambda result: None, forks=forks)
     pool.make([plan.ORIGINAL, *(run for run in plan.reference_runs(False) if run.arm is Arm.ORIGINAL)])
     return pool.results
 
 
 @pytest.fixture
-def verify_fp32(original_runs: dict[Run, RunResult], tmp_path: Path) -> Callable[[str], Evidence]:
+def verify_fp32(original_runs: dict[Run, RunResult], forks: Forks, tmp_path: Path) -> Callable[[str], Evidence]:
     """Verify the text of a migrated script against `fp32.py`."""
 
     def climbed(text: str) -> Evidence:
@@ -145,7 +159,46 @@ def verify_fp32(original_runs: dict[Run, RunResult], tmp_path: Path) -> Callable
         migrated.write_text(text, encoding="utf-8")
         scratch = tmp_path / "scratch"
         scratch.mkdir()
-        pool = Pool(setup(SCRIPTS / "fp32.py", migrated, scratch), lambda result: None, dict(original_runs))
+        pool = Pool(setup(SCRIPTS / "fp32.py", migrated, scratch), lambda result: None, dict(original_runs), forks)
         return climb(pool, timing_pairs=0)
 
     return climbed
+
+
+PRELUDE = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def loss_of(x=None):
+    return model(torch.ones(2, 4) if x is None else x).pow(2).mean()
+"""
+
+
+def recorder(folder: Path, begin: Start) -> Callable[..., RunResult]:
+    """Runs `PRELUDE` and a text under the recorder, on the CPU stand-in, each in a new folder below `folder`."""
+
+    def recorded(text: str, *, prelude: str = PRELUDE, timeout: float = 120, **orders: Any) -> RunResult:
+        own = folder / f"run{len(list(folder.iterdir()))}"
+        own.mkdir()
+        script = own / "script.py"
+        script.write_text(prelude + textwrap.dedent(text), encoding="utf-8")
+        shim = str(prepare.shim_folder())
+        spec = RecorderSpec(trace=str(own), parent=os.getpid(), shim=shim, device="cpu", **orders)
+        launch = Launch((sys.executable, str(script)), own, own, timeout=timeout, threads=1)
+        return execute(Run(Arm.ORIGINAL), launch, spec, lambda process: nullcontext(), begin)
+
+    return recorded
+
+
+@pytest.fixture
+def record(tmp_path: Path, forks: Forks) -> Callable[..., RunResult]:
+    """See `recorder`; in a forked process, which takes a moment."""
+    return recorder(tmp_path, forks.start)
+
+
+@pytest.fixture
+def record_fresh(tmp_path: Path) -> Callable[..., RunResult]:
+    """See `recorder`; in a new interpreter, which takes seconds."""
+    return recorder(tmp_path, start)

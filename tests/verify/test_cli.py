@@ -59,7 +59,7 @@ def test_what_follows_two_dashes_is_not_read_as_options(tmp_path: Path) -> None:
 
 def test_help_lists_every_exit_status() -> None:
     text = run("--help").stdout
-    for code in range(8):
+    for code in range(9):
         assert f"\n    {code}  " in text
 
 
@@ -68,3 +68,30 @@ def test_a_report_that_cannot_be_made_is_refused_before_anything_runs(
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert "--report needs jinja2 and matplotlib: pip install" in one_line(run(str(script), "--report", "x.html"))
+
+
+def test_a_fault_of_the_harness_is_one_line_with_a_status_of_its_own(
+    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise KeyError("grads")
+
+    monkeypatch.setattr("amp_migrate.verify.ladder.climb", fail)
+    work = tmp_path / "work"
+    result = run(str(script), str(script), "--work", str(work))
+    assert result.exit_code == 8
+    lines = result.stderr.splitlines()
+    assert lines[0] == f"logs and traces: {work}"
+    assert lines[1].startswith("amp-verify: fault of amp-verify itself: KeyError: 'grads' (test_cli.py:")
+    assert len(lines) == 2
+    assert "Traceback" in (work / "fault.log").read_text()
+
+
+def test_an_error_of_the_system_names_its_file(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object) -> None:
+        raise OSError(28, "No space left on device", "/full")
+
+    monkeypatch.setattr("amp_migrate.verify.ladder.climb", fail)
+    result = run(str(script), str(script))
+    assert result.exit_code == 8
+    assert result.stderr.splitlines()[-1] == "amp-verify: No space left on device: /full"

@@ -55,6 +55,24 @@ def test_a_loss_that_autocast_refuses_is_named(tmp_path: Path) -> None:
     assert "unsafe to autocast" in (tmp_path / "work" / "runs" / "migrated" / "stderr.log").read_text()
 
 
+def test_a_reader_that_leaves_does_not_change_the_verdict(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("print('done')\n")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    reading, writing = os.pipe()
+    os.close(reading)
+    harness = subprocess.run(
+        command(str(script), str(script)),
+        cwd=tmp_path,
+        env=environment,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(writing)
+    assert harness.returncode == 4, harness.stderr
+
+
 def test_an_original_that_crashes_is_not_charged_to_the_migration(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("import sys\nsys.exit('no data set here')\n")
@@ -87,8 +105,9 @@ def test_a_gpu_that_is_not_there_is_a_usage_error(tmp_path: Path, monkeypatch: p
     assert "sees no CUDA device" in done.stderr
 
 
+@pytest.mark.parametrize("fork", ["--fork", "--no-fork"])
 @pytest.mark.parametrize("request_to_end", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
-def test_scripts_end_with_the_harness(tmp_path: Path, request_to_end: signal.Signals) -> None:
+def test_scripts_end_with_the_harness(tmp_path: Path, request_to_end: signal.Signals, fork: str) -> None:
     if request_to_end is signal.SIGKILL and sys.platform != "linux":
         pytest.skip("only Linux tells a process that its parent was killed")
     script = tmp_path / "train.py"
@@ -99,7 +118,7 @@ def test_scripts_end_with_the_harness(tmp_path: Path, request_to_end: signal.Sig
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     harness = subprocess.Popen(
-        command(str(script), str(script), "--isolate", "never", "--jobs", "2"),
+        command(str(script), str(script), "--isolate", "never", "--jobs", "2", fork),
         cwd=tmp_path,
         env=environment,
         stdout=subprocess.DEVNULL,

@@ -2,50 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
-from contextlib import nullcontext
-from pathlib import Path
-from typing import Any
 
 import pytest
-from amp_migrate.verify import prepare
-from amp_migrate.verify.plan import Arm, Run
-from amp_migrate.verify.recorder.spec import RecorderSpec
-from amp_migrate.verify.run import Launch, RunResult, execute
+from amp_migrate.verify.run import RunResult
 
 pytestmark = pytest.mark.slow
-
-PRELUDE = """
-import torch
-from torch import nn
-torch.manual_seed(0)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-def loss_of(x=None):
-    return model(torch.ones(2, 4) if x is None else x).pow(2).mean()
-"""
-
-
-@pytest.fixture
-def record(tmp_path: Path) -> Callable[..., RunResult]:
-    """Run `PRELUDE` and a text under the recorder, on the CPU stand-in."""
-
-    def recorded(text: str, *, prelude: str = PRELUDE, timeout: float = 120, **orders: Any) -> RunResult:
-        folder = tmp_path / f"run{len(list(tmp_path.iterdir()))}"
-        folder.mkdir()
-        script = folder / "script.py"
-        script.write_text(prelude + textwrap.dedent(text), encoding="utf-8")
-        shim = str(prepare.shim_folder())
-        spec = RecorderSpec(trace=str(folder), parent=os.getpid(), shim=shim, device="cpu", **orders)
-        launch = Launch((sys.executable, str(script)), folder, folder, timeout=timeout, threads=1)
-        return execute(Run(Arm.ORIGINAL), launch, spec, lambda process: nullcontext())
-
-    return recorded
-
 
 Record = Callable[..., RunResult]
 
@@ -192,7 +157,9 @@ def test_a_script_that_hangs_is_ended(record: Record) -> None:
 
 def test_a_script_that_is_killed_or_leaves_without_torch_says_so(record: Record) -> None:
     killed = record("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n", prelude="")
-    assert killed.complaint == "ended by SIGKILL"
+    assert killed.complaint == "ended by SIGKILL, as the system does when memory runs out"
+    real_time = record("import os, signal\nos.kill(os.getpid(), signal.SIGRTMIN + 1)\n", prelude="")
+    assert real_time.complaint == "ended by signal 35"
     left = record("import sys\nprint('bad input', file=sys.stderr)\nsys.exit(3)\n", prelude="")
     assert left.complaint == "exit status 3: bad input"
 
@@ -315,10 +282,12 @@ def test_workers_leave_the_trace_to_the_script_and_see_its_device(record: Record
     assert len(list(result.folder.glob("*.jsonl"))) == 1
 
 
-def test_the_script_sees_its_own_search_path_and_sitecustomize(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_script_sees_its_own_search_path_and_sitecustomize(
+    record_fresh: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = "import os, sys\nprint(sys.path[0], 'marked' in os.environ, any('bootstrap' in p for p in sys.path))\n"
-    result = record(text, prelude="")
+    result = record_fresh(text, prelude="")
     assert out(result) == [str(result.folder), "False", "False"]
     monkeypatch.setenv("PYTHONPATH", str(result.folder))
     (result.folder / "sitecustomize.py").write_text("import os\nos.environ['marked'] = '1'\n")
-    assert out(record(text, prelude=""))[1:] == ["True", "False"]
+    assert out(record_fresh(text, prelude=""))[1:] == ["True", "False"]

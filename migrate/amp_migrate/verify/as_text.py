@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 
 from rich.console import Console
@@ -26,9 +28,17 @@ _WIDTH = max(len(status.value) for status in Status)
 
 def show(outcome: Outcome) -> None:
     """Print the verdict to stdout, in colour on a terminal."""
-    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+    console = _Lasting(highlight=False, soft_wrap=True, markup=False, emoji=False)
     for line in _lines(outcome):
         console.print(line)
+
+
+class _Lasting(Console):
+    """A console whose reader may leave (`| head`): the verdict's exit status and its files do not depend on one."""
+
+    def on_broken_pipe(self) -> None:
+        """Let what is still to come go nowhere."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def render(outcome: Outcome) -> str:

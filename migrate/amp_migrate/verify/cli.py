@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -57,6 +58,7 @@ class Request:
     timeout: float
     isolate: str
     jobs: int | None
+    fork: bool | None
     timing_runs: int
     timing_steps: int
     min_speedup: float | None
@@ -110,6 +112,12 @@ class Request:
     "--jobs", type=click.IntRange(min=1), show_default="2; 1 in a shared folder or on a GPU", help="Runs at a time."
 )
 @click.option(
+    "--fork/--no-fork",
+    default=None,
+    help="Fork runs from one process that has imported torch, or start each afresh; "
+    "by default they are forked where a CPU stands in for the GPU.",
+)
+@click.option(
     "--timing-runs",
     type=click.IntRange(min=0),
     default=3,
@@ -145,18 +153,28 @@ def run(ctx: click.Context, /, **options: Any) -> None:
       5  the original script failed
       6  the migrated script failed
       7  only a performance gate was missed
+      8  amp-verify itself failed: no verdict
     """
     request = Request(arguments=ctx.meta[_SCRIPT_ARGUMENTS], **options)
     signal.signal(signal.SIGTERM, _end)
+    ctx.exit(_status(lambda: _verify(request)))
+
+
+def _status(work: Callable[[], int]) -> int:
+    """The exit status of a command: its verdict's, or that of what kept it from one."""
+    from amp_migrate.verify import fault
     from amp_migrate.verify.usage import UsageError
 
     try:
-        ctx.exit(_verify(request))
+        return work()
     except UsageError as error:
         click.echo(f"amp-verify: {error}", err=True)
-        ctx.exit(_USAGE)
+        return _USAGE
     except KeyboardInterrupt:
-        ctx.exit(128 + signal.SIGINT)
+        return 128 + signal.SIGINT
+    except Exception as error:
+        click.echo(f"amp-verify: {fault.describe(error)}", err=True)
+        return fault.STATUS
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:
@@ -164,7 +182,7 @@ def _end(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _verify(request: Request) -> int:
-    from amp_migrate.verify import as_text, prepare
+    from amp_migrate.verify import as_text, fault, prepare
     from amp_migrate.verify.usage import UsageError
     from amp_migrate.verify.verdict import Verdict
 
@@ -180,6 +198,9 @@ def _verify(request: Request) -> int:
     except UsageError:
         keep = request.work is not None
         raise
+    except Exception as error:
+        fault.keep(error, scratch)
+        raise
     finally:
         if keep:
             click.echo(f"logs and traces: {scratch}", err=True)
@@ -188,7 +209,7 @@ def _verify(request: Request) -> int:
 
 
 def _outcome(request: Request, scratch: Path) -> Outcome:
-    from amp_migrate.verify import as_text, folders, prepare
+    from amp_migrate.verify import as_text, folders, forks, prepare
     from amp_migrate.verify.ladder import climb
     from amp_migrate.verify.outcome import Outcome
     from amp_migrate.verify.plan import Arm
@@ -217,6 +238,7 @@ def _outcome(request: Request, scratch: Path) -> Outcome:
         timing_steps=request.timing_steps,
         timeout=request.timeout,
         jobs=prepare.jobs(request.jobs, isolated, request.device),
+        forked=forks.possible(request.device) if request.fork is None else request.fork,
     )
     evidence = climb(Pool(setup, lambda result: click.echo(as_text.progress(result), err=True)), request.timing_runs)
     if evidence.original.trace.refused:

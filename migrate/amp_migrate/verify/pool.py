@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from amp_migrate.verify import folders
+from amp_migrate.verify.forks import Forks
 from amp_migrate.verify.plan import Arm, Run
 from amp_migrate.verify.recorder.spec import RecorderSpec
-from amp_migrate.verify.run import Launch, Process, RunResult, end_group, execute
+from amp_migrate.verify.run import Launch, Process, RunResult, end_group, environment, execute, start
 
 Told = Callable[[RunResult], None]
 
@@ -35,6 +36,7 @@ class Setup:
         timing_steps: optimizer steps per timing run.
         timeout: seconds per run; 0 for no limit.
         jobs: runs at a time; timing runs are always made one at a time.
+        forked: fork runs from a process that has torch imported, instead of starting an interpreter for each.
     """
 
     scripts: dict[Arm, Path]
@@ -49,6 +51,7 @@ class Setup:
     timing_steps: int
     timeout: float
     jobs: int
+    forked: bool = False
 
 
 @dataclass
@@ -58,6 +61,7 @@ class Pool:
     setup: Setup
     told: Told
     results: dict[Run, RunResult] = field(default_factory=dict)
+    forks: Forks | None = None
     _live: set[Process] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -65,6 +69,9 @@ class Pool:
         """Make the runs that have not been made, `jobs` at a time; those that are timed, one by one."""
         wanted = [run for run in dict.fromkeys(runs) if run not in self.results]
         timed = any(run.timing for run in wanted)
+        if self.setup.forked and wanted and self.forks is None:
+            base = environment(os.environ, self._threads)
+            self.forks = Forks(self.setup.python, self.setup.jobs, base)
         with ThreadPoolExecutor(1 if timed else self.setup.jobs) as executor:
             try:
                 for result in executor.map(self._make, wanted):
@@ -91,6 +98,10 @@ class Pool:
             with self._lock:
                 self._live.discard(process)
 
+    @property
+    def _threads(self) -> int:
+        return max(1, (os.cpu_count() or 1) // self.setup.jobs)
+
     def _make(self, run: Run) -> RunResult:
         setup = self.setup
         folder = setup.scratch / "runs" / run.name.replace(", ", "-").replace(" ", "-").lower()
@@ -104,9 +115,10 @@ class Pool:
             cwd=cwd,
             folder=folder,
             timeout=setup.timeout,
-            threads=max(1, (os.cpu_count() or 1) // setup.jobs),
+            threads=self._threads,
         )
-        result = execute(run, launch, _orders(run, setup, folder), self._watch)
+        begin = self.forks.start if self.forks is not None else start
+        result = execute(run, launch, _orders(run, setup, folder), self._watch, begin)
         if setup.copy_cwd:
             shutil.rmtree(cwd, ignore_errors=True)
         self.told(result)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from amp_migrate.verify.plan import Run
 from amp_migrate.verify.recorder.spec import ENVIRONMENT_VARIABLE, RecorderSpec
@@ -17,6 +18,11 @@ from amp_migrate.verify.trace import Trace, read
 
 _BOOTSTRAP = Path(__file__).parent / "recorder" / "bootstrap"
 _GRACE_SECONDS = 5.0
+_LOOK_SECONDS = 0.2
+OUTPUT_BYTES = 64 * 2**20
+
+# What PyTorch, the C library and Python say when memory runs out.
+_OUT_OF_MEMORY = ("OutOfMemoryError", "MemoryError", "out of memory", "can't allocate memory", "Cannot allocate memory")
 
 
 @dataclass(frozen=True)
@@ -37,14 +43,25 @@ class Launch:
     timeout: float
     threads: int
 
+    @property
+    def stdout(self) -> Path:
+        """Where the script's output goes."""
+        return self.folder / "stdout.log"
+
+    @property
+    def stderr(self) -> Path:
+        """Where its error output goes."""
+        return self.folder / "stderr.log"
+
 
 @dataclass(frozen=True)
 class RunResult:
     """What became of a run.
 
     Attributes:
-        returncode: the process's exit status, negative for a signal; None where the time ran out.
+        returncode: the process's exit status, negative for a signal; None where the harness ended it.
         folder: holds `stdout.log` and `stderr.log`.
+        ended: why the harness ended it; empty where it ended by itself.
     """
 
     run: Run
@@ -53,6 +70,7 @@ class RunResult:
     returncode: int | None
     seconds: float
     trace: Trace
+    ended: str = ""
 
     @property
     def ended_well(self) -> bool:
@@ -66,9 +84,15 @@ class RunResult:
 
     @property
     def complaint(self) -> str:
-        """Why the run did not end well, in one line."""
-        if self.returncode is None:
-            return f"still running after {self.seconds:.0f} s"
+        """Why the run did not end well, in one line, with the next step where there is one."""
+        reason = self._reason()
+        if any(text in reason for text in _OUT_OF_MEMORY):
+            return f"{reason}; make the batch smaller, or run with --jobs 1"
+        return reason
+
+    def _reason(self) -> str:
+        if self.ended:
+            return self.ended
         if self.trace.refused:
             return self.trace.refused
         failure = self.trace.failure
@@ -76,40 +100,51 @@ class RunResult:
             message = " ".join(failure.message.split())
             place = f"{failure.place}: " if failure.place else ""
             return f"{place}{failure.type}: {message}" if message else f"{place}{failure.type}"
-        if self.returncode < 0:
-            return f"ended by {signal.Signals(-self.returncode).name}"
+        if self.returncode is not None and self.returncode < 0:
+            return f"ended by {_signal(-self.returncode)}"
         last = _last_line(self.log)
         return f"exit status {self.returncode}" + (f": {last}" if last else "")
 
 
-Process = subprocess.Popen[bytes]
+class Process(Protocol):
+    """A script's process, which is the leader of a process group of its own."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit status, negative for a signal; raises subprocess.TimeoutExpired."""
 
 
 Watch = Callable[[Process], AbstractContextManager[None]]
+Start = Callable[[Launch, Mapping[str, str]], Process]
 
 
-def execute(run: Run, launch: Launch, spec: RecorderSpec, watch: Watch) -> RunResult:
-    """Run a script to its end, its step limit or its time limit. `watch` surrounds the life of the process."""
-    orders = launch.folder / "spec.json"
-    spec.write(orders)
-    began = time.monotonic()
-    with open(launch.folder / "stdout.log", "wb") as out, open(launch.folder / "stderr.log", "wb") as err:
-        process = subprocess.Popen(
+def start(launch: Launch, environment: Mapping[str, str]) -> Process:
+    """Start a fresh interpreter."""
+    with open(launch.stdout, "wb") as out, open(launch.stderr, "wb") as err:
+        return subprocess.Popen(
             launch.command,
             cwd=launch.cwd,
-            env=_environment(os.environ, orders, launch.threads),
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
             start_new_session=True,  # one group, so that a script's own workers end with it
         )
-        with watch(process):
-            try:
-                returncode: int | None = process.wait(timeout=launch.timeout or None)
-            except subprocess.TimeoutExpired:
-                returncode = None
-            finally:
-                end_group(process)
+
+
+def execute(run: Run, launch: Launch, spec: RecorderSpec, watch: Watch, start: Start = start) -> RunResult:
+    """Run a script to its end, or to a limit: of steps, of time, of output. `watch` surrounds the process's life."""
+    orders = launch.folder / "spec.json"
+    spec.write(orders)
+    process = start(launch, _recorded(environment(os.environ, launch.threads), orders))
+    began = time.monotonic()
+    with watch(process):
+        try:
+            returncode, ended = _wait(process, launch, began)
+        finally:
+            end_group(process)
     return RunResult(
         run=run,
         command=launch.command,
@@ -117,22 +152,40 @@ def execute(run: Run, launch: Launch, spec: RecorderSpec, watch: Watch) -> RunRe
         returncode=returncode,
         seconds=time.monotonic() - began,
         trace=read(Path(spec.trace) / "rank-0.jsonl"),
+        ended=ended,
     )
 
 
-def _environment(inherited: Mapping[str, str], orders: Path, threads: int) -> dict[str, str]:
-    """The user's environment, with the recorder in it and what makes two runs alike."""
-    search = [str(_BOOTSTRAP), *filter(None, [inherited.get("PYTHONPATH")])]
+def _wait(process: Process, launch: Launch, began: float) -> tuple[int | None, str]:
+    """The exit status; or None, and the limit that was passed."""
+    while True:
+        try:
+            return process.wait(timeout=_LOOK_SECONDS), ""
+        except subprocess.TimeoutExpired:
+            pass
+        seconds = time.monotonic() - began
+        if launch.timeout and seconds > launch.timeout:
+            return None, f"still running after {seconds:.0f} s; --timeout sets the limit"
+        if any(log.stat().st_size > OUTPUT_BYTES for log in (launch.stdout, launch.stderr)):
+            return None, f"more than {OUTPUT_BYTES // 2**20} MiB of output: ended"
+
+
+def environment(inherited: Mapping[str, str], threads: int) -> dict[str, str]:
+    """The user's environment, with what makes two runs alike."""
     return {
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
         **inherited,
-        ENVIRONMENT_VARIABLE: str(orders),
-        "PYTHONPATH": os.pathsep.join(search),
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",  # no __pycache__ in the user's folders
         "OMP_NUM_THREADS": str(threads),
         "MKL_NUM_THREADS": str(threads),
     }
+
+
+def _recorded(environment: Mapping[str, str], orders: Path) -> dict[str, str]:
+    """The same with the recorder in it."""
+    search = [str(_BOOTSTRAP), *filter(None, [environment.get("PYTHONPATH")])]
+    return {**environment, ENVIRONMENT_VARIABLE: str(orders), "PYTHONPATH": os.pathsep.join(search)}
 
 
 def end_group(process: Process) -> None:
@@ -146,6 +199,15 @@ def end_group(process: Process) -> None:
             process.wait(timeout=_GRACE_SECONDS)
         except subprocess.TimeoutExpired:
             continue
+
+
+def _signal(number: int) -> str:
+    if number == signal.SIGKILL:
+        return "SIGKILL, as the system does when memory runs out"
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
 
 
 def _last_line(log: Path) -> str:

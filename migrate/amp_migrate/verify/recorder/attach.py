@@ -7,7 +7,7 @@ import os
 import platform
 import resource
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -47,6 +47,7 @@ def attach(spec: RecorderSpec, writer: Writer) -> None:
         writer.flush()
         sys.exit(2)
     device = prepare(spec)
+    _write_before_os_exit(writer)
     writer.put("start", **_environment(device))
     progress = Progress(spec, writer, device)
     if spec.timing:
@@ -62,6 +63,18 @@ def attach(spec: RecorderSpec, writer: Writer) -> None:
         apex.follow(progress, steps)
         census = Census(progress) if spec.census else None
         atexit.register(_finish, writer, ModuleWatch(), census, device)
+
+
+def _write_before_os_exit(writer: Writer) -> None:
+    """`os._exit` calls no exit handlers: write what has been collected before it."""
+    leave = os._exit
+
+    def write_and_leave(status: int) -> NoReturn:
+        writer.flush()
+        leave(status)
+
+    holder: Any = os
+    holder._exit = write_and_leave
 
 
 def _gpu_present() -> bool:

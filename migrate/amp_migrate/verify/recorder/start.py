@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import sys
 from types import TracebackType
 
 from . import apex, seeds
 from .imports import after_import
+from .server import end_with_parent
 from .spec import ENVIRONMENT_VARIABLE, RecorderSpec
 from .stop import StopRun
 from .writer import Writer
-
-_PR_SET_PDEATHSIG = 1
 
 
 def start() -> None:
     """Read the orders and wait for torch."""
     spec = RecorderSpec.read(os.environ[ENVIRONMENT_VARIABLE])
-    _end_with_parent(spec.parent)
+    end_with_parent(spec.parent)
     seeds.seed_python(spec)
     after_import("numpy.random", lambda module: seeds.wrap_numpy(module, spec))
     apex.answer_imports(spec)
     after_import("torch", lambda module: _on_torch(spec))
-
-
-def _end_with_parent(parent: int) -> None:
-    """Ask Linux to end this process when the harness ends, however it ends."""
-    if sys.platform == "linux" and os.getppid() == parent:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _on_torch(spec: RecorderSpec) -> None:
