@@ -8,11 +8,13 @@ An operator that the policy treats as PyTorch does keeps PyTorch's kernel and co
 
 from __future__ import annotations
 
+from functools import lru_cache
 from types import TracebackType
 from typing import Any
 
 import torch
 
+from amp_shim.announce import Announce, announcing
 from amp_shim.kernels import Kernel, kernel_for, rounding_kernel
 from amp_shim.policy import NATIVE_CUDA, Policy, Treatment, registered_operators
 from amp_shim.weight_cache import WeightCache
@@ -40,9 +42,10 @@ class Enforcement:
     Enforcements nest: the newest one holds, and closing it puts the one below back in force.
     """
 
-    def __init__(self, policy: Policy, device_type: str) -> None:
+    def __init__(self, policy: Policy, device_type: str, announce: Announce | None = None) -> None:
         self.policy = policy
         self.device_type = device_type
+        self._announce = announce
         self._library: Any = None
         self._cache = WeightCache()
 
@@ -69,7 +72,7 @@ class Enforcement:
     def _register(self) -> None:
         library = _Library("aten", "IMPL")
         key = _KEYS[self.device_type]
-        for name, kernel in _kernels(self.policy, self.device_type, self._cache).items():
+        for name, kernel in _kernels(self.policy, self.device_type, self._cache, self._announce).items():
             library.impl(name, kernel, key)
         self._library = library
         self._cache.attach()
@@ -81,7 +84,7 @@ class Enforcement:
             self._library = None
 
 
-def enforce(policy: Policy, device_type: str = "cpu") -> Enforcement:
+def enforce(policy: Policy, device_type: str = "cpu", announce: Announce | None = None) -> Enforcement:
     """Make `torch.autocast(device_type)` follow `policy` in this process until the returned handle is closed.
 
     On "cpu" the policy replaces the CPU's own lists, and the CPU stands in for a GPU: an operator that runs in half
@@ -89,6 +92,9 @@ def enforce(policy: Policy, device_type: str = "cpu") -> Enforcement:
     do and many times faster than the CPU's half kernels; its backward pass rounds at the same places. `nn.LSTM` and
     its kin are cast as cuDNN's are. On "cuda" only the operators that differ from native autocast are touched, and
     half means half. Banned operators raise RuntimeError while autocast is enabled for the device.
+
+    `announce` is called with a line such as `Float->Half (linear)` for each argument that is cast; every operator that
+    casts then goes through Python.
 
     Forked workers inherit the enforcement; spawned ones do not. Raises ValueError for another device type and for a
     policy that names an operator that PyTorch does not have.
@@ -98,7 +104,7 @@ def enforce(policy: Policy, device_type: str = "cpu") -> Enforcement:
     unknown = sorted(family for family in policy.families if not hasattr(torch.ops.aten, family))
     if unknown:
         raise ValueError(f"enforce: PyTorch {torch.__version__} has no operator {', '.join(unknown)}")
-    enforcement = Enforcement(policy, device_type)
+    enforcement = Enforcement(policy, device_type, announce)
     stack = _open[device_type]
     if stack:
         stack[-1]._withdraw()
@@ -127,27 +133,36 @@ def _is_functional(op: torch._ops.OpOverload) -> bool:
     return not schema.is_mutable and all("Dimname" not in str(argument.type) for argument in schema.arguments)
 
 
-def _kernels(policy: Policy, device_type: str, cache: WeightCache) -> dict[str, Kernel]:
+def _kernels(
+    policy: Policy, device_type: str, cache: WeightCache, announce: Announce | None = None
+) -> dict[str, Kernel]:
     """The kernels that turn the device's native lists into the policy, by full operator name."""
-    if device_type == "cpu":
-        return _cpu_kernels(policy, cache)
     kernels: dict[str, Kernel] = {}
-    for family in sorted(policy.families | NATIVE_CUDA.families):
+    for op, treatment in _changes(policy, device_type, everything=announce is not None):
+        if treatment is Treatment.NATURAL:
+            kernels[_full_name(op)] = torch.library.fallthrough_kernel
+            continue
+        kernel = kernel_for(op, treatment, device_type, cache)
+        if announce is not None:
+            kernel = announcing(op, treatment, device_type, kernel, announce)
+        kernels[_full_name(op)] = kernel
+    if device_type == "cpu":
+        natural = dict.fromkeys(registered_operators("AutocastCPU"), torch.library.fallthrough_kernel)
+        for family in sorted(_CPU_WITHOUT_HALF - policy.families):
+            natural.update({_full_name(op): rounding_kernel(op, "cpu") for op in entry_points(family)})
+        return {**natural, **kernels}
+    return kernels
+
+
+@lru_cache(maxsize=64)
+def _changes(policy: Policy, device_type: str, everything: bool) -> tuple[tuple[torch._ops.OpOverload, Treatment], ...]:
+    """The operators to register and what each gets: on "cuda" those that differ from native, or `everything`."""
+    families = policy.families | (NATIVE_CUDA.families if device_type == "cuda" else frozenset())
+    changes = []
+    for family in sorted(families):
         treatment = policy.treatment(family)
-        if treatment is not NATIVE_CUDA.treatment(family):
-            for op in entry_points(family):
-                natural = treatment is Treatment.NATURAL
-                kernel = torch.library.fallthrough_kernel if natural else kernel_for(op, treatment, "cuda", cache)
-                kernels[_full_name(op)] = kernel
-    return kernels
-
-
-def _cpu_kernels(policy: Policy, cache: WeightCache) -> dict[str, Kernel]:
-    kernels: dict[str, Kernel] = dict.fromkeys(registered_operators("AutocastCPU"), torch.library.fallthrough_kernel)
-    for family in sorted(_CPU_WITHOUT_HALF - policy.families):
-        kernels.update({_full_name(op): rounding_kernel(op, "cpu") for op in entry_points(family)})
-    for family in sorted(policy.families):
-        for name in _CPU_STAND_INS.get(family, (family,)):
-            for op in entry_points(name):
-                kernels[_full_name(op)] = kernel_for(op, policy.treatment(family), "cpu", cache)
-    return kernels
+        if device_type == "cuda" and not everything and treatment is NATIVE_CUDA.treatment(family):
+            continue
+        names = _CPU_STAND_INS.get(family, (family,)) if device_type == "cpu" else (family,)
+        changes += [(op, treatment) for name in names for op in entry_points(name)]
+    return tuple(changes)

@@ -6,7 +6,8 @@ and the backend see an ordinary call.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -86,14 +87,12 @@ def _float_kernel(redispatch: Kernel, device_type: str) -> Kernel:
 
 
 def _float_keep_dtype_kernel(op: torch._ops.OpOverload, redispatch: Kernel, device_type: str) -> Kernel:
-    names = [argument.name for argument in op._schema.arguments]
-    if "dtype" not in names:
+    position = _dtype_position(op)
+    if position is None:
         return _float_kernel(redispatch, device_type)
-    position = names.index("dtype")
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        given = args[position] if len(args) > position else kwargs.get("dtype")
-        if given is None and _is_eligible(args[0], device_type):
+        if not names_a_dtype(op, args, kwargs) and _is_eligible(args[0], device_type):
             args, kwargs = args[:position], {**kwargs, "dtype": torch.float32}
         return redispatch(*args, **kwargs)
 
@@ -105,7 +104,7 @@ def _promote_kernel(low: Kernel, redispatch: Kernel, device_type: str, cache: We
     float_ = _float_kernel(redispatch, device_type)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        dtypes = {tensor.dtype for tensor in _eligible_in((args, tuple(kwargs.values())), device_type)}
+        dtypes = {tensor.dtype for tensor in eligible_in((args, tuple(kwargs.values())), device_type)}
         dtype = torch.get_autocast_dtype(device_type)
         stranger = dtypes - {dtype, torch.float32}
         if stranger:
@@ -181,9 +180,23 @@ def _is_eligible(value: Any, device_type: str) -> bool:
     )
 
 
-def _eligible_in(value: Any, device_type: str) -> list[Tensor]:
+def names_a_dtype(op: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether the caller chose the type of the result, by an argument `dtype`."""
+    position = _dtype_position(op)
+    given = args[position] if position is not None and len(args) > position else kwargs.get("dtype")
+    return given is not None
+
+
+@lru_cache(maxsize=1024)
+def _dtype_position(op: torch._ops.OpOverload) -> int | None:
+    names = [argument.name for argument in op._schema.arguments]
+    return names.index("dtype") if "dtype" in names else None
+
+
+def eligible_in(value: Any, device_type: str) -> list[Tensor]:
+    """The tensors in a nest of tuples and lists that autocast may touch."""
     if isinstance(value, (tuple, list)):
-        return [tensor for item in value for tensor in _eligible_in(item, device_type)]
+        return [tensor for item in value for tensor in eligible_in(item, device_type)]
     return [value] if _is_eligible(value, device_type) else []
 
 

@@ -125,6 +125,14 @@ def test_foreign_key_is_refused_and_changes_nothing() -> None:
     assert amp.state_dict()["loss_scaler0"]["loss_scale"] == 65536.0
 
 
+def test_scale_of_a_native_scaler_is_taken_over() -> None:
+    build("O1")
+    native = torch.amp.GradScaler("cpu", init_scale=512.0)
+    native.scale(torch.ones(1))
+    amp.load_state_dict({**native.state_dict(), "_growth_tracker": 7})
+    assert amp.state_dict() == {"loss_scaler0": {"loss_scale": 512.0, "unskipped": 7}}
+
+
 @pytest.mark.parametrize("level", ["O0", "O1", "O2"])
 def test_model_trains_on_after_its_state_dict_was_taken(level: str) -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 1))

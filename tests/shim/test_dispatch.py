@@ -249,3 +249,18 @@ def test_on_cuda_only_what_differs_is_touched() -> None:
             torch.set_autocast_enabled("cuda", False)
     assert changed == [torch.float32, torch.float16, torch.float16]
     assert restored == [torch.float16, torch.float32, torch.float32]
+
+
+def test_on_cuda_casts_of_every_list_are_announced_on_request() -> None:
+    said: list[str] = []
+    with FakeTensorMode():
+        x = torch.ones(2, 2, device="cuda")
+        torch.set_autocast_enabled("cuda", True)
+        try:
+            with enforce(NATIVE_CUDA, "cuda", announce=said.append):
+                y = x @ x
+                dtypes = [y.dtype, y.exp().dtype, y.sum().dtype, y.relu().dtype]
+        finally:
+            torch.set_autocast_enabled("cuda", False)
+    assert dtypes == [torch.float16, torch.float32, torch.float32, torch.float16]
+    assert said == ["Float->Half (matmul)", "Float->Half (matmul)", "Half->Float (exp)", "Half->Float (sum)"]

@@ -18,6 +18,7 @@ from amp_shim.amp.functions import (
     register_half_function,
     register_promote_function,
 )
+from amp_shim.amp.handle import init
 from amp_shim.amp.initialize import initialize
 from amp_shim.amp.scale_loss import scale_loss
 from amp_shim.amp.state import _amp_state, master_params
@@ -27,6 +28,7 @@ __all__ = [
     "disable_casts",
     "float_function",
     "half_function",
+    "init",
     "initialize",
     "load_state_dict",
     "master_params",

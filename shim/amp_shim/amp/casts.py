@@ -24,12 +24,16 @@ from amp_shim.policy import APEX_O1, Policy
 
 
 class CastHandle:
-    """The casts of O1 (float16) or O4 (bfloat16) while they are in force."""
+    """The casts of O1 (float16) or O4 (bfloat16) while they are in force.
 
-    def __init__(self, dtype: torch.dtype = torch.float16, policy: Policy = APEX_O1) -> None:
+    With `verbose`, every cast is printed, as in `Float->Half (linear)`.
+    """
+
+    def __init__(self, dtype: torch.dtype = torch.float16, policy: Policy = APEX_O1, verbose: bool = False) -> None:
         self.device_type = device_type()
         self.dtype = dtype
-        self._policy = policy
+        self.policy = policy
+        self.verbose = verbose
         self._enforcement: Enforcement | None = None
         self._patches = Patches()
         self._before = (False, dtype, True)
@@ -43,7 +47,7 @@ class CastHandle:
                 torch.get_autocast_dtype(device),
                 torch.is_autocast_cache_enabled(),
             )
-            self._enforcement = enforce(self._policy, device)
+            self._enforcement = enforce(self.policy, device, print if self.verbose else None)
             self._patches.set(Tensor, "cpu", _float_on_cpu(Tensor.cpu))
             autograd: Any = torch.autograd
             self._patches.set(autograd, "_engine_run_backward", self._engine(autograd._engine_run_backward))
@@ -96,18 +100,6 @@ class CastHandle:
                 return apply(node, *grads)
 
         return apply_with_casts
-
-
-def activate_casts(dtype: torch.dtype) -> CastHandle:
-    """Put the casts of O1 or O4 in force and keep their handle in `_amp_state`."""
-    handle = _amp_state.handle
-    if handle is None or handle.dtype is not dtype:
-        if handle is not None:
-            handle._deactivate()
-        handle = CastHandle(dtype)
-        _amp_state.handle = handle
-    handle.activate()
-    return handle
 
 
 @contextmanager

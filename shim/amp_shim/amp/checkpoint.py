@@ -18,11 +18,14 @@ def state_dict(destination: OrderedDict[str, Any] | None = None) -> OrderedDict[
 
 
 def load_state_dict(state_dict: Mapping[str, Any]) -> None:
-    """Restore loss scales, in the order of the entries.
+    """Restore loss scales, in the order of the entries; from `GradScaler.state_dict()` too, as the first scale.
 
     Surplus entries are left out with a printed line. Raises RuntimeError, and changes nothing, if a key is not a loss
     scaler's.
     """
+    if "scale" in state_dict and "_growth_tracker" in state_dict:
+        native = {"loss_scale": state_dict["scale"], "unskipped": state_dict["_growth_tracker"]}
+        state_dict = {"loss_scaler0": native}
     strangers = [key for key in state_dict if "loss_scaler" not in key]
     if strangers:
         raise RuntimeError(f"amp.load_state_dict: unexpected key {strangers[0]!r}; pass what amp.state_dict() returned")

@@ -10,7 +10,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from amp_shim.amp.casting import cast_model, cast_outputs
-from amp_shim.amp.casts import activate_casts
+from amp_shim.amp.handle import activate_casts
 from amp_shim.amp.optimizer import attach
 from amp_shim.amp.options import Properties, level_properties
 from amp_shim.amp.scaler import LossScaler
@@ -46,7 +46,7 @@ def initialize(
             of the opt level; None leaves it.
         cast_model_outputs: the dtype that floating outputs of the models are cast to.
         num_losses: how many loss scalers to make, for `scale_loss(..., loss_id=...)`.
-        verbosity: 0 prints nothing.
+        verbosity: 0 prints nothing; 2 prints every cast of O1 and O4 too.
         min_loss_scale, max_loss_scale: bounds of a dynamic loss scale.
 
     Returns:
@@ -112,7 +112,7 @@ def _apply(
             optimizer.load_state_dict(optimizer.state_dict())
         attach(optimizer, properties)
     if properties.patch_torch_functions:
-        activate_casts(properties.patch_torch_functions_type)
+        activate_casts(properties.patch_torch_functions_type, verbose=_amp_state.verbosity == 2)
 
 
 def _models(models: Any) -> list[nn.Module]:

@@ -51,6 +51,20 @@ def scale_loss(
         yield loss.float()
         return
     listed: list[Optimizer] = list(optimizers) if isinstance(optimizers, Sequence) else [optimizers]
+    with scaled_by(scaler, loss, listed, loss_id, delay_unscale, delay_overflow_check) as scaled_loss:
+        yield scaled_loss
+
+
+@contextmanager
+def scaled_by(
+    scaler: LossScaler,
+    loss: Tensor,
+    listed: Sequence[Optimizer],
+    loss_id: int = 0,
+    delay_unscale: bool = False,
+    delay_overflow_check: bool = False,
+) -> Iterator[Tensor]:
+    """`scale_loss` by one scaler, whatever `amp.initialize` settled on."""
     stashes = [stash_of(optimizer) for optimizer in listed]
     prepared = _prepare(stashes, delay_unscale)
     try:

@@ -11,7 +11,7 @@ from torch.nn import Parameter
 from torch.optim import Optimizer
 
 if TYPE_CHECKING:
-    from amp_shim.amp.casts import CastHandle
+    from amp_shim.amp.handle import AmpHandle
     from amp_shim.amp.options import Properties
     from amp_shim.amp.scaler import LossScaler
 
@@ -28,7 +28,7 @@ class AmpState:
     def __init__(self) -> None:
         self.opt_properties: Properties | None = None
         self.loss_scalers: list[LossScaler] = []
-        self.handle: CastHandle | None = None
+        self.handle: AmpHandle | None = None
         self.verbosity = 1
         self.hard_override = False
         self.allow_incoming_model_not_fp32 = False
