@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from amp_shim import amp, fp16_utils, normalization, optimizers, parallel
+from typing import NoReturn
+
+from amp_shim import amp, contrib, fp16_utils, mlp, multi_tensor_apply, normalization, optimizers, parallel
+from amp_shim.instead import INSTEAD, advice
 
 # A package without files: the import system asks `amp_shim.install` for every submodule.
 __path__: list[str] = []
 
-__all__ = ["amp", "fp16_utils", "normalization", "optimizers", "parallel"]
+__all__ = ["amp", "contrib", "fp16_utils", "mlp", "multi_tensor_apply", "normalization", "optimizers", "parallel"]
+
+
+def __getattr__(name: str) -> NoReturn:
+    if f"apex.{name}" not in INSTEAD:
+        raise AttributeError(f"module 'apex' has no attribute {name!r}")
+    # `from apex import RNN` looks for an attribute first, and keeps quiet about the submodule's error.
+    raise ImportError(advice(f"apex.{name}"), name=f"apex.{name}")

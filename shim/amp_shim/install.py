@@ -18,17 +18,24 @@ from multiprocessing import spawn
 from types import ModuleType
 from typing import Any
 
+from amp_shim.instead import advice
 from amp_shim.patching import Patches
 
 ALIASES = {
+    "amp_C": "amp_shim.multi_tensor_apply.amp_c",
     "apex": "amp_shim.apex",
     "apex.amp": "amp_shim.amp",
     "apex.amp._amp_state": "amp_shim.amp._amp_state",
     "apex.amp.scaler": "amp_shim.amp.scaler",
+    "apex.contrib": "amp_shim.contrib",
     "apex.fp16_utils": "amp_shim.fp16_utils",
     "apex.fp16_utils.fp16_optimizer": "amp_shim.fp16_utils.fp16_optimizer",
     "apex.fp16_utils.fp16util": "amp_shim.fp16_utils.fp16util",
     "apex.fp16_utils.loss_scaler": "amp_shim.fp16_utils.loss_scaler",
+    "apex.mlp": "amp_shim.mlp",
+    "apex.mlp.mlp": "amp_shim.mlp",
+    "apex.multi_tensor_apply": "amp_shim.multi_tensor_apply",
+    "apex.multi_tensor_apply.multi_tensor_apply": "amp_shim.multi_tensor_apply.multi_tensor_apply",
     "apex.normalization": "amp_shim.normalization",
     "apex.normalization.fused_layer_norm": "amp_shim.normalization",
     "apex.optimizers": "amp_shim.optimizers",
@@ -43,18 +50,6 @@ ALIASES = {
     "apex.parallel.LARC": "amp_shim.parallel.larc",
 }
 """Apex's modules, and the shim's that stand for them."""
-
-_INSTEAD = {
-    "apex.RNN": "torch.nn.LSTM, GRU or RNN",
-    "apex.contrib": "the torch function of the same purpose",
-    "apex.mlp": "torch.nn.Sequential",
-    "apex.fused_dense": "torch.nn.Linear",
-    "apex.multi_tensor_apply": "torch._foreach_* functions",
-    "apex.parallel": "torch.nn.parallel or torchrun",
-    "apex.pyprof": "torch.profiler",
-    "apex.reparameterization": "torch.nn.utils.parametrizations.weight_norm",
-    "apex.transformer": "torch.distributed.tensor.parallel",
-}
 
 
 def install(opt_level: str | None = None) -> None:
@@ -92,10 +87,10 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname == "apex":
-            return ModuleSpec(fullname, _AliasLoader(self.opt_level), is_package=True)
+        if fullname in ("apex", "amp_C"):
+            return ModuleSpec(fullname, _AliasLoader(self.opt_level), is_package=fullname == "apex")
         if fullname.startswith("apex."):
-            raise ModuleNotFoundError(_missing(fullname), name=fullname)
+            raise ModuleNotFoundError(advice(fullname), name=fullname)
         return None
 
 
@@ -127,11 +122,6 @@ def _with_installer(native: Any) -> Any:
         return {**native(name), "amp_shim": _InstallOnLoad()}
 
     return get_preparation_data
-
-
-def _missing(fullname: str) -> str:
-    package = ".".join(fullname.split(".")[:2])
-    return f"amp_shim has no {fullname}; use {_INSTEAD.get(package, 'its counterpart in torch')} instead"
 
 
 _FINDER = _Finder()

@@ -87,9 +87,44 @@ def test_other_parts_of_apex_are_found_where_scripts_look() -> None:
 
 
 @pytest.mark.usefixtures("installed")
-def test_missing_part_of_apex_is_an_import_error_that_names_the_alternative() -> None:
-    with pytest.raises(ImportError, match=r"no apex\.mlp; use torch\.nn\.Sequential instead"):
-        importlib.import_module("apex.mlp")
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("import apex.fused_dense", r"no apex\.fused_dense; use torch\.nn\.Linear instead"),
+        ("from apex import fused_dense", r"no apex\.fused_dense; use torch\.nn\.Linear instead"),
+        ("from apex.RNN.models import LSTM", r"no apex\.RNN; use torch\.nn\.LSTM, GRU or RNN instead"),
+        ("from apex.contrib.xentropy import SoftmaxCrossEntropyLoss", r"use torch\.nn\.functional\.cross_entropy"),
+        ("from apex.contrib import xentropy", r"no apex\.contrib\.xentropy; use torch\.nn\.functional\.cross_entropy"),
+        ("import apex; apex.contrib.clip_grad.clip_grad_norm_", r"use torch\.nn\.utils\.clip_grad_norm_ instead"),
+        ("import apex.contrib.nothing", r"no apex\.contrib\.nothing; use the torch function of the same purpose"),
+        ("import apex.nothing", r"no apex\.nothing; use its counterpart in torch instead"),
+    ],
+)
+def test_missing_part_of_apex_is_an_import_error_that_names_the_alternative(statement: str, message: str) -> None:
+    with pytest.raises(ImportError, match=message):
+        exec(statement, {})
+
+
+@pytest.mark.usefixtures("installed")
+def test_name_that_apex_never_had_is_an_attribute_error() -> None:
+    apex = importlib.import_module("apex")
+    assert not hasattr(apex, "nothing")
+    assert not hasattr(apex.contrib, "__wrapped__")
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("first", ["amp_C", "apex"])
+def test_extension_of_apex_is_answered_too(first: str) -> None:
+    importlib.import_module(first)
+    names: dict[str, object] = {}
+    exec(
+        "from apex.multi_tensor_apply import multi_tensor_applier\n"
+        "import amp_C, torch\n"
+        "flag, x = torch.zeros(1, dtype=torch.int), [torch.ones(2)]\n"
+        "multi_tensor_applier(amp_C.multi_tensor_scale, flag, [x, x], 3.0)\n",
+        names,
+    )
+    assert names["x"][0].tolist() == [3.0, 3.0]  # type: ignore[index]
 
 
 def test_nothing_is_answered_before_install_and_after_uninstall() -> None:

@@ -1,0 +1,89 @@
+"""The operators of Apex's extension `amp_C` that training scripts call, on torch's multi-tensor functions.
+
+All compute in float32, never wait for the device, and set `flag`, a tensor of one integer, to 1 where they meet an inf
+or a NaN. `chunk_size` is how Apex cut its work; results do not depend on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+
+import torch
+from torch import Tensor
+
+Lists = Sequence[Sequence[Tensor]]
+
+
+@torch.no_grad()
+def multi_tensor_scale(chunk_size: int, flag: Tensor, tensor_lists: Lists, scale: float) -> None:
+    """`out = in * scale` for lists [in, out]; either may be half."""
+    inputs, outputs = tensor_lists
+    if inputs:
+        _flag_non_finite(flag, inputs)
+        torch._foreach_copy_(list(outputs), torch._foreach_mul(_floats(inputs), scale))
+
+
+@torch.no_grad()
+def multi_tensor_axpby(
+    chunk_size: int, flag: Tensor, tensor_lists: Lists, a: float, b: float, arg_to_check: int = -1
+) -> None:
+    """`out = a * x + b * y` for lists [x, y, out]; checks x for `arg_to_check` 0, y for 1, both for -1."""
+    xs, ys, outputs = tensor_lists
+    if not xs:
+        return
+    if arg_to_check != 1:
+        _flag_non_finite(flag, xs)
+    if arg_to_check != 0:
+        _flag_non_finite(flag, ys)
+    sums = torch._foreach_mul(_floats(xs), a)
+    torch._foreach_add_(sums, _floats(ys), alpha=b)
+    torch._foreach_copy_(list(outputs), sums)
+
+
+@torch.no_grad()
+def multi_tensor_l2norm(
+    chunk_size: int, flag: Tensor, tensor_lists: Lists, per_tensor: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The norm of all tensors together, of shape (1,), and with `per_tensor` of each one, of shape (n,)."""
+    return _norms(flag, _floats(tensor_lists[0]), per_tensor)
+
+
+@torch.no_grad()
+def multi_tensor_unscale_l2norm(
+    chunk_size: int, flag: Tensor, tensor_lists: Lists, inv_scale: Tensor, per_tensor: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Like `multi_tensor_l2norm`, of the tensors times `inv_scale`, a tensor of one element."""
+    return _norms(flag, list(torch._foreach_mul(_floats(tensor_lists[0]), inv_scale.reshape(()))), per_tensor)
+
+
+@torch.no_grad()
+def multi_tensor_l2norm_scale(
+    chunk_size: int, flag: Tensor, tensor_lists: Lists, scale: float, per_tensor: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Like `multi_tensor_l2norm`, of lists [in, out], writing `out = in * scale` too."""
+    multi_tensor_scale(chunk_size, flag, tensor_lists, scale)
+    return _norms(flag, _floats(tensor_lists[1]), per_tensor)
+
+
+def _norms(flag: Tensor, tensors: list[Tensor], per_tensor: bool) -> tuple[Tensor, Tensor]:
+    if not tensors:
+        return flag.new_zeros(1, dtype=torch.float32), flag.new_zeros(0, dtype=torch.float32)
+    norms = torch.stack(torch._foreach_norm(tensors))
+    _set_flag(flag, norms)
+    return torch.linalg.vector_norm(norms).reshape(1), norms if per_tensor else norms.new_zeros(0)
+
+
+def _flag_non_finite(flag: Tensor, tensors: Sequence[Tensor]) -> None:
+    filled = [tensor for tensor in tensors if tensor.numel()]
+    if filled:
+        # The largest magnitude is an inf or a NaN if any entry is.
+        _set_flag(flag, torch.stack([norm.float() for norm in torch._foreach_norm(filled, inf)]))
+
+
+def _set_flag(flag: Tensor, values: Tensor) -> None:
+    flag.logical_or_(~values.isfinite().all())
+
+
+def _floats(tensors: Sequence[Tensor]) -> list[Tensor]:
+    return [tensor.float() for tensor in tensors]

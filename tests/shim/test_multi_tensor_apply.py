@@ -1,0 +1,109 @@
+"""`multi_tensor_applier` with the operators of `amp_C`."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+import torch
+from amp_shim.multi_tensor_apply import amp_c, multi_tensor_applier
+from torch import Tensor
+
+HALF, FLOAT = torch.float16, torch.float32
+SHAPES = ((7, 5), (1,), (3, 2, 4), (0,))
+INF, NAN = float("inf"), float("nan")
+
+
+def tensors(dtype: torch.dtype, fill: float | None = None) -> list[Tensor]:
+    return [torch.randn(shape).to(dtype) if fill is None else torch.full(shape, fill, dtype=dtype) for shape in SHAPES]
+
+
+def new_flag() -> Tensor:
+    return torch.zeros(1, dtype=torch.int32)
+
+
+def poisoned(dtype: torch.dtype, value: float, which: int) -> list[Tensor]:
+    found = tensors(dtype)
+    found[which].view(-1)[-1] = value
+    return found
+
+
+@pytest.mark.parametrize(("given", "wanted"), list(product((HALF, FLOAT), repeat=2)))
+def test_scale_multiplies_and_leaves_a_clean_flag(given: torch.dtype, wanted: torch.dtype) -> None:
+    flag, inputs, outputs = new_flag(), tensors(given), tensors(wanted)
+    multi_tensor_applier(amp_c.multi_tensor_scale, flag, [inputs, outputs], 0.25)
+    for out, value in zip(outputs, inputs, strict=True):
+        assert torch.equal(out, (value.float() * 0.25).to(wanted))
+    assert flag.item() == 0
+
+
+@pytest.mark.parametrize(("value", "which", "dtype"), list(product((INF, NAN), (0, 1, 2), (HALF, FLOAT))))
+def test_scale_flags_an_inf_or_nan_anywhere(value: float, which: int, dtype: torch.dtype) -> None:
+    flag = new_flag()
+    multi_tensor_applier(amp_c.multi_tensor_scale, flag, [poisoned(dtype, value, which), tensors(FLOAT)], 0.0)
+    assert flag.item() == 1
+
+
+def test_flag_stays_set_by_clean_data() -> None:
+    flag = torch.ones(1, dtype=torch.int32)
+    multi_tensor_applier(amp_c.multi_tensor_scale, flag, [tensors(FLOAT), tensors(FLOAT)], 2.0)
+    assert flag.item() == 1
+
+
+def test_scale_works_in_place() -> None:
+    values = tensors(FLOAT, 3.0)
+    multi_tensor_applier(amp_c.multi_tensor_scale, new_flag(), [values, values], 2.0)
+    assert all((value == 6.0).all() for value in values)
+
+
+@pytest.mark.parametrize(("x", "y", "wanted"), list(product((HALF, FLOAT), repeat=3)))
+def test_axpby_adds_in_float(x: torch.dtype, y: torch.dtype, wanted: torch.dtype) -> None:
+    flag, xs, ys, outputs = new_flag(), tensors(x), tensors(y), tensors(wanted)
+    multi_tensor_applier(amp_c.multi_tensor_axpby, flag, [xs, ys, outputs], 2.0, -0.5, -1)
+    for a, b, out in zip(xs, ys, outputs, strict=True):
+        torch.testing.assert_close(out, (2.0 * a.float() - 0.5 * b.float()).to(wanted))
+    assert flag.item() == 0
+
+
+@pytest.mark.parametrize(
+    ("check", "in_x", "expected"), [(-1, 1, 1), (-1, 0, 1), (0, 1, 1), (0, 0, 0), (1, 1, 0), (1, 0, 1)]
+)
+def test_axpby_checks_the_arguments_it_is_told_to(check: int, in_x: int, expected: int) -> None:
+    flag, bad, good = new_flag(), poisoned(FLOAT, NAN, 1), tensors(FLOAT)
+    lists = [bad, good, tensors(FLOAT)] if in_x else [good, bad, tensors(FLOAT)]
+    multi_tensor_applier(amp_c.multi_tensor_axpby, flag, lists, 1.0, 1.0, check)
+    assert flag.item() == expected
+
+
+@pytest.mark.parametrize("dtype", [HALF, FLOAT])
+@pytest.mark.parametrize("per_tensor", [False, True])
+def test_norms_are_those_of_float64(dtype: torch.dtype, per_tensor: bool) -> None:
+    flag, values = new_flag(), [value * 100 for value in tensors(dtype)]
+    expected = torch.cat([value.double().flatten() for value in values]).norm()
+    norm, norms = multi_tensor_applier(amp_c.multi_tensor_l2norm, flag, [values], per_tensor)
+    torch.testing.assert_close(norm, expected.float().reshape(1))
+    each = torch.stack([value.double().norm().float() for value in values])
+    torch.testing.assert_close(norms, each if per_tensor else torch.zeros(0))
+    unscaled, _ = multi_tensor_applier(amp_c.multi_tensor_unscale_l2norm, flag, [values], torch.tensor([0.5]))
+    torch.testing.assert_close(unscaled, norm / 2)
+    outputs = tensors(FLOAT)
+    scaled, _ = multi_tensor_applier(amp_c.multi_tensor_l2norm_scale, flag, [values, outputs], 4.0)
+    torch.testing.assert_close(scaled, norm * 4)
+    torch.testing.assert_close(outputs[0], values[0].float() * 4)
+    assert flag.item() == 0
+
+
+def test_norm_of_an_inf_sets_the_flag_and_of_nothing_is_zero() -> None:
+    flag = new_flag()
+    assert multi_tensor_applier(amp_c.multi_tensor_l2norm, flag, [[]])[0].item() == 0.0
+    assert flag.item() == 0
+    multi_tensor_applier(amp_c.multi_tensor_l2norm, flag, [poisoned(FLOAT, INF, 2)])
+    assert flag.item() == 1
+
+
+def test_empty_lists_do_nothing() -> None:
+    flag = new_flag()
+    multi_tensor_applier(amp_c.multi_tensor_scale, flag, [[], []], 2.0)
+    multi_tensor_applier(amp_c.multi_tensor_axpby, flag, [[], [], []], 2.0, 1.0)
+    assert flag.item() == 0
+    assert multi_tensor_applier.available
