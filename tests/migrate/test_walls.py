@@ -35,7 +35,8 @@ ALLOWED = {
     "report": ("settings", "__version__"),
     "analysis": ("trees", "tables"),
     "steps": ("analysis", "trees", "tables", "report", "settings"),
-    "rules": ("analysis", "steps", "trees", "tables", "report", "settings"),
+    "hazards": ("analysis", "steps", "trees", "tables", "settings"),
+    "rules": ("analysis", "hazards", "steps", "trees", "tables", "report", "settings"),
 }
 
 

@@ -17,8 +17,10 @@ from amp_migrate.engine.library import Parsed, ParsedLibrary
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.unwanted import why_unwanted
 from amp_migrate.engine.workspace import Workspace
+from amp_migrate.hazards.script import Script, speaks_of_amp
 from amp_migrate.pragmas import read_pragmas
 from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.rules.find_hazards import find_hazards
 from amp_migrate.rules.rename_names import rename_names
 from amp_migrate.rules.rule import name_rules
 from amp_migrate.settings import Dtype, Settings
@@ -86,6 +88,9 @@ def plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[File
                 wanted,
             )
         )
+        if speaks_of_amp(library.source(file).text):
+            script = Script(file, steps.roles, settings)
+            steps.findings.extend(find_hazards(script, steps.draft(file), other.dtype, wanted))
     plans: list[FilePlan] = []
     by_name: dict[str, list[Finding]] = {}
     for finding in steps.findings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
@@ -13,6 +13,8 @@ from types import ModuleType
 import libcst as cst
 
 import amp_migrate.rules
+from amp_migrate.hazards.hazard import Hazard
+from amp_migrate.hazards.script import Script
 from amp_migrate.report.rule import Rule
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.draft import Draft
@@ -66,6 +68,21 @@ class NameRule:
     renames: tuple[Rename, ...]
 
 
+@dataclass(frozen=True)
+class HazardRule:
+    """A rule that finds AMP that is used wrongly.
+
+    Attributes:
+        rule: what is said about it.
+        detect: finds its hazards in a file that has AMP.
+        float16_only: whether its hazards are gone once the file computes in bfloat16 and has no scaler.
+    """
+
+    rule: Rule
+    detect: Callable[[Script], Iterator[Hazard]]
+    float16_only: bool
+
+
 def _rule_modules() -> list[ModuleType]:
     names = (info.name for info in pkgutil.iter_modules(amp_migrate.rules.__path__))
     return [importlib.import_module(f"{amp_migrate.rules.__name__}.{name}") for name in names if name.startswith("amp")]
@@ -96,4 +113,15 @@ def nearest_rule(code: str) -> Rule:
 def name_rules() -> tuple[NameRule, ...]:
     """The rules that rename something, in the order of codes."""
     found = [NameRule(module.RULE, module.RENAMES) for module in _rule_modules() if hasattr(module, "RENAMES")]
+    return tuple(sorted(found, key=lambda each: each.rule.code))
+
+
+@cache
+def hazard_rules() -> tuple[HazardRule, ...]:
+    """The rules that find hazards, in the order of codes."""
+    found = [
+        HazardRule(module.RULE, module.detect, module.FLOAT16_ONLY)
+        for module in _rule_modules()
+        if hasattr(module, "detect")
+    ]
     return tuple(sorted(found, key=lambda each: each.rule.code))

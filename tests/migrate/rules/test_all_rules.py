@@ -14,7 +14,7 @@ from amp_migrate.cli import command
 from amp_migrate.report.rule import Rule, Safety
 from amp_migrate.report.rules_markdown import body, document
 from amp_migrate.report.rules_text import page, table
-from amp_migrate.rules.rule import all_rules, name_rules, nearest_rule, rules_of
+from amp_migrate.rules.rule import all_rules, hazard_rules, name_rules, nearest_rule, rules_of
 from click.testing import CliRunner
 
 PACKAGE = Path(amp_migrate.__file__).parent
@@ -33,7 +33,8 @@ def test_findings_have_the_codes_of_rules_and_every_rule_has_findings() -> None:
     sources = [path for path in PACKAGE.rglob("*.py") if not re.match(r"amp\d{3}_", path.name)]
     used = {code for path in sources for code in codes_in(path.read_text(encoding="utf-8"))}
     renaming = {each.rule.code for each in name_rules()}
-    assert used | renaming == set(CODES)
+    hazards = {each.rule.code for each in hazard_rules()}
+    assert used | renaming | hazards == set(CODES)
 
 
 def test_the_search_for_codes_finds_them() -> None:
@@ -54,7 +55,12 @@ def test_a_rule_says_what_it_promises(rule: Rule) -> None:
     assert "\n" not in rule.summary
     assert not rule.summary.endswith(".")
     assert rule.why.endswith(".")
-    assert bool(rule.after) == (rule.safety is Safety.SAFE)
+    assert rule.after or rule.safety is Safety.MANUAL
+
+
+def test_rules_that_change_nothing_show_how_to_write_it_where_there_is_one_way() -> None:
+    shown = {rule.code for rule in all_rules() if rule.after and rule.safety is Safety.MANUAL}
+    assert shown == {each.rule.code for each in hazard_rules() if each.rule.safety is Safety.MANUAL}
 
 
 def test_rules_are_found_by_their_codes() -> None:

@@ -1,0 +1,116 @@
+"""The regions of autocast that a file opens with `with`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.scopes import dotted
+from amp_migrate.steps.native import AUTOCAST
+from amp_migrate.trees.tree import find
+
+_FLOAT16 = frozenset({"torch.float16", "torch.half"})
+
+
+@dataclass(frozen=True, eq=False)
+class AutocastRegion:
+    """A `with` that autocasts.
+
+    Attributes:
+        node: the statement.
+        call: the call of autocast behind it.
+        device: its device type; empty where the text does not tell.
+        dtype: the full name of its dtype; empty where the text does not tell.
+    """
+
+    node: cst.With
+    call: cst.Call
+    device: str
+    dtype: str
+
+    @property
+    def is_float16(self) -> bool:
+        return self.dtype in _FLOAT16
+
+    @property
+    def is_bfloat16(self) -> bool:
+        return self.dtype == "torch.bfloat16"
+
+
+def regions_in(file: File) -> Iterator[AutocastRegion]:
+    """Every region of a file that is not switched off in the text, in source order."""
+    for node in file.tree.order:
+        if type(node) is cst.With:
+            call = _autocast(file, node)
+            if call is not None and not _is_off(file, call):
+                yield AutocastRegion(node, call, _device(file, call), _dtype(file, call))
+
+
+def region_around(file: File, regions: dict[cst.CSTNode, AutocastRegion], node: cst.CSTNode) -> AutocastRegion | None:
+    """The innermost region that a node runs in; None where there is none, or it is switched off."""
+    previous = node
+    for ancestor in file.tree.ancestors(node):
+        if isinstance(ancestor, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):
+            return None
+        if isinstance(ancestor, cst.With) and previous is ancestor.body and _autocast(file, ancestor) is not None:
+            return regions.get(ancestor)
+        previous = ancestor
+    return None
+
+
+def _autocast(file: File, node: cst.With) -> cst.Call | None:
+    """The call of autocast that a `with` enters, by itself or by a name that stands for one."""
+    for item in node.items:
+        for value in (item.item, *_values(file, item.item)):
+            for call in find(value, cst.Call):
+                if file.names.callee(call) in AUTOCAST:
+                    return call
+    return None
+
+
+def _values(file: File, item: cst.BaseExpression) -> list[cst.BaseExpression]:
+    path = dotted(item)
+    bindings = [] if path is None else file.scopes.of(item).lookup(path)
+    return [each.value for each in bindings if each.value is not None]
+
+
+def argument(call: cst.Call, name: str, position: int) -> cst.BaseExpression | None:
+    """What a call passes for a parameter; None where it passes nothing, or nobody can tell."""
+    for index, arg in enumerate(call.args):
+        if arg.star:
+            return None
+        if arg.keyword is None and index == position:
+            return arg.value
+        if arg.keyword is not None and arg.keyword.value == name:
+            return arg.value
+    return None
+
+
+def _is_native(file: File, call: cst.Call) -> bool:
+    return not file.names.callee(call).startswith(("torch.cuda.", "torch.cpu."))
+
+
+def _is_off(file: File, call: cst.Call) -> bool:
+    enabled = argument(call, "enabled", 2 if _is_native(file, call) else 0)
+    return isinstance(enabled, cst.Name) and enabled.value == "False"
+
+
+def _device(file: File, call: cst.Call) -> str:
+    if not _is_native(file, call):
+        return file.names.callee(call).split(".")[1]
+    value = argument(call, "device_type", 0)
+    named = value.evaluated_value if isinstance(value, cst.SimpleString) else ""
+    return named if isinstance(named, str) else ""
+
+
+def _dtype(file: File, call: cst.Call) -> str:
+    if any(arg.star for arg in call.args):
+        return ""
+    value = argument(call, "dtype", 1)
+    if value is not None:
+        return file.names.full(value)
+    defaults = {"cuda": "torch.float16", "cpu": "torch.bfloat16"}
+    return defaults.get(_device(file, call), "")

@@ -1,0 +1,71 @@
+"""A scaler steps and is never updated, or steps one optimizer twice between two updates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.hazards.course import Course
+from amp_migrate.hazards.events import Act, Event
+from amp_migrate.hazards.hazard import Hazard
+from amp_migrate.hazards.paths import Stage
+from amp_migrate.hazards.script import Script
+from amp_migrate.report.rule import Rule, Safety
+
+RULE = Rule(
+    code="AMP603",
+    name="missing-update",
+    summary="a scaler steps an optimizer twice with no update() in between",
+    before="for x, y in loader:\n    ...\n    scaler.scale(loss).backward()\n    scaler.step(optimizer)",
+    after=(
+        "for x, y in loader:\n"
+        "    ...\n"
+        "    scaler.scale(loss).backward()\n"
+        "    scaler.step(optimizer)\n"
+        "    scaler.update()"
+    ),
+    why=(
+        "`update()` sets the scale for the next iteration and lets every optimizer step again. Without it the second "
+        "`step` raises RuntimeError as soon as the scaler is switched on."
+    ),
+    safety=Safety.MANUAL,
+)
+FLOAT16_ONLY = True
+
+
+def detect(script: Script) -> Iterator[Hazard]:
+    """Every step on an optimizer that the scaler has stepped already."""
+    for course in script.courses:
+        told: set[str] = set()
+        for event, seen in course.reached(Act.SCALER_STEP):
+            repeated = seen.always(lambda state, e=event: state.stage(e.optimizer) is Stage.STEPPED)  # type: ignore[misc]
+            if (repeated or _is_never_updated(script.file, course, event)) and event.optimizer not in told:
+                told.add(event.optimizer)
+                update = f"{course.scaler}.update()"
+                step = script.file.tree.quote(event.node)
+                yield Hazard(
+                    event.node,
+                    f"{step} steps again without {update} since the last time, and raises",
+                    f"write {update} once in every iteration, after the last step",
+                )
+
+
+def _is_never_updated(file: File, course: Course, event: Event) -> bool:
+    """Whether a step in a loop has a scaler that is made in this file, goes nowhere and is updated nowhere."""
+    if "." in course.scaler or course.of(Act.HANDED_ON) or course.loop(event) is None:
+        return False
+    is_made_here = any(
+        isinstance(target.target, cst.Name) and target.target.value == course.scaler
+        for call in file.calls
+        for target in _targets(file, call)
+    )
+    is_updated = any("update" in methods for path, methods in file.methods_called.items() if "scaler" in path.lower())
+    is_updated = is_updated or "update" in file.methods_called.get(course.scaler, set())
+    return is_made_here and not is_updated
+
+
+def _targets(file: File, call: cst.Call) -> tuple[cst.AssignTarget, ...]:
+    parent = file.tree.parents[call]
+    return tuple(parent.targets) if isinstance(parent, cst.Assign) else ()

@@ -1,0 +1,36 @@
+"""Applies the hazard rules to one file: what is certainly wrong is repaired, the rest is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amp_migrate.analysis.wanted import Wanted, everything
+from amp_migrate.hazards.hazard import Hazard
+from amp_migrate.hazards.script import Script
+from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.rules.rule import HazardRule, hazard_rules
+from amp_migrate.settings import Dtype
+from amp_migrate.steps.draft import Draft
+
+
+def find_hazards(script: Script, draft: Draft, dtype: Dtype, wanted: Wanted = everything) -> Iterator[Finding]:
+    """Repair or tell every hazard of a file.
+
+    Args:
+        dtype: what the file will compute in: the hazards of float16 are not told of what goes to bfloat16.
+    """
+    for rule in hazard_rules():
+        if rule.float16_only and dtype is Dtype.BF16:
+            continue
+        for hazard in rule.detect(script):
+            if wanted(script.file, hazard.node, rule.rule.code):
+                yield _finding(script, draft, rule, hazard)
+
+
+def _finding(script: Script, draft: Draft, rule: HazardRule, hazard: Hazard) -> Finding:
+    file = script.file
+    line, column = file.tree.position(hazard.node)
+    if hazard.repair is None:
+        return Finding(file.name, line, column, rule.rule.code, Kind.HAZARD, hazard.message, hazard.hint)
+    hazard.repair(draft)
+    return Finding(file.name, line, column, rule.rule.code, Kind.MIGRATED, f"repaired: {hazard.message}")

@@ -1,0 +1,200 @@
+"""AMP601: gradients that are clipped or read while they are still scaled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Check = Callable[..., Any]
+
+
+def loop(*lines: str, head: str = "") -> str:
+    """A training loop with `lines` behind the scaled backward."""
+    body = "".join(f"        {line}\n" for line in lines)
+    return (
+        f"def train(model, optimizer, scaler, loader, args):\n{head}    for i, (x, y) in enumerate(loader):\n"
+        f"        scaler.scale(F.mse_loss(model(x), y)).backward()\n{body}"
+    )
+
+
+STEP = ("scaler.step(optimizer)", "scaler.update()")
+
+
+def test_clipping_in_one_block_with_the_step_is_repaired(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+              with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                  loss = nn.functional.mse_loss(model(x), y)
+              scaler.scale(loss).backward()
+        +     scaler.unscale_(optimizer)
+              torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # not too far
+              scaler.step(optimizer)
+              scaler.update()
+        """
+    )
+
+
+def test_clipping_under_an_if_is_repaired_before_the_if(rewrites: Check) -> None:
+    rewrites(
+        """
+          def train(model, optimizer, scaler, loader, args):
+              for x, y in loader:
+                  scaler.scale(nn.functional.mse_loss(model(x), y)).backward()
+        +         scaler.unscale_(optimizer)
+                  if args.clip:
+                      torch.nn.utils.clip_grad_norm_(model.parameters(), args.clip)
+                  scaler.step(optimizer)
+                  scaler.update()
+        """
+    )
+
+
+def test_what_is_repaired_is_left_alone_if_it_is_not_wanted(marked: Check) -> None:
+    text = loop("nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # amp-migrate: ignore[AMP601]", *STEP)
+    assert marked(text) == ()
+
+
+def test_clipping_before_unscaling_is_told(marked: Check) -> None:
+    found = marked(
+        loop(
+            "nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # AMP601",
+            "scaler.unscale_(optimizer)",
+            *STEP,
+        )
+    )
+    assert "write scaler.unscale_(optimizer) before it" in found[0].hint
+
+
+def test_a_norm_that_is_logged_is_told(marked: Check) -> None:
+    marked(
+        loop(
+            "norms = [p.grad.norm() for p in model.parameters()]  # AMP601",
+            "nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
+            "scaler.step(optimizer)",
+            "scaler.step(args.other)",
+            "scaler.update()",
+        )
+    )
+
+
+def test_clipping_with_several_optimizers_is_told(marked: Check) -> None:
+    marked(
+        loop(
+            "nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # AMP601",
+            "scaler.step(optimizer)",
+            "scaler.step(args.optimizer)",
+            "scaler.update()",
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "p.grad = None",
+        "p.grad.zero_()",
+        "p.grad.div_(args.world_size)",
+        "p.grad.mul_(0.5)",
+        "torch.distributed.all_reduce(p.grad)",
+        "assert torch.isfinite(p.grad.sum())",
+        "ok = p.grad is not None",
+        "saved = p.grad.clone()",
+    ],
+)
+def test_what_any_scale_may_do_is_no_read(clean: Check, line: str) -> None:
+    clean(loop("for p in model.parameters():", f"    {line}", *STEP))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        # unscaled first
+        ("scaler.unscale_(optimizer)", "nn.utils.clip_grad_norm_(model.parameters(), 1.0)", *STEP),
+        # only where it is clipped
+        (
+            "if args.clip:",
+            "    scaler.unscale_(optimizer)",
+            "    nn.utils.clip_grad_norm_(model.parameters(), args.clip)",
+            *STEP,
+        ),
+        # two tests that say the same
+        (
+            "if args.clip > 0:",
+            "    scaler.unscale_(optimizer)",
+            "nn.utils.clip_grad_norm_(model.parameters(), args.clip or 1e9)",
+            *STEP,
+        ),
+        # read after the step, which unscales
+        ("scaler.step(optimizer)", "print(model.weight.grad.norm())", "scaler.update()"),
+        # the scale taken out by hand
+        ("norm = nn.utils.clip_grad_norm_(model.parameters(), args.clip * scaler.get_scale())", *STEP),
+        # somebody else may have unscaled
+        ("args.prepare(scaler, optimizer)", "nn.utils.clip_grad_norm_(model.parameters(), 1.0)", *STEP),
+        # the step is not here
+        ("nn.utils.clip_grad_norm_(model.parameters(), 1.0)",),
+    ],
+)
+def test_true_gradients_may_be_clipped(clean: Check, lines: tuple[str, ...]) -> None:
+    clean(loop(*lines))
+
+
+def test_clipping_in_the_branch_without_a_scaler_is_right(clean: Check) -> None:
+    clean(
+        """
+        def train(model, optimizer, scaler, loader):
+            for x, y in loader:
+                loss = F.mse_loss(model(x), y)
+                if scaler is not None:
+                    scaler.scale(loss).backward()
+                else:
+                    loss.backward()
+                if not scaler:
+                    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                    optimizer.step()
+                else:
+                    scaler.step(optimizer)
+                    scaler.update()
+        """
+    )
+
+
+def test_a_helper_that_unscales_is_followed(clean: Check) -> None:
+    clean(
+        """
+        class Trainer:
+            def __init__(self, model, optimizer):
+                self.scaler = torch.amp.GradScaler("cuda")
+
+            def prepare(self):
+                self.scaler.unscale_(self.optimizer)
+
+            def train(self, x):
+                self.scaler.scale(self.model(x)).backward()
+                self.prepare()
+                nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
+        """
+    )
+
+
+def test_bfloat16_takes_the_scaler_and_the_hazard_with_it(migrate: Check) -> None:
+    text = (
+        'scaler = torch.amp.GradScaler("cuda")\n'
+        "for x, y in loader:\n"
+        '    with torch.amp.autocast("cuda"):\n'
+        "        loss = nn.functional.mse_loss(model(x), y)\n"
+        "    scaler.scale(loss).backward()\n"
+        "    nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+        "    scaler.step(optimizer)\n"
+        "    scaler.update()\n"
+    )
+    plan = migrate(text, "bf16")
+    assert {finding.code for finding in plan.findings} == {"AMP510"}
+    assert "unscale_" not in plan.after

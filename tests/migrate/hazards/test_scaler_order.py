@@ -1,0 +1,281 @@
+"""AMP602 to AMP605: what a scaler does for one optimizer between two updates, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[..., Any]
+
+
+def test_unscaling_twice_is_told(marked: Check) -> None:
+    marked(
+        """
+        def train(model, optimizer, scaler, loader):
+            for x, y in loader:
+                scaler.scale(F.mse_loss(model(x), y)).backward()
+                scaler.unscale_(optimizer)
+                norm = model.weight.grad.norm()
+                scaler.unscale_(optimizer)  # AMP602
+                nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                scaler.step(optimizer)
+                scaler.update()
+        """
+    )
+
+
+def test_unscaling_after_the_step_is_told(marked: Check) -> None:
+    marked(
+        """
+        def train(model, optimizer, scaler, loss):
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.unscale_(optimizer)  # AMP602
+            norm = model.weight.grad.norm()
+            scaler.update()
+        """
+    )
+
+
+def test_unscaling_once_for_each_way_and_each_optimizer_is_right(clean: Check) -> None:
+    clean(
+        """
+        def by_branch(model, optimizer, scaler, loader, args):
+            for x, y in loader:
+                scaler.scale(F.mse_loss(model(x), y)).backward()
+                if args.clip is not None:
+                    scaler.unscale_(optimizer)
+                    nn.utils.clip_grad_norm_(model.parameters(), args.clip)
+                else:
+                    scaler.unscale_(optimizer)
+                    norm = model.weight.grad.norm()
+                scaler.step(optimizer)
+                scaler.update()
+
+        def by_test(model, optimizer, scaler, loader, args):
+            for x, y in loader:
+                scaler.scale(F.mse_loss(model(x), y)).backward()
+                if args.log:
+                    scaler.unscale_(optimizer)
+                    norm = model.weight.grad.norm()
+                if args.clip and not args.log:
+                    scaler.unscale_(optimizer)
+                    nn.utils.clip_grad_norm_(model.parameters(), args.clip)
+                scaler.step(optimizer)
+                scaler.update()
+
+        def two(model, optimizer_g, optimizer_d, scaler, loss):
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer_g)
+            scaler.unscale_(optimizer_d)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer_g)
+            scaler.step(optimizer_d)
+            scaler.update()
+
+        def accumulated(model, optimizer, scaler, loader):
+            for i, (x, y) in enumerate(loader):
+                scaler.scale(F.mse_loss(model(x), y)).backward()
+                if (i + 1) % 4 == 0:
+                    scaler.unscale_(optimizer)
+                    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                    scaler.step(optimizer)
+                    scaler.update()
+        """
+    )
+
+
+def test_stepping_twice_without_an_update_is_told(marked: Check) -> None:
+    marked(
+        """
+        def train(model, optimizer, scaler, loader):
+            for x, y in loader:
+                scaler.scale(F.mse_loss(model(x), y)).backward()
+                scaler.step(optimizer)
+                scaler.scale(F.mse_loss(model(y), x)).backward()
+                scaler.step(optimizer)  # AMP603
+                scaler.update()
+        """
+    )
+
+
+def test_a_loop_that_never_updates_is_told(marked: Check) -> None:
+    marked(
+        """
+        def train(model, optimizer, loader):
+            scaler = torch.amp.GradScaler("cuda")
+            for x, y in loader:
+                scaler.scale(F.mse_loss(model(x), y)).backward()
+                scaler.step(optimizer)  # AMP603
+        """
+    )
+
+
+def test_updating_only_after_the_loop_is_told(marked: Check) -> None:
+    marked(
+        """
+        def train(model, optimizer, scaler, loader):
+            for x, y in loader:
+                scaler.scale(F.mse_loss(model(x), y)).backward()
+                scaler.step(optimizer)  # AMP603
+            scaler.update()
+        """
+    )
+
+
+def test_an_update_that_may_be_elsewhere_is_not_missed(clean: Check) -> None:
+    clean(
+        """
+        def step(optimizer, scaler):
+            scaler.step(optimizer)
+
+        def train(model, optimizer, loader):
+            scaler = torch.amp.GradScaler("cuda")
+            for x, y in loader:
+                scaler.scale(F.mse_loss(model(x), y)).backward()
+                step(optimizer, scaler)
+                scaler.update()
+
+        class Trainer:
+            def __init__(self):
+                self.scaler = torch.amp.GradScaler("cuda")
+
+            def train(self, loader):
+                for x, y in loader:
+                    self.scaler.scale(F.mse_loss(self.model(x), y)).backward()
+                    self.scaler.step(self.optimizer)
+                    self.finish()
+
+            def finish(self):
+                self.scaler.update()
+
+        def branches(model, optimizer, scaler, loader, args):
+            for x, y in loader:
+                scaler.scale(F.mse_loss(model(x), y)).backward()
+                if args.clip:
+                    scaler.unscale_(optimizer)
+                    scaler.step(optimizer)
+                else:
+                    scaler.step(optimizer)
+                scaler.update()
+        """
+    )
+
+
+def test_a_second_update_is_told(marked: Check) -> None:
+    marked(
+        """
+        def train(model, optimizer, scaler, loader):
+            for x, y in loader:
+                scaler.scale(F.mse_loss(model(x), y)).backward()
+                scaler.step(optimizer)
+                scaler.update()
+                scaler.update()  # AMP604
+        """
+    )
+
+
+def test_one_update_for_each_round_of_steps_is_right(clean: Check) -> None:
+    clean(
+        """
+        def gan(optimizer_g, optimizer_d, scaler, loader, loss_d, loss_g):
+            for x in loader:
+                scaler.scale(loss_d(x)).backward()
+                scaler.step(optimizer_d)
+                scaler.update()
+                scaler.scale(loss_g(x)).backward()
+                scaler.step(optimizer_g)
+                scaler.update()
+
+        def one_for_both(optimizer_g, optimizer_d, scaler, loader, loss_d, loss_g):
+            for x in loader:
+                scaler.scale(loss_d(x)).backward()
+                scaler.step(optimizer_d)
+                scaler.scale(loss_g(x)).backward()
+                scaler.step(optimizer_g)
+                scaler.update()
+
+        def two_scalers(optimizer_g, optimizer_d, loader, loss_d, loss_g):
+            scaler_g, scaler_d = torch.amp.GradScaler("cuda"), torch.amp.GradScaler("cuda")
+            for x in loader:
+                scaler_d.scale(loss_d(x)).backward()
+                scaler_g.scale(loss_g(x)).backward()
+                scaler_d.step(optimizer_d)
+                scaler_g.step(optimizer_g)
+                scaler_d.update()
+                scaler_g.update()
+
+        def only_updates(scaler):
+            scaler.update()
+        """
+    )
+
+
+def test_an_update_before_the_step_is_told(marked: Check) -> None:
+    found = marked(
+        """
+        def train(model, optimizer, scaler, loader):
+            for x, y in loader:
+                scaler.scale(F.mse_loss(model(x), y)).backward()
+                scaler.update()
+                scaler.step(optimizer)  # AMP605
+        """
+    )
+    assert found[0].hint == "move scaler.update() behind the last step of the iteration"
+
+
+def test_an_update_between_two_steps_on_one_backward_is_told(marked: Check) -> None:
+    marked(
+        """
+        def train(optimizer_g, optimizer_d, scaler, loss):
+            scaler.scale(loss).backward()
+            scaler.step(optimizer_g)
+            scaler.update()
+            scaler.step(optimizer_d)  # AMP605
+            scaler.update()
+        """
+    )
+
+
+def test_a_step_whose_backward_is_not_to_be_seen_is_left_alone(clean: Check) -> None:
+    clean(
+        """
+        def step(optimizer, scaler):
+            scaler.update()
+            scaler.step(optimizer)
+
+        def train(optimizer_g, optimizer_d, scaler, loader, backward):
+            for x in loader:
+                scaler.scale(x.mean()).backward()
+                scaler.step(optimizer_g)
+                scaler.update()
+                backward(x, scaler)
+                scaler.step(optimizer_d)
+                scaler.update()
+        """
+    )
+
+
+def test_scalers_of_other_kinds_are_none(clean: Check) -> None:
+    clean(
+        """
+        from sklearn.preprocessing import StandardScaler
+
+        def prepare(frame, autocast):
+            scaler = StandardScaler()
+            scaler.fit(frame)
+            scaler.update(frame)
+            scaler.update(frame)
+            return scaler.transform(frame)
+
+        class Scaler:
+            def scale(self, loss): return loss
+            def update(self): pass
+
+        def own(frame):
+            scaler = Scaler()
+            scaler.scale(frame.loss).backward()
+            scaler.update()
+            scaler.update()
+        """
+    )
