@@ -112,7 +112,7 @@ def is_apex_import(file: File, statement: Statement) -> bool:
     if isinstance(statement, cst.Try) and statement.orelse is None and statement.finalbody is None:
         body = statements(_block(statement.body))
         handled = [each for handler in statement.handlers for each in statements(_block(handler.body))]
-        return all(is_apex_import(file, each) for each in body) and all(_complains(each) for each in handled)
+        return all(is_apex_import(file, each) for each in body) and all(complains(each) for each in handled)
     return False
 
 
@@ -121,7 +121,7 @@ def _block(body: cst.BaseSuite) -> cst.IndentedBlock | cst.SimpleStatementSuite:
     return body
 
 
-def _complains(statement: Statement) -> bool:
+def complains(statement: Statement) -> bool:
     """Whether a statement of an `except` only tells that Apex is missing: raises, prints, passes, sets amp to None."""
     if isinstance(statement, cst.Assign):
         targets = [dotted(each.target) for each in statement.targets]

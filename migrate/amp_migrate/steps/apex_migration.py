@@ -19,13 +19,14 @@ from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Dtype, Settings
 from amp_migrate.steps import read_apex
 from amp_migrate.steps.apex_initialize import Initialize, read_initialize
+from amp_migrate.steps.apex_rest import ApexRest
 from amp_migrate.steps.apex_write import ApexWriter, Sited
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.read_apex import ApexStep, amp_name
 from amp_migrate.steps.travel import Route, Traveller
-from amp_migrate.steps.write_shim import apex_uses, imports_of, write_shim_import
-from amp_migrate.tables.apex_names import AMP, DELETED, SERVED, SHIM_SINCE
+from amp_migrate.steps.write_shim import apex_uses
+from amp_migrate.tables.apex_names import AMP, SHIM_SINCE
 from amp_migrate.trees.tree import Statement
 
 _CONVERTED = frozenset({"initialize", "scale_loss", "master_params", "state_dict", "load_state_dict"})
@@ -67,6 +68,8 @@ class ApexMigration:
         self.draft = draft_of
         self.findings: list[Finding] = []
         self._unwanted: set[File] = set()
+        self._native: set[File] = set()
+        self._on_shim: set[File] = set()
         self._has_shim = settings.target_torch >= SHIM_SINCE
 
     def _is_wanted(self, file: File) -> bool:
@@ -89,31 +92,16 @@ class ApexMigration:
                 if refusal is None:
                     writer.write(group.files, group.initializes, sited)
                     self._tell_native(group, sited, writer)
+                    self._native.update(group.files)
                     continue
                 group.refusals.append(refusal)
             self._to_shim(group)
+            self._on_shim.update(group.files)
+        rest = ApexRest(self.project, self.settings, self.draft, self.wanted)
         for file in files:
-            self._redirect_imports(file)
-
-    def _redirect_imports(self, file: File) -> None:
-        """Take from the shim what Apex has deleted and the shim serves; name what neither has."""
-        edits = self.draft(file).edits
-        statements = [s for s in imports_of(file, DELETED) if not edits.is_gone(file.tree, s)]
-        served = set(imports_of(file, SERVED))
-        for statement in statements:
-            if file in self._unwanted or not self.wanted(file, statement, "AMP301"):
-                continue
-            if statement in served and not self._has_shim:
-                message = "import left as it was: Apex has deleted what it names, and amp_shim needs PyTorch 2.4"
-                self._tell(file, statement, "AMP301", Kind.LEFT, message, "raise --target-torch, or keep an old Apex")
-            elif statement in served:
-                write_shim_import(self.draft(file), statement)
-                message = "Apex has deleted what this imports: it comes from amp_shim now"
-                hint = "add amp-migrate[shim] to what the script needs"
-                self._tell(file, statement, "AMP301", Kind.MIGRATED, message, hint)
-            else:
-                message = "import left as it was: Apex has deleted what it names, and amp_shim does not have it"
-                self._tell(file, statement, "AMP390", Kind.LEFT, message, "replace its uses by torch's own by hand")
+            if file not in self._unwanted:
+                on_shim, amp_is_gone = file in self._on_shim, file in self._native
+                self.findings.extend(rest.write(file, on_shim=on_shim, amp_is_gone=amp_is_gone))
 
     def _groups(self, files: list[File]) -> list[Group]:
         """A file that initializes Apex, its helpers beside or below it, and what these import, are one script.

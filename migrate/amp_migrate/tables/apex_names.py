@@ -4,9 +4,27 @@ from __future__ import annotations
 
 AMP = "apex.amp"
 
-# Packages that Apex no longer has, and those of them that the shim answers for.
+# Packages that Apex no longer has, and all those that the shim answers for.
 DELETED = ("apex.amp", "apex.parallel", "apex.fp16_utils", "apex.RNN", "apex.reparameterization", "apex.pyprof")
-SERVED = ("apex.amp", "apex.parallel")
+SERVED = ("apex.amp", "apex.fp16_utils", "apex.normalization", "apex.optimizers", "apex.parallel")
+SHIM = "amp_shim"
+# Modules of Apex that the shim has under another name.
+SHIM_MODULES = {"apex.parallel.LARC": "apex.parallel.larc"}
+# What does the work of packages that Apex still has, by package.
+COUNTERPARTS = {
+    "apex.RNN": "torch.nn.LSTM, GRU or RNN",
+    "apex.contrib.cudnn_gbn": "torch.nn.SyncBatchNorm",
+    "apex.contrib.fmha": "torch.nn.functional.scaled_dot_product_attention",
+    "apex.contrib.groupbn": "torch.nn.BatchNorm2d with memory_format=torch.channels_last",
+    "apex.contrib.multihead_attn": "torch.nn.MultiheadAttention",
+    "apex.contrib.optimizers": "torch.distributed.optim.ZeroRedundancyOptimizer, or FSDP",
+    "apex.contrib.sparsity": "torch.sparse.to_sparse_semi_structured",
+    "apex.contrib.transducer": "torchaudio.functional.rnnt_loss",
+    "apex.contrib.xentropy": "torch.nn.functional.cross_entropy(..., reduction='none', ignore_index=padding_idx)",
+    "apex.fused_dense": "torch.nn.Linear, with torch.nn.GELU between two",
+    "apex.mlp": "torch.nn.Sequential of Linear layers, with the activation after each",
+    "apex.multi_tensor_apply": "the torch._foreach_* functions",
+}
 # The first PyTorch that the shim runs on.
 SHIM_SINCE = (2, 4)
 

@@ -73,13 +73,34 @@ def _with_break_of(comma: cst.Comma, separator: cst.Comma) -> cst.Comma:
 
 
 def remove_at(items: Sequence[Item], index: int) -> list[Item]:
-    """`items` without the one at `index`; the one that becomes the last ends as the old last did."""
+    """`items` without the one at `index`; the one that becomes the last ends as the old last did, its comment kept."""
     out = list(items)
     removed = out.pop(index)
     if index == len(out) and out:
-        changes = {"comma": removed.comma}
+        comment = _comment_behind(out[-1].comma)
+        comma = removed.comma
+        if isinstance(comma, cst.Comma):
+            comma = comma.with_changes(whitespace_after=_with_comment(comma.whitespace_after, comment))
+        changes: dict[str, cst.CSTNode | cst.MaybeSentinel] = {"comma": comma}
         space = _TRAILING_SPACE.get(type(removed))
         if space is not None:
-            changes[space] = getattr(removed, space)
+            after = getattr(removed, space)
+            changes[space] = after if isinstance(comma, cst.Comma) else _with_comment(after, comment)
         out[-1] = out[-1].with_changes(**changes)
     return out
+
+
+def _comment_behind(comma: cst.Comma | cst.MaybeSentinel) -> cst.TrailingWhitespace | None:
+    """The end of the line behind a comma, where a comment stands there."""
+    after = comma.whitespace_after if isinstance(comma, cst.Comma) else None
+    has_comment = isinstance(after, cst.ParenthesizedWhitespace) and after.first_line.comment is not None
+    return after.first_line if has_comment and isinstance(after, cst.ParenthesizedWhitespace) else None
+
+
+def _with_comment(
+    space: cst.BaseParenthesizableWhitespace, comment: cst.TrailingWhitespace | None
+) -> cst.BaseParenthesizableWhitespace:
+    """White space with a line break that has a comment before it; any other has no room for one."""
+    if comment is None or not isinstance(space, cst.ParenthesizedWhitespace):
+        return space
+    return space.with_changes(first_line=comment)

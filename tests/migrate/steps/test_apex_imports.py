@@ -35,13 +35,11 @@ def test_name_that_apex_had_stays(migrate: Check, before: str, after: str) -> No
     [
         "from apex.optimizers import FusedAdam",
         "from apex.normalization import FusedLayerNorm",
-        "import apex\n\noptimizer = apex.optimizers.FusedAdam(parameters)",
-        "import apex as amp\n\nnorm = amp.normalization.FusedLayerNorm(3)",
         "from apex.contrib.xentropy import SoftmaxCrossEntropyLoss",
         "from apex_like import amp\n\nmodel = amp.initialize(model)",
     ],
 )
-def test_what_apex_still_has_is_left_as_it_was(ignores: Check, text: str) -> None:
+def test_what_apex_still_has_and_nothing_uses_is_no_matter(ignores: Check, text: str) -> None:
     ignores(f"{text}\n")
 
 
@@ -56,10 +54,36 @@ def test_deleted_package_that_the_shim_lacks_is_told(leaves: Check, package: str
     leaves(form.format(package), "Apex has deleted what it names")
 
 
-def test_module_used_for_deleted_and_living_packages_keeps_both(migrate: Check) -> None:
-    text = "import apex\n\nmodel = apex.parallel.convert_syncbn_model(m)\noptimizer = apex.optimizers.FusedAdam(p)\n"
-    after = migrate(text).after
-    assert "import apex\n" in after or "apex.optimizers" not in after
+def test_module_used_for_deleted_and_living_packages_keeps_both(rewrites: Check) -> None:
+    rewrites(
+        """
+          import apex
+        + import amp_shim
+
+        - reducer = apex.parallel.Reducer(model)
+        + reducer = amp_shim.parallel.Reducer(model)
+          loss = apex.contrib.xentropy.SoftmaxCrossEntropyLoss.apply(logits, labels)
+        """
+    )
+
+
+def test_what_only_apex_has_is_told_with_what_does_without(leaves: Check) -> None:
+    text = "from apex.contrib.xentropy import SoftmaxCrossEntropyLoss\n\nloss = SoftmaxCrossEntropyLoss.apply(x, y)\n"
+    finding = leaves(text, "Apex still has apex.contrib.xentropy.SoftmaxCrossEntropyLoss")
+    assert "torch.nn.functional.cross_entropy" in finding.hint
+
+
+def test_items_of_one_import_go_their_own_ways(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex.parallel import DistributedDataParallel as DDP, Reducer
+        + from amp_shim.parallel import Reducer
+
+        - model = DDP(model)
+        + model = nn.parallel.DistributedDataParallel(model, forward_sync_buffers=False)
+          reducer = Reducer(model)
+        """
+    )
 
 
 @pytest.mark.parametrize("import_", ["from utils import *", "from utils import amp"])

@@ -61,6 +61,9 @@ def test_item_is_inserted_in_the_layout_of_its_neighbours(code: str, index: int,
         ("f(\n    a,\n    b,\n)", 1, "f(\n    a,\n)"),
         ("f(\n    a,\n    b\n)", 1, "f(\n    a\n)"),
         ("f(\n    a,  # first\n    b,  # second\n    c,\n)", 1, "f(\n    a,  # first\n    c,\n)"),
+        ("f(\n    a,  # first\n    b,\n)", 1, "f(\n    a,  # first\n)"),
+        ("f(\n    a,  # first\n    b\n)", 1, "f(\n    a  # first\n)"),
+        ("f(\n    a,  # first\n    b)", 1, "f(\n    a)"),
     ],
 )
 def test_item_is_removed_and_the_last_one_ends_as_the_last_did(code: str, index: int, expected: str) -> None:

@@ -1,0 +1,236 @@
+"""The rest of Apex: what torch has itself is torch's, with the arguments that keep the meaning."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pydoc import locate
+from typing import Any
+
+import pytest
+from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.settings import Settings
+from amp_migrate.tables.apex_natives import NATIVES, Native
+
+Check = Callable[..., Any]
+
+DDP = "nn.parallel.DistributedDataParallel"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("parallel.DistributedDataParallel(m)", f"{DDP}(m, forward_sync_buffers=False)"),
+        ("parallel.DistributedDataParallel(module=m)", f"{DDP}(module=m, forward_sync_buffers=False)"),
+        (
+            "parallel.DistributedDataParallel(m, delay_allreduce=True)",
+            f"{DDP}(m, find_unused_parameters=True, forward_sync_buffers=False)",
+        ),
+        ("parallel.DistributedDataParallel(m, 2 ** 20, prof=True)", f"{DDP}(m, forward_sync_buffers=False)"),
+        ("parallel.DistributedDataParallel(m, message_size=1)", f"{DDP}(m, forward_sync_buffers=False)"),
+        ("parallel.convert_syncbn_model(m)", "nn.SyncBatchNorm.convert_sync_batchnorm(m)"),
+        ("parallel.convert_syncbn_model(m, group)", "nn.SyncBatchNorm.convert_sync_batchnorm(m, group)"),
+        ("parallel.SyncBatchNorm(8, 1e-3, channel_last=False)", "nn.SyncBatchNorm(8, 1e-3)"),
+        ("optimizers.FusedAdam(p)", "torch.optim.AdamW(p, weight_decay=0.0, fused=True)"),
+        ("optimizers.FusedAdam(p, 0.1)", "torch.optim.AdamW(p, 0.1, weight_decay=0.0, fused=True)"),
+        ("optimizers.FusedAdam(p, weight_decay=wd)", "torch.optim.AdamW(p, weight_decay=wd, fused=True)"),
+        ("optimizers.FusedAdam(p, adam_w_mode=False)", "torch.optim.Adam(p, fused=True)"),
+        (
+            "optimizers.FusedAdam(p, 0.1, True, (0.9, 0.99), 1e-6, True, 0.01)",
+            "torch.optim.AdamW(p, 0.1, betas=(0.9, 0.99), eps=1e-6, weight_decay=0.01, fused=True)",
+        ),
+        ("optimizers.fused_adam.FusedAdam(p)", "torch.optim.AdamW(p, weight_decay=0.0, fused=True)"),
+        ("optimizers.FusedSGD(p, 0.1, 0.9)", "torch.optim.SGD(p, 0.1, 0.9, fused=True)"),
+        ("optimizers.FusedSGD(p, lr=0.1, materialize_master_grads=False)", "torch.optim.SGD(p, lr=0.1, fused=True)"),
+        ("optimizers.FusedAdagrad(p, 0.1, 1e-8)", "torch.optim.Adagrad(p, 0.1, eps=1e-8)"),
+        ("normalization.FusedLayerNorm(8)", "nn.LayerNorm(8)"),
+        ("normalization.FusedLayerNorm(8, 1e-6, False)", "nn.LayerNorm(8, 1e-6, False)"),
+        ("normalization.FusedLayerNorm(8, memory_efficient=True)", "nn.LayerNorm(8)"),
+        ("normalization.fused_layer_norm.FusedLayerNorm(8)", "nn.LayerNorm(8)"),
+        ("normalization.MixedFusedLayerNorm(8, eps=1e-6)", "nn.LayerNorm(8, eps=1e-6)"),
+        ("normalization.FusedRMSNorm(8)", "nn.RMSNorm(8, eps=1e-5)"),
+        ("normalization.FusedRMSNorm(8, 1e-6)", "nn.RMSNorm(8, 1e-6)"),
+        ("normalization.MixedFusedRMSNorm(8)", "nn.RMSNorm(8, eps=1e-5)"),
+        ("contrib.clip_grad.clip_grad_norm_(p, 1.0)", "nn.utils.clip_grad_norm_(p, 1.0)"),
+        ("contrib.layer_norm.FastLayerNorm(8)", "nn.LayerNorm(8)"),
+        ("contrib.group_norm.GroupNorm(2, 8, affine=False)", "nn.GroupNorm(2, 8, affine=False)"),
+    ],
+)  # fmt: skip
+def test_call_that_torch_has_itself(migrate: Check, before: str, after: str) -> None:
+    plan = migrate(f"import apex\n\nthing = apex.{before}\n")
+    assert plan.after == f"import torch\nfrom torch import nn\n\nthing = {after}\n"
+    assert [finding.kind for finding in plan.findings] == [Kind.MIGRATED]
+
+
+@pytest.mark.parametrize(
+    ("call", "why"),
+    [
+        ("parallel.DistributedDataParallel(m, gradient_average=False)", "this gradient_average="),
+        ("parallel.DistributedDataParallel(m, gradient_predivide_factor=world)", "this gradient_predivide_factor="),
+        ("parallel.DistributedDataParallel(m, **options)", "its arguments are starred"),
+        ("parallel.DistributedDataParallel(m).enable_allreduce()", "no enable_allreduce()"),
+        ("parallel.convert_syncbn_model(m, channel_last=True)", "this channel_last="),
+        ("parallel.convert_syncbn_model", "passes Apex's arguments"),
+        ("parallel.SyncBatchNorm(8, fuse_relu=True)", "this fuse_relu="),
+        ("optimizers.FusedAdam(p, bias_correction=False)", "this bias_correction="),
+        ("optimizers.FusedAdam(p, adam_w_mode=decoupled)", "this adam_w_mode="),
+        ("optimizers.FusedAdam", "passes Apex's arguments"),
+        ("optimizers.FusedSGD(p, 0.1, wd_after_momentum=True)", "this wd_after_momentum="),
+        ("optimizers.FusedLAMB(p)", "torch has no form of"),
+        ("normalization.MixedFusedLayerNorm(8, elementwise_affine=True)", "or not those of Apex"),
+        ("normalization.FusedRMSNorm", "passes Apex's arguments"),
+    ],
+)
+def test_call_that_torch_has_nothing_for_comes_from_the_shim(migrate: Check, call: str, why: str) -> None:
+    plan = migrate(f"import apex\n\nthing = apex.{call}\n")
+    assert plan.after == plan.source.text.replace("import apex", "import amp_shim as apex")
+    assert [finding for finding in plan.findings if why in finding.message], plan.findings
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if isinstance(model, {}):\n    model = model.module\n",
+        "def wrap(model) -> {}:\n    return model\n",
+        "class Wrapper({}):\n    pass\n",
+        "WRAPPERS = [{}]\n",
+    ],
+)
+def test_class_named_without_a_call(migrate: Check, text: str) -> None:
+    plan = migrate("from apex.parallel import DistributedDataParallel as DDP\n\n" + text.format("DDP"))
+    assert plan.after == "import torch\nfrom torch import nn\n\n" + text.format("nn.parallel.DistributedDataParallel")
+
+
+def test_object_and_the_question_for_its_class_move_together(migrate: Check) -> None:
+    text = """
+        from apex.parallel import DistributedDataParallel as DDP
+
+        model = DDP(model, gradient_average=False)
+        if isinstance(model, DDP):
+            model = model.module
+        """
+    plan = migrate(text)
+    assert plan.after == plan.source.text.replace("from apex.", "from amp_shim.")
+
+
+def test_own_names_of_torch_are_used(rewrites: Check) -> None:
+    rewrites(
+        """
+          from torch import optim
+          from torch.nn.parallel import DistributedDataParallel
+        - from apex.parallel import DistributedDataParallel as DDP
+        - from apex.optimizers import FusedSGD
+
+        - model = DDP(model)
+        - optimizer = FusedSGD(
+        -     model.parameters(),
+        -     lr=0.1,  # for a batch of 256
+        -     set_grad_none=True,
+        - )
+        + model = DistributedDataParallel(model, forward_sync_buffers=False)
+        + optimizer = optim.SGD(
+        +     model.parameters(),
+        +     lr=0.1,  # for a batch of 256
+        +     fused=True,
+        + )
+        """
+    )
+
+
+def test_script_on_the_shim_stays_there_as_a_whole(migrate: Check) -> None:
+    text = """
+        from apex import amp
+        from apex.parallel import DistributedDataParallel as DDP
+
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O3")
+        model = DDP(model)
+        """
+    plan = migrate(text)
+    assert plan.after == plan.source.text.replace("from apex", "from amp_shim")
+
+
+@pytest.mark.parametrize(
+    "guard",
+    [
+        "except ImportError:\n    raise ImportError('Please install apex')\n",
+        "except ImportError:\n    print('Please install apex')\n",
+    ],
+)
+def test_guard_of_an_import_that_is_gone_goes_with_it(migrate: Check, guard: str) -> None:
+    text = f"try:\n    from apex.parallel import DistributedDataParallel as DDP\n{guard}\nmodel = DDP(model)\n"
+    after = migrate(text).after
+    assert after.splitlines()[-1] == "model = nn.parallel.DistributedDataParallel(model, forward_sync_buffers=False)"
+    assert "try" not in after
+    assert "install" not in after
+
+
+def test_flag_that_says_that_apex_is_there_stays_true(rewrites: Check) -> None:
+    rewrites(
+        """
+        - try:
+        -     from apex.parallel import DistributedDataParallel as DDP
+        -     HAS_APEX = True
+        - except ImportError:
+        -     HAS_APEX = False
+        + HAS_APEX = True
+
+          if HAS_APEX:
+        -     model = DDP(model)
+        +     model = nn.parallel.DistributedDataParallel(model, forward_sync_buffers=False)
+        """
+    )
+
+
+def test_name_with_a_stand_in_is_left_as_it_works(ignores: Check) -> None:
+    ignores(
+        """
+        try:
+            from apex.normalization import FusedLayerNorm as LayerNorm
+        except ImportError:
+            from torch.nn import LayerNorm
+
+        norm = LayerNorm(8)
+        """
+    )
+
+
+def test_checkpoint_that_does_not_fit_is_told(migrate: Check) -> None:
+    text = "from apex.optimizers import FusedAdam\n\noptimizer = FusedAdam(p)\noptimizer.load_state_dict(state)\n"
+    said: list[Finding] = [each for each in migrate(text).findings if each.kind is Kind.NOTE]
+    assert ["no step of each parameter" in each.message for each in said] == [True]
+
+
+def test_target_without_the_new_name_keeps_apex() -> None:
+    text = "import torch\nfrom apex.normalization import FusedRMSNorm\n\nnorm = FusedRMSNorm(8)\n"
+    plan = migrate_text(text, Settings(target_torch=(2, 1)))
+    assert plan.after == text
+    assert [each for each in plan.findings if "torch.nn.RMSNorm came with PyTorch 2.4" in each.message]
+
+
+@pytest.mark.parametrize(("target", "said"), [((2, 3), "weight_decay=0.0"), ((2, 4), "weight_decay=0.0, fused=True")])
+def test_target_decides_what_a_call_can_say(target: tuple[int, int], said: str) -> None:
+    text = "import torch\nfrom apex.optimizers import FusedAdam\n\noptimizer = FusedAdam(p)\n"
+    plan = migrate_text(text, Settings(target_torch=target))
+    assert plan.after == f"import torch\n\noptimizer = torch.optim.AdamW(p, {said})\n"
+
+
+def test_rule_that_is_not_wanted_leaves_the_name() -> None:
+    text = "import torch\nfrom apex.contrib.clip_grad import clip_grad_norm_\n\nclip_grad_norm_(p, 1.0)\n"
+    assert migrate_text(text, Settings()).changed
+    assert not migrate_text(text, Settings(ignore=("AMP340",))).changed
+
+
+@pytest.mark.parametrize("native", NATIVES, ids=lambda native: f"{native.old}-{native.new}")
+def test_torch_takes_what_is_written(native: Native) -> None:
+    new = locate(native.new)
+    assert callable(new)
+    parameters = list(inspect.signature(new).parameters)
+    old = [word.partition("=")[0] for word in native.parameters.split() if word != "*"]
+    newest = [said.keyword for said in native.says if said.before is None]
+    assert {*native.goes.values(), *newest} <= set(parameters)
+    assert {*native.goes, *native.requires} <= set(old)
+    # The names of leading parameters matter where they are passed by keyword; the first never is.
+    assert parameters[1 : native.leading] == old[1 : native.leading]
