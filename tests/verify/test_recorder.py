@@ -291,3 +291,54 @@ def test_the_script_sees_its_own_search_path_and_sitecustomize(
     monkeypatch.setenv("PYTHONPATH", str(result.folder))
     (result.folder / "sitecustomize.py").write_text("import os\nos.environ['marked'] = '1'\n")
     assert out(record_fresh(text, prelude=""))[1:] == ["True", "False"]
+
+
+def test_loss_functions_that_computed_in_half_are_named(record: Record) -> None:
+    trace = record(
+        """
+        scaler = torch.amp.GradScaler("cuda")
+        target = torch.tensor([0, 1])
+        head = nn.Linear(4, 3)
+        with torch.autocast("cuda"):
+            inside = nn.functional.cross_entropy(head(torch.ones(2, 4)), target)
+            logits = head(torch.ones(2, 4))
+        scaler.scale(inside).backward()
+        scaler.scale(nn.functional.cross_entropy(logits, target) / 2).backward()
+        loss_of().backward()
+        """
+    ).trace
+    assert [backward.half for backward in trace.backwards] == [(), ("NllLoss",), ()]
+
+
+def test_steps_past_the_scaler_and_scalers_of_their_own_are_told(record: Record) -> None:
+    trace = record(
+        """
+        for step in range(3):
+            scaler = torch.amp.GradScaler("cuda")
+            scaler.scale(loss_of()).backward()
+            scaler.unscale_(optimizer)
+            if step == 1:
+                optimizer.step()
+            else:
+                scaler.step(optimizer)
+            scaler.update()
+        loss_of().backward()
+        scaler = None
+        optimizer.step()
+        """
+    ).trace
+    assert [step.past_scaler for step in trace.steps] == [False, True, False, False]
+    assert [scale.scaler for scale in trace.scales] == [0, 1, 2]
+
+
+def test_checkpoints_are_searched_for_optimizers_and_scalers(record: Record) -> None:
+    trace = record(
+        """
+        import io
+        scaler = torch.amp.GradScaler("cuda")
+        both = {"all": {"optimizers": [optimizer.state_dict()], "scaler": scaler.state_dict()}}
+        for saved in (model.state_dict(), both, {"optimizer": optimizer.state_dict()}):
+            torch.save(saved, io.BytesIO())
+        """
+    ).trace
+    assert [(each.optimizer, each.scaler) for each in trace.checkpoints] == [(True, True), (True, False)]

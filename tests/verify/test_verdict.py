@@ -23,7 +23,8 @@ def test_a_right_migration_passes_and_says_how_far(make_evidence: MakeEvidence) 
     assert assessment.verdict is Verdict.PASS
     assert assessment.word == "PASS (early window only)"
     assert assessment.cause == ""
-    assert [check.id for check in assessment.checks] == ["G1", "G2", "G3", "G4", "G5", "G6", "G7", "E", "S", "N"]
+    gates = [f"G{number}" for number in range(1, 11)]
+    assert [check.id for check in assessment.checks] == [*gates, "E", "S", "N"]
 
 
 def test_a_difference_with_amp_off_is_the_edit(make_evidence: MakeEvidence, make_trace: Make) -> None:

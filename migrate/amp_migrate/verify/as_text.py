@@ -54,9 +54,9 @@ def _lines(outcome: Outcome) -> Iterator[Text]:
         yield Text()
     for check in assessment.checks:
         status = Text(f"{check.status.value:{_WIDTH}}", style=_STYLES[check.status])
-        yield Text.assemble(status, f"  {check.id:2}  {check.title}: {check.detail}")
+        yield Text.assemble(status, f"  {check.id:3}  {check.title}: {check.detail}")
     for line in performance(assessment):
-        yield Text(f"{'':{_WIDTH}}      {line}")
+        yield Text(f"{'':{_WIDTH}}       {line}")
     yield Text()
     style = "bold green" if assessment.verdict is Verdict.PASS else "bold red"
     yield Text.assemble((assessment.word, style), f": {assessment.sentence}")

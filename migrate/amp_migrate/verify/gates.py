@@ -37,7 +37,7 @@ class Check:
     """One line of the verdict.
 
     Attributes:
-        id: stable name: G1 to G7, E (edit), S (early losses), N (norms).
+        id: stable name: G1 to G11, E (edit), S (early losses), N (norms).
         title: what is asked.
         detail: what was found, in one line.
     """
@@ -75,9 +75,14 @@ def low_precision(migrated: Trace) -> Check:
     if low == 0:
         what = f"all {total} matrix operations were in float32" if total else "no matrix operation was seen"
         return Check("G3", title, Status.VACUOUS, what)
-    dtypes = sorted({dtype for _, dtype, _ in matrix if dtype in LOW_DTYPES})
+    dtypes = sorted(matrix_dtypes(migrated) & LOW_DTYPES)
     detail = f"{low} of {total} matrix operations in {' and '.join(dtypes)}"
     return Check("G3", title, Status.PASS, detail)
+
+
+def matrix_dtypes(trace: Trace) -> frozenset[str]:
+    """In which dtypes the matrix operations of a run gave their results."""
+    return frozenset(dtype for name, dtype, _ in trace.census if name in MATRIX_OPERATIONS)
 
 
 def finite_losses(original: Trace, migrated: Trace) -> Check:

@@ -60,6 +60,7 @@ ORIGINAL = Run(Arm.ORIGINAL, census=True)
 MIGRATED = Run(Arm.MIGRATED, census=True)
 MIGRATED_OFF = Run(Arm.MIGRATED, amp_off=True)
 ORACLE_SEEDS = (0, 1, 2)
+STEPS = 20
 
 
 def full_precision(original_uses_amp: bool, seed_index: int = 0) -> Run:

@@ -21,12 +21,14 @@ class Backward:
         scale: what they were multiplied by; 1 without a loss scale, None where the loss is 0 and nothing can be told.
         attempt: how many optimizer steps had been tried before it.
         autocast: autocast was on.
+        half: PyTorch's loss functions that computed it in half precision.
     """
 
     loss: float
     attempt: int
     scale: float | None = 1.0
     autocast: bool = False
+    half: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Step:
         clip_norm: gradients as the clipping call before this step saw them.
         update_norm: change of the parameters.
         autocast: autocast was on when the step was made.
+        past_scaler: its loss was scaled, and it did not go through the scaler.
         time: seconds, on a clock of the run's own.
     """
 
@@ -59,15 +62,25 @@ class Step:
     clip_norm: float | None = None
     update_norm: float | None = None
     autocast: bool = False
+    past_scaler: bool = False
     time: float = 0.0
 
 
 @dataclass(frozen=True)
 class Scale:
-    """The loss scale after an update, and how many optimizer steps had been tried by then."""
+    """The loss scale after an update, how many optimizer steps had been tried by then, and which scaler's it is."""
 
     value: float
     attempt: int
+    scaler: int = 0
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What one call of `torch.save` held of the states that belong together."""
+
+    optimizer: bool
+    scaler: bool
 
 
 @dataclass(frozen=True)
@@ -85,6 +98,7 @@ class Trace:
 
     Attributes:
         environment: interpreter, torch, device; empty if the script never imported torch.
+        checkpoints: those that hold an optimizer or a scaler.
         census: (operation, dtype, count), over the first steps of the runs that count.
         milliseconds: step times, of timing runs.
         memory: peak bytes by kind: `peak_resident`, and on a GPU `peak_allocated` and `peak_reserved`.
@@ -97,6 +111,7 @@ class Trace:
     backwards: tuple[Backward, ...] = ()
     steps: tuple[Step, ...] = ()
     scales: tuple[Scale, ...] = ()
+    checkpoints: tuple[Checkpoint, ...] = ()
     census: tuple[tuple[str, str, int], ...] = ()
     milliseconds: tuple[float, ...] = ()
     memory: Mapping[str, int] = field(default_factory=dict)
@@ -156,7 +171,8 @@ def from_events(events: Iterable[Mapping[str, Any]]) -> Trace:
         environment={key: value for key, value in {**start, **end}.items() if key in _ENVIRONMENT},
         backwards=tuple(map(_backward, of.get("backward", ()))),
         steps=tuple(map(_step, of.get("step", ()))),
-        scales=tuple(Scale(event["scale"], event["attempt"]) for event in of.get("scale", ())),
+        scales=tuple(Scale(event["scale"], event["attempt"], event.get("scaler", 0)) for event in of.get("scale", ())),
+        checkpoints=tuple(Checkpoint(event["optimizer"], event["scaler"]) for event in of.get("checkpoint", ())),
         census=tuple((name, dtype, count) for name, dtype, count in last("census").get("table", ())),
         milliseconds=tuple(last("times").get("milliseconds", ())),
         memory={key: value for key, value in end.items() if key.startswith("peak_")},
@@ -170,7 +186,7 @@ def from_events(events: Iterable[Mapping[str, Any]]) -> Trace:
 def _backward(event: Mapping[str, Any]) -> Backward:
     losses, seen = event["loss"], event["seen"]
     scale = 1.0 if seen == losses else sum(seen) / sum(losses) if sum(losses) else None
-    return Backward(sum(losses) / len(losses), event["attempt"], scale, event["autocast"])
+    return Backward(sum(losses) / len(losses), event["attempt"], scale, event["autocast"], tuple(event["half"]))
 
 
 def _step(event: Mapping[str, Any]) -> Step:
@@ -186,5 +202,6 @@ def _step(event: Mapping[str, Any]) -> Step:
         clip_norm=event["clip_norm"],
         update_norm=event.get("update_norm"),
         autocast=event["autocast"],
+        past_scaler=event["past_scaler"],
         time=event["time"],
     )

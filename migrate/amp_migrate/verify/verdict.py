@@ -9,6 +9,7 @@ from amp_migrate.verify import early, gates, speed, suspicion
 from amp_migrate.verify.equality import equality_check
 from amp_migrate.verify.evidence import Evidence
 from amp_migrate.verify.gates import Check, Status
+from amp_migrate.verify.latent import latent_checks
 from amp_migrate.verify.speed import Memory, Speed
 
 
@@ -106,6 +107,7 @@ def _checks(evidence: Evidence) -> list[Check]:
         gates.scale_alive(b),
         gates.gradients(a, b),
         gates.weights(a, b),
+        *latent_checks(a, b),
     ]
     if evidence.migrated_off is not None:
         checks.append(equality_check(evidence))

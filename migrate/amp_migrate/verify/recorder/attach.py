@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from . import amp_off, apex, clipping, cuda_table, losses, oracle, scaler, seeds, standin
+from . import amp_off, apex, checkpoints, clipping, cuda_table, losses, oracle, scaler, seeds, standin
 from .census import Census
 from .modules import ModuleWatch
 from .progress import Progress
@@ -57,6 +57,7 @@ def attach(spec: RecorderSpec, writer: Writer) -> None:
     else:
         losses.install(progress)
         clipping.install(progress)
+        checkpoints.install(progress)
         steps = StepRecorder(progress)
         steps.install()
         scaler.install(steps)

@@ -10,6 +10,8 @@ import torch
 from .progress import Progress
 
 _UNSCALED = "_amp_verify_unscaled"
+_LOSS_NODES = ("BinaryCrossEntropy", "HuberLoss", "KlDiv", "MseLoss", "NllLoss", "SmoothL1Loss", "SoftMarginLoss")
+_PASSED_NODES = ("Mul", "Div", "Add", "ToCopy")  # between the loss function and `backward()`
 
 
 def mark_scaled(scaled: Any, unscaled: Any) -> None:
@@ -34,6 +36,7 @@ def install(progress: Progress) -> None:
             "backward",
             loss=[_value(getattr(loss, _UNSCALED, loss)) for loss in losses],
             seen=[_value(loss) for loss in losses],
+            half=sorted({name for loss in losses if (name := half_loss_function(loss))}),
             autocast=progress.autocast_on(),
             attempt=progress.attempts,
         )
@@ -41,6 +44,23 @@ def install(progress: Progress) -> None:
         return backward(tensors, *args, **kwargs)
 
     autograd.backward = recorded
+
+
+def half_loss_function(loss: torch.Tensor) -> str:
+    """The loss function of PyTorch's that gave this loss, if it computed in half precision; empty otherwise.
+
+    Autocast runs them all in float32, so one in half was called outside every region, on half values.
+    """
+    node: Any = loss.grad_fn
+    while node is not None:
+        name = type(node).__name__
+        if name.startswith(_LOSS_NODES):
+            half = any(meta.dtype in (torch.float16, torch.bfloat16) for meta in node._input_metadata)
+            return name.partition("Backward")[0] if half else ""
+        if not name.startswith(_PASSED_NODES) or not node.next_functions:
+            return ""
+        node = node.next_functions[0][0]
+    return ""
 
 
 def _value(loss: torch.Tensor) -> torch.Tensor:

@@ -34,6 +34,7 @@ class Progress:
     attempts: int = 0
     current: Attempt | None = None
     clip_norm: Any = None  # the gradient norm that the last clipping call saw
+    loss_scaled: bool = False  # by a native scaler, which has not made a step since
     after_attempt: list[Callable[[], None]] = field(default_factory=list)
     _ordinals: dict[int, int] = field(default_factory=dict)
     _counts: dict[int, int] = field(default_factory=dict)

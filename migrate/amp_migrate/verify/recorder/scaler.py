@@ -13,6 +13,9 @@ from .losses import mark_scaled
 class Steps(Protocol):
     """Who is told of the steps that a loss scaler makes."""
 
+    def scaled(self) -> None:
+        """The scaler has scaled a loss."""
+
     def begin(self, optimizer: torch.optim.Optimizer, scaled: bool) -> object:
         """The scaler is about to step `optimizer`."""
 
@@ -32,6 +35,8 @@ def install(steps: Steps) -> None:
     def recorded_scale(self: Any, outputs: Any) -> Any:
         scaled = scale(self, outputs)
         mark_scaled(scaled, outputs)
+        if self.is_enabled():
+            steps.scaled()
         return scaled
 
     @functools.wraps(step)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import time
+import weakref
 from typing import Any
 
 import torch
@@ -22,11 +24,17 @@ class StepRecorder:
         self._fields: dict[str, Any] = {}
         self._before: list[torch.Tensor] | None = None
         self._withheld: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._ordinals = itertools.count()
+        self._scalers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     def install(self) -> None:
         """Hook into every optimizer of the process."""
         register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: self._before_step(optimizer))
         register_optimizer_step_post_hook(lambda optimizer, args, kwargs: self._after_step(optimizer))
+
+    def scaled(self) -> None:
+        """From now on a step has to go through the scaler."""
+        self._progress.loss_scaled = True
 
     def begin(self, optimizer: torch.optim.Optimizer, scaled: bool) -> Attempt:
         """Start an attempt: which parameters have gradients is known even if the step is then skipped."""
@@ -41,7 +49,10 @@ class StepRecorder:
             "dtypes": sorted({str(p.dtype).removeprefix("torch.") for p in parameters}),
             "clip_norm": self._progress.clip_norm,
             "autocast": self._progress.autocast_on(),
+            "past_scaler": self._progress.loss_scaled and not scaled,
         }
+        if scaled:
+            self._progress.loss_scaled = False
         if attempt.index == 0 or self._progress.attempts <= _UPDATES_RECORDED:
             self._fields["shapes"] = [list(p.shape) for p in parameters]
         self._progress.clip_norm = None
@@ -62,7 +73,14 @@ class StepRecorder:
 
     def updated(self, scaler: Any) -> None:
         """Record the scale after an update."""
-        self._progress.writer.put("scale", attempt=self._progress.attempts, scale=scaler._scale.detach().clone())
+        if scaler not in self._scalers:
+            self._scalers[scaler] = next(self._ordinals)
+        self._progress.writer.put(
+            "scale",
+            attempt=self._progress.attempts,
+            scaler=self._scalers[scaler],
+            scale=scaler._scale.detach().clone(),
+        )
 
     def _before_step(self, optimizer: torch.optim.Optimizer) -> None:
         attempt = self._progress.current or self.begin(optimizer, scaled=False)

@@ -22,6 +22,9 @@ class StepTimer:
         self._stamps: list[Any] = []
         register_optimizer_step_post_hook(lambda optimizer, args, kwargs: self._stepped(optimizer))
 
+    def scaled(self) -> None:
+        """A timing run records no losses."""
+
     def begin(self, optimizer: torch.optim.Optimizer, scaled: bool) -> None:
         """Start an attempt that a loss scaler makes."""
         self._progress.begin(optimizer, scaled)
