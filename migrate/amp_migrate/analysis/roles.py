@@ -56,7 +56,7 @@ class Roles:
         path = object_path(node)
         if path is None:
             return False
-        bindings = self._bindings(file, node)
+        bindings = self.bindings(file, node)
         if any(each.kind in (BindingKind.FUNCTION, BindingKind.CLASS, BindingKind.IMPORT) for each in bindings):
             return False
         if path == "self":
@@ -129,7 +129,7 @@ class Roles:
         path = object_path(node)
         if path is None or self.is_scheduler(file, node):
             return False
-        for binding in self._bindings(file, node):
+        for binding in self.bindings(file, node):
             value = binding.value if binding.value is not None else binding.source
             if isinstance(value, cst.Call) and file.names.callee(value).startswith(table.OPTIMIZER_FACTORIES):
                 return True
@@ -141,7 +141,7 @@ class Roles:
         path = object_path(node)
         if path is None:
             return False
-        for binding in self._bindings(file, node):
+        for binding in self.bindings(file, node):
             value = binding.value
             if isinstance(value, cst.Call) and file.names.callee(value).startswith(table.SCHEDULER_FACTORIES):
                 return True
@@ -152,7 +152,7 @@ class Roles:
         path = object_path(node)
         if path is None:
             return False
-        if any(_is_loss_class(file, each.value) for each in self._bindings(file, node)):
+        if any(_is_loss_class(file, each.value) for each in self.bindings(file, node)):
             return True
         return _LOSS_NAME.search(path) is not None
 
@@ -176,7 +176,7 @@ class Roles:
             return file.names.callee(call.func) == table.BANNED_LOSS_CLASS
         return any(
             isinstance(each.value, cst.Call) and _class_of(file, each.value) == table.BANNED_LOSS_CLASS
-            for each in self._bindings(file, call.func)
+            for each in self.bindings(file, call.func)
         )
 
     def reaches_banned_loss(self, file: File, call: cst.Call, depth: int = 0) -> bool:
@@ -199,7 +199,7 @@ class Roles:
     def _classes(self, file: File, node: cst.BaseExpression) -> list[tuple[File, cst.ClassDef]]:
         """The project's classes that an object may be made from, as far as the text shows."""
         found: list[tuple[File, cst.ClassDef]] = []
-        for binding in self._bindings(file, node):
+        for binding in self.bindings(file, node):
             value = binding.value
             while isinstance(value, cst.Call):
                 made = self.project.definition(file, value.func)
@@ -238,7 +238,7 @@ class Roles:
             )
         return self._forwards[function.node]
 
-    def _bindings(self, file: File, node: cst.CSTNode) -> list[Binding]:
+    def bindings(self, file: File, node: cst.CSTNode) -> list[Binding]:
         """Where an object gets its value: the name's bindings, or for `self.x` those in all methods of the class."""
         path = dotted(node)
         if path is None:

@@ -36,7 +36,7 @@ class Script:
     @cached_property
     def scalers(self) -> Scalers:
         """The gradient scalers."""
-        return Scalers(self.file)
+        return Scalers(self.file, self.roles)
 
     @cached_property
     def courses(self) -> tuple[Course, ...]:
