@@ -20,6 +20,8 @@ from amp_migrate.tables.apex_natives import public_name
 from amp_migrate.trees.tree import Statement
 
 ImportStatement = cst.Import | cst.ImportFrom
+# Apex, and the extension that its kernels are in.
+_ROOTS = ("apex", "amp_C")
 
 
 class Fate(Enum):
@@ -70,7 +72,7 @@ class ApexImports:
         for node in self.file.tree.order:
             if isinstance(node, cst.Import):
                 items = [item for index, alias in enumerate(node.names) for item in self._of_package(index, alias)]
-            elif isinstance(node, cst.ImportFrom) and not node.relative and is_in(import_source(node), ("apex",)):
+            elif isinstance(node, cst.ImportFrom) and not node.relative and is_in(import_source(node), _ROOTS):
                 items = list(self._of_names(node))
             else:
                 continue
@@ -89,15 +91,17 @@ class ApexImports:
 
     def _of_package(self, index: int, alias: cst.ImportAlias) -> Iterator[Item]:
         full = dotted(alias.name) or ""
-        if not is_in(full, ("apex",)):
+        if not is_in(full, _ROOTS):
             return
-        if full == "apex" or alias.asname is None:  # binds `apex`, and the packages follow in chains
+        if full == "apex" or (
+            alias.asname is None and full != "amp_C"
+        ):  # binds `apex`, and the packages follow in chains
             local = dotted(alias.asname.name) if alias.asname is not None else "apex"
             for package in sorted({self._package(top) for top in self._tops(local or "", "apex")}):
                 tops = [top for top in self._tops(local or "", "apex") if self._package(top) == package]
                 yield Item(index, package, self._fate(package, tops, frozenset({package}), exported=False))
         else:
-            yield self._item(index, full, dotted(alias.asname.name) or "")
+            yield self._item(index, full, full if alias.asname is None else dotted(alias.asname.name) or "")
 
     def _item(self, index: int, full: str, local: str) -> Item:
         tops = list(self._tops(local, full))
@@ -107,7 +111,7 @@ class ApexImports:
     def _fate(self, full: str, tops: list[cst.CSTNode], meanings: frozenset[str], *, exported: bool) -> Fate:
         if tops and not exported and all(self._is_gone(top) for top in tops):
             return Fate.GONE
-        if not is_in(full, DELETED) and (not tops or len(meanings) > 1):
+        if not is_in(full, DELETED) and (len(meanings) > 1 or not (tops or is_in(public_name(full), SERVED))):
             return Fate.PROVIDED_FOR
         return Fate.SHIM if is_in(public_name(full), SERVED) else Fate.STAYS
 

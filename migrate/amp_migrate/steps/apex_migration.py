@@ -100,8 +100,14 @@ class ApexMigration:
         rest = ApexRest(self.project, self.settings, self.draft, self.wanted)
         for file in files:
             if file not in self._unwanted:
-                on_shim, amp_is_gone = file in self._on_shim, file in self._native
+                on_shim, amp_is_gone = self._is_on_shim(file), file in self._native
                 self.findings.extend(rest.write(file, on_shim=on_shim, amp_is_gone=amp_is_gone))
+
+    def _is_on_shim(self, file: File) -> bool:
+        """Whether a file belongs to a script whose steps stay on the shim, though it may not use `apex.amp` itself."""
+        folders = (each.name.rpartition("/")[0] for each in self._on_shim if _starts(each))
+        beside = any(file.name.startswith(f"{folder}/" if folder else "") for folder in folders)
+        return file in self._on_shim or (beside and file not in self._native)
 
     def _groups(self, files: list[File]) -> list[Group]:
         """A file that initializes Apex, its helpers beside or below it, and what these import, are one script.
@@ -109,7 +115,7 @@ class ApexMigration:
         Two files that both initialize are two scripts, unless one imports the other.
         """
         group_of = {file: Group([file]) for file in files}
-        starting = {file for file in files if any(True for _ in read_apex.amp_calls(file, "initialize"))}
+        starting = {file for file in files if _starts(file)}
         for file in files:
             related = self._imported(file)
             if file in starting:
@@ -222,3 +228,7 @@ class ApexMigration:
     def _tell(self, file: File, node: cst.CSTNode, code: str, kind: Kind, message: str, hint: str = "") -> None:
         line, column = file.tree.position(node)
         self.findings.append(Finding(file.name, line, column, code, kind, message, hint))
+
+
+def _starts(file: File) -> bool:
+    return any(True for _ in read_apex.amp_calls(file, "initialize"))

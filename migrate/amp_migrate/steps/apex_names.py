@@ -72,6 +72,8 @@ def native_of(file: File, use: Use, target_torch: tuple[int, int]) -> Native | N
     own = next((name for name in OWN_METHODS.get(use.old, ()) if name in file.uses), None)
     if own is not None:
         return NoForm(use, f"torch's class has no {own}()")
+    if file.names.local("torch", use.node) is None and "torch" in file.uses:
+        return NoForm(use, "where `torch` comes from cannot be seen")
     parent = file.tree.parents[use.node]
     if not (isinstance(parent, cst.Call) and parent.func is use.node):
         if new_enough[0].is_value:

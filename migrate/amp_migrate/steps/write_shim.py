@@ -90,9 +90,11 @@ def _write_import(draft: Draft, node: cst.Import, items: Sequence[Item]) -> bool
 
 def _shim_alias(alias: cst.ImportAlias) -> cst.ImportAlias:
     """`amp_shim as apex` for `apex` and for `apex.amp`, both of which bind `apex`."""
-    if alias.asname is None:
-        return alias.with_changes(name=cst.Name(SHIM), asname=cst.AsName(cst.Name("apex")))
-    return alias.with_changes(name=build.expression(_in_shim(dotted(alias.name) or "")))
+    full = dotted(alias.name) or ""
+    root = full.partition(".")[0]
+    local = cst.AsName(cst.Name(root)) if alias.asname is None else alias.asname
+    name = _in_shim(root if alias.asname is None else full)
+    return alias.with_changes(name=build.expression(name), asname=local)
 
 
 def _redirect_chains(draft: Draft, packages: Collection[str]) -> None:

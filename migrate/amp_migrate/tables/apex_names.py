@@ -6,10 +6,19 @@ AMP = "apex.amp"
 
 # Packages that Apex no longer has, and all those that the shim answers for.
 DELETED = ("apex.amp", "apex.parallel", "apex.fp16_utils", "apex.RNN", "apex.reparameterization", "apex.pyprof")
-SERVED = ("apex.amp", "apex.fp16_utils", "apex.normalization", "apex.optimizers", "apex.parallel")
+SERVED = (
+    "amp_C",
+    "apex.amp",
+    "apex.fp16_utils",
+    "apex.mlp",
+    "apex.multi_tensor_apply",
+    "apex.normalization",
+    "apex.optimizers",
+    "apex.parallel",
+)
 SHIM = "amp_shim"
 # Modules of Apex that the shim has under another name.
-SHIM_MODULES = {"apex.parallel.LARC": "apex.parallel.larc"}
+SHIM_MODULES = {"amp_C": "amp_shim.multi_tensor_apply.amp_c", "apex.parallel.LARC": "amp_shim.parallel.larc"}
 # What does the work of packages that Apex still has, by package.
 COUNTERPARTS = {
     "apex.RNN": "torch.nn.LSTM, GRU or RNN",
@@ -22,8 +31,6 @@ COUNTERPARTS = {
     "apex.contrib.transducer": "torchaudio.functional.rnnt_loss",
     "apex.contrib.xentropy": "torch.nn.functional.cross_entropy(..., reduction='none', ignore_index=padding_idx)",
     "apex.fused_dense": "torch.nn.Linear, with torch.nn.GELU between two",
-    "apex.mlp": "torch.nn.Sequential of Linear layers, with the activation after each",
-    "apex.multi_tensor_apply": "the torch._foreach_* functions",
 }
 # The first PyTorch that the shim runs on.
 SHIM_SINCE = (2, 4)

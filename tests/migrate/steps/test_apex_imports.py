@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from amp_migrate.engine.migrate import migrate as migrate_paths
 from amp_migrate.settings import Settings
-from amp_migrate.tables.apex_names import DELETED, SERVED
+from amp_migrate.tables.apex_names import DELETED, SERVED, SHIM_MODULES
 
 Check = Callable[..., Any]
 
@@ -33,8 +33,6 @@ def test_name_that_apex_had_stays(migrate: Check, before: str, after: str) -> No
 @pytest.mark.parametrize(
     "text",
     [
-        "from apex.optimizers import FusedAdam",
-        "from apex.normalization import FusedLayerNorm",
         "from apex.contrib.xentropy import SoftmaxCrossEntropyLoss",
         "from apex_like import amp\n\nmodel = amp.initialize(model)",
     ],
@@ -43,9 +41,24 @@ def test_what_apex_still_has_and_nothing_uses_is_no_matter(ignores: Check, text:
     ignores(f"{text}\n")
 
 
-@pytest.mark.parametrize("package", SERVED)
-def test_shim_has_every_package_that_it_is_asked_for(package: str) -> None:
-    assert importlib.util.find_spec(package.replace("apex", "amp_shim", 1)) is not None
+@pytest.mark.parametrize("package", [*SERVED, *SHIM_MODULES])
+def test_shim_has_every_module_that_it_is_asked_for(package: str) -> None:
+    module = SHIM_MODULES.get(package, package.replace("apex", "amp_shim", 1))
+    assert importlib.util.find_spec(module) is not None
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("import amp_C", "import amp_shim.multi_tensor_apply.amp_c as amp_C"),
+        ("from apex.parallel.LARC import LARC", "from amp_shim.parallel.larc import LARC"),
+        ("from apex.optimizers import FusedAdam", "from amp_shim.optimizers import FusedAdam"),
+        ("from apex.multi_tensor_apply import *", "from amp_shim.multi_tensor_apply import *"),
+    ],
+)
+def test_module_that_the_shim_has_comes_from_there(migrate: Check, before: str, after: str) -> None:
+    text = f"{before}\nfrom apex import fp16_utils\n\nthing = amp_C.multi_tensor_scale, LARC(optimizer)\n"
+    assert after in migrate(text).after.splitlines()
 
 
 @pytest.mark.parametrize("package", sorted(set(DELETED) - set(SERVED)))

@@ -197,6 +197,33 @@ def test_name_with_a_stand_in_is_left_as_it_works(ignores: Check) -> None:
     )
 
 
+def test_torch_that_comes_by_star_is_not_imported_beside(migrate: Check) -> None:
+    text = "from modeling import *\nfrom apex.optimizers import FusedSGD\n\noptimizer = FusedSGD(p, 0.1)\n"
+    plan = migrate(text + "x = torch.ones(3)\n", head="")
+    assert plan.after == plan.source.text.replace("from apex.", "from amp_shim.")
+
+
+def test_files_of_a_script_on_the_shim_stay_there_with_it(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "train.py": """
+                - from apex import amp
+                + from amp_shim import amp
+                  from network import wrap
+
+                  model, optimizer = amp.initialize(model, optimizer, opt_level="O3")
+                """,
+            "network/__init__.py": """
+                - import apex
+                + import amp_shim as apex
+
+                  def wrap(model):
+                      return apex.parallel.DistributedDataParallel(model)
+                """,
+        }
+    )
+
+
 def test_checkpoint_that_does_not_fit_is_told(migrate: Check) -> None:
     text = "from apex.optimizers import FusedAdam\n\noptimizer = FusedAdam(p)\noptimizer.load_state_dict(state)\n"
     said: list[Finding] = [each for each in migrate(text).findings if each.kind is Kind.NOTE]
