@@ -17,9 +17,10 @@ from amp_migrate.verify.evidence import Evidence
 from amp_migrate.verify.forks import Forks
 from amp_migrate.verify.ladder import climb
 from amp_migrate.verify.plan import Arm, Run
-from amp_migrate.verify.pool import Pool, Setup
+from amp_migrate.verify.pool import Pool
 from amp_migrate.verify.recorder.spec import RecorderSpec
 from amp_migrate.verify.run import Launch, RunResult, Start, environment, execute, start
+from amp_migrate.verify.setup import Setup
 from amp_migrate.verify.trace import Backward, Scale, Step, Trace
 
 SCRIPTS = Path(__file__).parent / "scripts"

@@ -12,7 +12,7 @@ from amp_migrate.verify import as_html, as_json, as_text
 from amp_migrate.verify.evidence import Evidence
 from amp_migrate.verify.outcome import Outcome
 from amp_migrate.verify.plan import Arm
-from amp_migrate.verify.pool import Setup
+from amp_migrate.verify.setup import Setup
 from amp_migrate.verify.trace import Trace
 from amp_migrate.verify.verdict import Limits, assess
 

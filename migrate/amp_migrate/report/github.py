@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.report.report import Report
 
@@ -19,15 +21,20 @@ def render(report: Report) -> str:
     return "".join(f"{line}\n" for line in [*map(_annotation, report.findings), report.summary])
 
 
+def command(name: str, properties: Mapping[str, object], text: str) -> str:
+    """One workflow command: `::name property=value,...::text`, escaped as GitHub reads it."""
+    listed = ",".join(f"{key}={_property(str(value))}" for key, value in properties.items())
+    return f"::{name} {listed}::{_data(text)}"
+
+
 def _annotation(finding: Finding) -> str:
-    properties = {"file": finding.path, "title": finding.code}
+    properties: dict[str, object] = {"file": finding.path, "title": finding.code}
     if finding.line:
-        properties["line"] = str(finding.line)
+        properties["line"] = finding.line
     if finding.column:
-        properties["col"] = str(finding.column)
-    listed = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+        properties["col"] = finding.column
     text = finding.message if not finding.hint else f"{finding.message}\n{finding.hint}"
-    return f"::{_COMMANDS[finding.kind]} {listed}::{_data(text)}"
+    return command(_COMMANDS[finding.kind], properties, text)
 
 
 def _data(text: str) -> str:

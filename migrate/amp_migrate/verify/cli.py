@@ -5,6 +5,7 @@ Nothing heavy is imported before it is needed, and torch never: it runs in the s
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import sys
@@ -65,6 +66,8 @@ class Request:
     max_memory_ratio: float | None
     json: str | None
     report: str | None
+    junit: str | None
+    cache: str | None
     work: str | None
 
 
@@ -135,6 +138,8 @@ class Request:
 @click.option("--max-memory-ratio", type=float, metavar="RATIO", help="Exit 7 where peak memory is more than this.")
 @click.option("--json", metavar="FILE", help="Write the verdict and its numbers as JSON.")
 @click.option("--report", metavar="FILE", help="Write a self-contained HTML report.")
+@click.option("--junit", metavar="FILE", help="Write the checks as JUnit XML.")
+@click.option("--cache", metavar="DIR", help="Keep the original's runs here, and make only those that are missing.")
 @click.option("--work", metavar="DIR", help="Keep every run's logs and traces in this new folder.")
 @click.pass_context
 def run(ctx: click.Context, /, **options: Any) -> None:
@@ -210,10 +215,12 @@ def _verify(request: Request) -> int:
 
 def _outcome(request: Request, scratch: Path) -> Outcome:
     from amp_migrate.verify import as_text, folders, forks, prepare
+    from amp_migrate.verify.cache import open_cache
     from amp_migrate.verify.ladder import climb
     from amp_migrate.verify.outcome import Outcome
     from amp_migrate.verify.plan import Arm
-    from amp_migrate.verify.pool import Pool, Setup
+    from amp_migrate.verify.pool import Pool
+    from amp_migrate.verify.setup import Setup
     from amp_migrate.verify.usage import UsageError
     from amp_migrate.verify.verdict import Limits, assess
 
@@ -240,7 +247,13 @@ def _outcome(request: Request, scratch: Path) -> Outcome:
         jobs=prepare.jobs(request.jobs, isolated, request.device),
         forked=forks.possible(request.device) if request.fork is None else request.fork,
     )
-    evidence = climb(Pool(setup, lambda result: click.echo(as_text.progress(result), err=True)), request.timing_runs)
+    pool = Pool(setup, lambda result: click.echo(as_text.progress(result), err=True))
+    if request.cache is not None:
+        folder = prepare.cache(request.cache)
+        written = (request.json, request.report, request.junit)
+        ours = [scratch, *(Path(os.path.abspath(path)) for path in written if path is not None)]
+        pool.cache = open_cache(folder, setup, pool.threads, ours)
+    evidence = climb(pool, request.timing_runs)
     if evidence.original.trace.refused:
         raise UsageError(evidence.original.trace.refused)
     assessment = assess(evidence, Limits(request.min_speedup, request.max_memory_ratio))
@@ -248,8 +261,12 @@ def _outcome(request: Request, scratch: Path) -> Outcome:
 
 
 def _write_files(request: Request, outcome: Outcome) -> None:
-    from amp_migrate.verify import as_json, prepare
+    from amp_migrate.verify import as_github, as_json, as_junit, prepare
 
+    if annotation := as_github.tell(outcome, os.environ):
+        click.echo(annotation)
+    if request.junit is not None:
+        prepare.write("--junit", request.junit, as_junit.render(outcome))
     if request.json is not None:
         prepare.write("--json", request.json, as_json.render(outcome))
     if request.report is not None:

@@ -23,17 +23,20 @@ COPY_FILES = 2000
 def copyable(folder: Path) -> bool:
     """Whether a folder can be read, and is small enough to be copied for every run."""
     total = 0
-    for count, path in enumerate(_files(folder), start=1):
+    for count, path in enumerate(files(folder), start=1):
         total += path.stat().st_size
         if count > COPY_FILES or total > COPY_BYTES or not os.access(path, os.R_OK):
             return False
     return True
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    for parent, names, files in os.walk(folder):
+def files(folder: Path) -> Iterator[Path]:
+    """Every file below a folder, in order, without links, caches, environments and repositories' own."""
+    for parent, names, names_of_files in os.walk(folder):
         names[:] = sorted(set(names) - _NOT_COPIED)
-        yield from (path for name in files if (path := Path(parent, name)).is_file() and not path.is_symlink())
+        yield from (
+            path for name in sorted(names_of_files) if (path := Path(parent, name)).is_file() and not path.is_symlink()
+        )
 
 
 def copy(folder: Path, destination: Path, without: Path) -> None:

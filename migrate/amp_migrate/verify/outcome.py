@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from amp_migrate.verify.evidence import Evidence
-from amp_migrate.verify.pool import Setup
+from amp_migrate.verify.plan import Arm
 from amp_migrate.verify.run import RunResult
+from amp_migrate.verify.setup import Setup
 from amp_migrate.verify.trace import LOW_DTYPES, Trace
 from amp_migrate.verify.verdict import Assessment
 
@@ -26,6 +27,12 @@ class Outcome:
     evidence: Evidence
     assessment: Assessment
     findings: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What reports call the verification: the original script's file, and its folder's name."""
+        script = self.setup.scripts[Arm.ORIGINAL]
+        return f"{script.parent.name}/{script.name}"
 
     @property
     def environment(self) -> Mapping[str, Any]:

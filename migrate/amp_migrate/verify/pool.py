@@ -8,50 +8,17 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 
 from amp_migrate.verify import folders
+from amp_migrate.verify.cache import Cache
 from amp_migrate.verify.forks import Forks
-from amp_migrate.verify.plan import Arm, Run
+from amp_migrate.verify.plan import Run
 from amp_migrate.verify.recorder.spec import RecorderSpec
 from amp_migrate.verify.run import Launch, Process, RunResult, end_group, environment, execute, start
+from amp_migrate.verify.setup import Setup
 
 Told = Callable[[RunResult], None]
-
-
-@dataclass(frozen=True)
-class Setup:
-    """What all runs of a verification share.
-
-    Attributes:
-        scripts: the script of each arm.
-        arguments: passed to both.
-        python: the interpreter that runs them.
-        cwd: the working folder; where `copy_cwd`, each run gets a copy of it.
-        scratch: folder of the verification's own, holding a folder per run.
-        shim: folder of the `amp_shim` package.
-        device: "auto", "cuda" or "cpu".
-        steps: optimizer steps per run; 0 for all.
-        timing_steps: optimizer steps per timing run.
-        timeout: seconds per run; 0 for no limit.
-        jobs: runs at a time; timing runs are always made one at a time.
-        forked: fork runs from a process that has torch imported, instead of starting an interpreter for each.
-    """
-
-    scripts: dict[Arm, Path]
-    arguments: tuple[str, ...]
-    python: str
-    cwd: Path
-    copy_cwd: bool
-    scratch: Path
-    shim: Path
-    device: str
-    steps: int
-    timing_steps: int
-    timeout: float
-    jobs: int
-    forked: bool = False
 
 
 @dataclass
@@ -62,6 +29,7 @@ class Pool:
     told: Told
     results: dict[Run, RunResult] = field(default_factory=dict)
     forks: Forks | None = None
+    cache: Cache | None = None
     _live: set[Process] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -70,7 +38,7 @@ class Pool:
         wanted = [run for run in dict.fromkeys(runs) if run not in self.results]
         timed = any(run.timing for run in wanted)
         if self.setup.forked and wanted and self.forks is None:
-            base = environment(os.environ, self._threads)
+            base = environment(os.environ, self.threads)
             self.forks = Forks(self.setup.python, self.setup.jobs, base)
         with ThreadPoolExecutor(1 if timed else self.setup.jobs) as executor:
             try:
@@ -99,11 +67,16 @@ class Pool:
                 self._live.discard(process)
 
     @property
-    def _threads(self) -> int:
+    def threads(self) -> int:
+        """CPU threads of a run."""
         return max(1, (os.cpu_count() or 1) // self.setup.jobs)
 
     def _make(self, run: Run) -> RunResult:
         setup = self.setup
+        orders = _orders(run, setup)
+        if self.cache is not None and (found := self.cache.find(run, orders)) is not None:
+            self.told(found)
+            return found
         folder = setup.scratch / "runs" / run.name.replace(", ", "-").replace(" ", "-").lower()
         folder.mkdir(parents=True)
         cwd = setup.cwd
@@ -115,19 +88,21 @@ class Pool:
             cwd=cwd,
             folder=folder,
             timeout=setup.timeout,
-            threads=self._threads,
+            threads=self.threads,
         )
         begin = self.forks.start if self.forks is not None else start
-        result = execute(run, launch, _orders(run, setup, folder), self._watch, begin)
+        result = execute(run, launch, replace(orders, trace=str(folder)), self._watch, begin)
+        if self.cache is not None:
+            self.cache.keep(result, orders)
         if setup.copy_cwd:
             shutil.rmtree(cwd, ignore_errors=True)
         self.told(result)
         return result
 
 
-def _orders(run: Run, setup: Setup, folder: Path) -> RecorderSpec:
+def _orders(run: Run, setup: Setup) -> RecorderSpec:
     return RecorderSpec(
-        trace=str(folder),
+        trace="",  # the folder of the run, where one is made
         parent=os.getpid(),
         shim=str(setup.shim),
         device=setup.device,

@@ -54,6 +54,16 @@ def scratch(wanted: str | None) -> Path:
     return folder
 
 
+def cache(wanted: str) -> Path:
+    """The folder of the cache, made where it is missing."""
+    folder = Path(os.path.abspath(wanted))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--cache {wanted}: {error.strerror}") from error
+    return folder
+
+
 def migrate(original: Path, dtype: Dtype, destination: Path) -> tuple[Path, tuple[str, ...]]:
     """Migrate a script into `destination` and return it there, with what the migration has to say.
 

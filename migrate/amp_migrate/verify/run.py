@@ -62,6 +62,7 @@ class RunResult:
         returncode: the process's exit status, negative for a signal; None where the harness ended it.
         folder: holds `stdout.log` and `stderr.log`.
         ended: why the harness ended it; empty where it ended by itself.
+        cached: made by an earlier verification.
     """
 
     run: Run
@@ -71,6 +72,7 @@ class RunResult:
     seconds: float
     trace: Trace
     ended: str = ""
+    cached: bool = False
 
     @property
     def ended_well(self) -> bool:

@@ -1,0 +1,42 @@
+"""What all runs of a verification share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from amp_migrate.verify.plan import Arm
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What all runs of a verification share.
+
+    Attributes:
+        scripts: the script of each arm.
+        arguments: passed to both.
+        python: the interpreter that runs them.
+        cwd: the working folder; where `copy_cwd`, each run gets a copy of it.
+        scratch: folder of the verification's own, holding a folder per run.
+        shim: folder of the `amp_shim` package.
+        device: "auto", "cuda" or "cpu".
+        steps: optimizer steps per run; 0 for all.
+        timing_steps: optimizer steps per timing run.
+        timeout: seconds per run; 0 for no limit.
+        jobs: runs at a time; timing runs are always made one at a time.
+        forked: fork runs from a process that has torch imported, instead of starting an interpreter for each.
+    """
+
+    scripts: dict[Arm, Path]
+    arguments: tuple[str, ...]
+    python: str
+    cwd: Path
+    copy_cwd: bool
+    scratch: Path
+    shim: Path
+    device: str
+    steps: int
+    timing_steps: int
+    timeout: float
+    jobs: int
+    forked: bool = False
