@@ -16,7 +16,8 @@ import torch
 
 from amp_shim.announce import Announce, announcing
 from amp_shim.kernels import Kernel, kernel_for, rounding_kernel
-from amp_shim.policy import NATIVE_CUDA, Policy, Treatment, registered_operators
+from amp_shim.operators import entry_points, full_name, has_operator, registered_operators, split
+from amp_shim.policy import NATIVE_CUDA, Policy, Treatment
 from amp_shim.weight_cache import WeightCache
 
 _Library: Any = torch.library.Library  # its methods carry no annotations
@@ -46,7 +47,7 @@ class Enforcement:
         self.policy = policy
         self.device_type = device_type
         self._announce = announce
-        self._library: Any = None
+        self._libraries: dict[str, Any] | None = None
         self._cache = WeightCache()
 
     def close(self) -> None:
@@ -70,18 +71,21 @@ class Enforcement:
         self.close()
 
     def _register(self) -> None:
-        library = _Library("aten", "IMPL")
-        key = _KEYS[self.device_type]
+        key, libraries = _KEYS[self.device_type], {"aten": _Library("aten", "IMPL")}
         for name, kernel in _kernels(self.policy, self.device_type, self._cache, self._announce).items():
-            library.impl(name, kernel, key)
-        self._library = library
+            namespace, _ = split(name)
+            if namespace not in libraries:
+                libraries[namespace] = _Library(namespace, "IMPL")
+            libraries[namespace].impl(name, kernel, key)
+        self._libraries = libraries
         self._cache.attach()
 
     def _withdraw(self) -> None:
-        if self._library is not None:
+        if self._libraries is not None:
             self._cache.detach()
-            self._library._destroy()
-            self._library = None
+            for library in self._libraries.values():
+                library._destroy()
+            self._libraries = None
 
 
 def enforce(policy: Policy, device_type: str = "cpu", announce: Announce | None = None) -> Enforcement:
@@ -101,7 +105,7 @@ def enforce(policy: Policy, device_type: str = "cpu", announce: Announce | None 
     """
     if device_type not in _KEYS:
         raise ValueError(f"enforce: no autocast policy for device type {device_type!r}; use one of {sorted(_KEYS)}")
-    unknown = sorted(family for family in policy.families if not hasattr(torch.ops.aten, family))
+    unknown = sorted(family for family in policy.families if not has_operator(family))
     if unknown:
         raise ValueError(f"enforce: PyTorch {torch.__version__} has no operator {', '.join(unknown)}")
     enforcement = Enforcement(policy, device_type, announce)
@@ -113,26 +117,6 @@ def enforce(policy: Policy, device_type: str = "cpu", announce: Announce | None 
     return enforcement
 
 
-def entry_points(family: str) -> tuple[torch._ops.OpOverload, ...]:
-    """The overloads through which a family is called: functional ones, on positional dimensions.
-
-    Overloads with an `out_dtype` are left out, as in PyTorch's own lists: their caller has chosen the types.
-    """
-    packet = getattr(torch.ops.aten, family)
-    overloads = (getattr(packet, name) for name in packet.overloads())
-    return tuple(op for op in overloads if _is_functional(op) and op._overloadname != "dtype")
-
-
-def _full_name(op: torch._ops.OpOverload) -> str:
-    schema = op._schema
-    return f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
-
-
-def _is_functional(op: torch._ops.OpOverload) -> bool:
-    schema = op._schema
-    return not schema.is_mutable and all("Dimname" not in str(argument.type) for argument in schema.arguments)
-
-
 def _kernels(
     policy: Policy, device_type: str, cache: WeightCache, announce: Announce | None = None
 ) -> dict[str, Kernel]:
@@ -140,16 +124,16 @@ def _kernels(
     kernels: dict[str, Kernel] = {}
     for op, treatment in _changes(policy, device_type, everything=announce is not None):
         if treatment is Treatment.NATURAL:
-            kernels[_full_name(op)] = torch.library.fallthrough_kernel
+            kernels[full_name(op)] = torch.library.fallthrough_kernel
             continue
         kernel = kernel_for(op, treatment, device_type, cache)
         if announce is not None:
             kernel = announcing(op, treatment, device_type, kernel, announce)
-        kernels[_full_name(op)] = kernel
+        kernels[full_name(op)] = kernel
     if device_type == "cpu":
         natural = dict.fromkeys(registered_operators("AutocastCPU"), torch.library.fallthrough_kernel)
         for family in sorted(_CPU_WITHOUT_HALF - policy.families):
-            natural.update({_full_name(op): rounding_kernel(op, "cpu") for op in entry_points(family)})
+            natural.update({full_name(op): rounding_kernel(op, "cpu") for op in entry_points(family)})
         return {**natural, **kernels}
     return kernels
 

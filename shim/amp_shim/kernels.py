@@ -6,6 +6,7 @@ and the backend see an ordinary call.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -20,6 +21,13 @@ Kernel = Callable[..., Any]
 Cast = Callable[[Tensor], Tensor]
 
 LOW_PRECISION = (torch.float16, torch.bfloat16)
+
+
+class _StandIn(threading.local):
+    dtype: torch.dtype | None = None
+
+
+_stand_in = _StandIn()
 
 _AUTOCAST_KEYS = {
     "cpu": torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU),
@@ -43,6 +51,11 @@ def kernel_for(op: torch._ops.OpOverload, treatment: Treatment, device_type: str
         return _banned_half_kernel(op, redispatch)
     assert treatment is Treatment.BANNED, treatment
     return _banned_kernel(op)
+
+
+def stood_in_for() -> torch.dtype | None:
+    """The half type that a float32 computation on the CPU stands in for, on this thread, right now."""
+    return _stand_in.dtype
 
 
 def rounding_kernel(op: torch._ops.OpOverload, device_type: str) -> Kernel:
@@ -136,6 +149,8 @@ def _banned_half_kernel(op: torch._ops.OpOverload, redispatch: Kernel) -> Kernel
 
 def _unsafe(op: torch._ops.OpOverload) -> str:
     name = op._schema.name.removeprefix("aten::")
+    if name != "binary_cross_entropy":
+        return f"the policy in force bans {name}; call it under autocast(enabled=False) on float32 arguments"
     return (
         f"{name} is unsafe to autocast: its gradient overflows in half precision; "
         f"use {name}_with_logits, or call it under autocast(enabled=False) on float32 arguments"
@@ -157,8 +172,14 @@ def _rounded(redispatch: Kernel) -> Kernel:
             low.add(tensor.dtype)
             return tensor.float()
 
-        result = redispatch(*_cast_all(args, widen, "cpu"), **_cast_all(kwargs, widen, "cpu"))
-        return _round(result, low.pop()) if len(low) == 1 else result
+        args, kwargs = _cast_all(args, widen, "cpu"), _cast_all(kwargs, widen, "cpu")
+        if len(low) != 1:
+            return redispatch(*args, **kwargs)
+        dtype = _stand_in.dtype = low.pop()
+        try:
+            return _round(redispatch(*args, **kwargs), dtype)
+        finally:
+            _stand_in.dtype = None
 
     return call
 

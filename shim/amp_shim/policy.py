@@ -6,18 +6,22 @@
     >>> NATIVE_CUDA.with_float("gelu").treatment("gelu") is Treatment.FLOAT
     True
 
-A policy is data; `amp_shim.dispatch.enforce` puts one into force.
+A policy is data. `with policy.autocast("cuda", dtype=torch.float16):` puts one into force for a region,
+`amp_shim.dispatch.enforce` for the whole process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
 from enum import Enum
 
 import torch
 
 from amp_shim import op_lists
+from amp_shim.operators import entry_points, family_of, full_name, has_operator, registered_operators
 
 
 class Treatment(Enum):
@@ -31,10 +35,29 @@ class Treatment(Enum):
     BANNED_HALF = "banned_half"
     NATURAL = "natural"
 
+    @property
+    def phrase(self) -> str:
+        """What happens to the operator, in words."""
+        return _PHRASES[self]
+
+
+_PHRASES = {
+    Treatment.HALF: "runs in the region's dtype",
+    Treatment.FLOAT: "runs in float32",
+    Treatment.FLOAT_KEEP_DTYPE: "runs in float32, unless the caller names a dtype",
+    Treatment.PROMOTE: "runs in the widest type among its arguments",
+    Treatment.BANNED: "raises RuntimeError",
+    Treatment.BANNED_HALF: "raises NotImplementedError on half arguments",
+    Treatment.NATURAL: "runs in the types it is given",
+}
+
 
 @dataclass(frozen=True)
 class Policy:
-    """Op lists by aten operator family (`"linear"`, not `"linear.default"`), each family in one list at most.
+    """Op lists by operator family, each family in one list at most.
+
+    A family is named `"linear"`, not `"linear.default"`, and an operator of a C++, Triton or Python library
+    `"mylib::scan"`.
 
     half: cast to the region's dtype. float: cast to float32. float_keep_dtype: float32, unless the caller passes
     `dtype=`. promote: cast to the widest floating type among the arguments. banned: raise RuntimeError.
@@ -83,6 +106,10 @@ class Policy:
         """This policy with the families run in their widest argument type."""
         return self._moved(families, Treatment.PROMOTE)
 
+    def with_banned(self, *families: str) -> Policy:
+        """This policy with the families refused."""
+        return self._moved(families, Treatment.BANNED)
+
     def with_banned_half(self, *families: str) -> Policy:
         """This policy with the families refused on half arguments and natural on others."""
         return self._moved(families, Treatment.BANNED_HALF)
@@ -91,23 +118,39 @@ class Policy:
         """This policy with the families left alone: they run at the types they are given."""
         return self._moved(families, Treatment.NATURAL)
 
+    @contextmanager
+    def autocast(
+        self, device_type: str, dtype: torch.dtype | None = None, cache_enabled: bool | None = None
+    ) -> Iterator[None]:
+        """`torch.autocast(device_type, dtype=dtype)` by this policy, which holds in the whole process meanwhile.
+
+        Other threads only notice where they are inside an autocast region of that device type themselves. Raises
+        ValueError as `amp_shim.dispatch.enforce` does.
+        """
+        from amp_shim.dispatch import enforce  # built on this module
+
+        with enforce(self, device_type), torch.autocast(device_type, dtype=dtype, cache_enabled=cache_enabled):
+            yield
+
+    def explain(self, family: str) -> str:
+        """What the policy does with an operator, through which entry points, and what native autocast does.
+
+        Raises ValueError for an operator that PyTorch does not know.
+        """
+        if not has_operator(family):
+            near = get_close_matches(family, self.families | NATIVE_CUDA.families, 1)
+            raise ValueError(f"no operator {family!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        here, native = self.treatment(family), NATIVE_CUDA.treatment(family)
+        names = ", ".join(map(full_name, entry_points(family)))
+        same = "the same" if here is native else native.phrase
+        return f"{family} {here.phrase}\nentry points: {names}\nnative CUDA autocast: {same}"
+
     def _moved(self, families: Iterable[str], to: Treatment) -> Policy:
         moved = frozenset(families)
         lists = {field.name: getattr(self, field.name) - moved for field in fields(self)}
         if to is not Treatment.NATURAL:
             lists[to.value] |= moved
         return replace(self, **lists)
-
-
-def registered_operators(dispatch_key: str) -> frozenset[str]:
-    """Full names (`aten::softmax.int`) of the aten operators with a kernel of their own at a dispatch key."""
-    names: Iterable[str] = torch._C._dispatch_get_registrations_for_dispatch_key(dispatch_key)
-    return frozenset(name for name in names if name.startswith("aten::"))
-
-
-def family_of(operator: str) -> str:
-    """`softmax` for `aten::softmax.int`."""
-    return operator.removeprefix("aten::").split(".")[0]
 
 
 def _native_cuda() -> Policy:

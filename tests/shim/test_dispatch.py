@@ -9,7 +9,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from amp_shim.dispatch import enforce
-from amp_shim.policy import NATIVE_CUDA, registered_operators
+from amp_shim.operators import registered_operators
+from amp_shim.policy import NATIVE_CUDA
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.data import DataLoader, Dataset

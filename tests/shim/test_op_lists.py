@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 from amp_shim.dispatch import enforce
-from amp_shim.policy import NATIVE_CUDA, Treatment, family_of, registered_operators
+from amp_shim.operators import family_of, registered_operators
+from amp_shim.policy import NATIVE_CUDA, Treatment
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
