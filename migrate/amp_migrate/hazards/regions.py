@@ -12,7 +12,7 @@ from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.native import AUTOCAST
 from amp_migrate.trees.tree import find
 
-_FLOAT16 = frozenset({"torch.float16", "torch.half"})
+FLOAT16 = frozenset({"torch.float16", "torch.half"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class AutocastRegion:
 
     @property
     def is_float16(self) -> bool:
-        return self.dtype in _FLOAT16
+        return self.dtype in FLOAT16
 
     @property
     def is_bfloat16(self) -> bool:

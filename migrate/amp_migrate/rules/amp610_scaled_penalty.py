@@ -1,0 +1,56 @@
+"""Gradients that are taken to build a penalty stay multiplied by the loss scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.hazards.events import scaled_by
+from amp_migrate.hazards.hazard import Hazard
+from amp_migrate.hazards.regions import argument
+from amp_migrate.hazards.script import Script
+from amp_migrate.report.rule import Rule, Safety
+from amp_migrate.trees.tree import find
+
+RULE = Rule(
+    code="AMP610",
+    name="scaled-penalty",
+    summary="gradients taken for a penalty stay multiplied by the loss scale",
+    before=(
+        "grads = torch.autograd.grad(scaler.scale(loss), model.parameters(), create_graph=True)\n"
+        "penalty = sum(g.square().sum() for g in grads)"
+    ),
+    after=(
+        "grads = torch.autograd.grad(scaler.scale(loss), model.parameters(), create_graph=True)\n"
+        "grads = [g / scaler.get_scale() for g in grads]\n"
+        "penalty = sum(g.square().sum() for g in grads)"
+    ),
+    why=(
+        "What `torch.autograd.grad` gives is no optimizer's, so no `unscale_` reaches it. A penalty built on scaled "
+        "gradients is wrong by the scale, or by its square. Divide by `get_scale()` before building it."
+    ),
+    safety=Safety.MANUAL,
+)
+FLOAT16_ONLY = True
+
+
+def detect(script: Script) -> Iterator[Hazard]:
+    """Every differentiable gradient of a scaled loss in a function that never asks for the scale."""
+    file = script.file
+    for call in file.calls:
+        if file.names.callee(call) != "torch.autograd.grad" or not _is_true(argument(call, "create_graph", 4)):
+            continue
+        outputs = argument(call, "outputs", 0)
+        scaler = None if outputs is None else scaled_by(script.scalers, outputs)
+        if scaler is None or "get_scale" in {name.value for name in find(file.tree.body(call), cst.Name)}:
+            continue
+        yield Hazard(
+            call,
+            f"{file.tree.quote(call)} gives gradients that are still multiplied by the loss scale",
+            f"divide each of them by {scaler}.get_scale() before building on them",
+        )
+
+
+def _is_true(value: cst.BaseExpression | None) -> bool:
+    return isinstance(value, cst.Name) and value.value == "True"

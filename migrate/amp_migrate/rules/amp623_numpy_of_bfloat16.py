@@ -1,0 +1,76 @@
+"""The output of a bfloat16 region goes to NumPy, which has no bfloat16."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.hazards.hazard import Hazard
+from amp_migrate.hazards.script import Script
+from amp_migrate.report.rule import Rule, Safety
+from amp_migrate.steps.draft import Draft
+from amp_migrate.steps.model import Island, Region
+from amp_migrate.steps.numpy_outputs import float_roots
+from amp_migrate.steps.read_fp32 import bodies
+from amp_migrate.steps.regions import RegionFinder
+from amp_migrate.steps.write_native import write_island
+from amp_migrate.trees.tree import Statement, statements
+
+RULE = Rule(
+    code="AMP623",
+    name="numpy-of-bfloat16",
+    summary="the output of a bfloat16 region goes to NumPy, which has no bfloat16",
+    before=(
+        'with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):\n'
+        "    out = model(x)\n"
+        "predictions.append(out.cpu().numpy())"
+    ),
+    after=(
+        'with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):\n'
+        "    out = model(x)\n"
+        "predictions.append(out.float().cpu().numpy())"
+    ),
+    why=(
+        "`.numpy()` of a bfloat16 tensor raises TypeError. `.float()` before it changes no value, and nothing at all "
+        "where the output is float32 already."
+    ),
+    safety=Safety.REPAIR,
+)
+FLOAT16_ONLY = False
+
+
+def detect(script: Script) -> Iterator[Hazard]:
+    """Every module's output that goes from a bfloat16 region to NumPy in the same function."""
+    file = script.file
+    found = [(region, _covered(region.node)) for region in script.regions.values() if region.is_bfloat16]
+    if not found:
+        return
+    finder = RegionFinder(file, script.roles)
+    for _, body in bodies(file):
+        inside = [covered for region, covered in found if file.tree.body(region.node) is body]
+        for root in float_roots(finder, body, inside) if inside else ():
+            if not _holds_loss(finder, root):
+                yield Hazard(
+                    root,
+                    f"{file.tree.quote(root)} comes from a bfloat16 region, and .numpy() of it raises",
+                    f"write {file.tree.quote(root)}.float()",
+                    lambda draft, root=root: _cast(draft, root),  # type: ignore[misc]
+                )
+
+
+def _cast(draft: Draft, root: cst.BaseExpression) -> None:
+    write_island(draft, Island((root,)))
+
+
+def _covered(node: cst.With) -> Region:
+    block = node.body
+    assert isinstance(block, (cst.IndentedBlock, cst.SimpleStatementSuite))
+    inside: tuple[Statement, ...] = statements(block)
+    return Region(inside[0], inside[-1])
+
+
+def _holds_loss(finder: RegionFinder, root: cst.BaseExpression) -> bool:
+    """Whether a name is given a loss, which autocast computes in float32."""
+    bindings = finder.roles.bindings(finder.file, root)
+    return any(each.value is not None and finder.computes_loss(finder.tree.statement(each.node)) for each in bindings)

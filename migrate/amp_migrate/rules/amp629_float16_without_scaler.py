@@ -1,0 +1,76 @@
+"""A loss is computed in float16, and its backward pass is not scaled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.analysis.scopes import dotted
+from amp_migrate.hazards.hazard import Hazard
+from amp_migrate.hazards.regions import AutocastRegion
+from amp_migrate.hazards.script import Script
+from amp_migrate.hazards.training import is_step, training_calls
+from amp_migrate.report.rule import Rule, Safety
+from amp_migrate.steps.flow import writes
+from amp_migrate.trees.tree import nested_statements
+
+RULE = Rule(
+    code="AMP629",
+    name="float16-without-scaler",
+    summary="a loss computed in float16 goes backward without a scaler",
+    before=(
+        'with torch.amp.autocast(device_type="cuda", dtype=torch.float16):\n'
+        "    loss = criterion(model(x), y)\n"
+        "loss.backward()\n"
+        "optimizer.step()"
+    ),
+    after=(
+        'with torch.amp.autocast(device_type="cuda", dtype=torch.float16):\n'
+        "    loss = criterion(model(x), y)\n"
+        "scaler.scale(loss).backward()\n"
+        "scaler.step(optimizer)\n"
+        "scaler.update()"
+    ),
+    why=(
+        "Gradients of a float16 forward are float16 on their way: what is smaller than 6e-8 is zero. A scaler "
+        "multiplies the loss so that they are not; bfloat16 does not need one."
+    ),
+    safety=Safety.MANUAL,
+)
+FLOAT16_ONLY = True
+# Whoever may scale, or set the dtype, without being seen.
+_OTHERS = re.compile(r"scaler|loss_scale|scale_loss|\.scale\(|accelerat|deepspeed|fabric|set_autocast", re.IGNORECASE)
+
+
+def detect(script: Script) -> Iterator[Hazard]:
+    """Every plain backward of a float16 loss that an optimizer steps on, in a file where nothing scales."""
+    file = script.file
+    if _OTHERS.search(file.tree.module.code):
+        return
+    regions = [region for region in script.regions.values() if region.is_float16]
+    calls = list(training_calls(file, script.roles)) if regions else []
+    stepping = {file.tree.body(call) for call in calls if is_step(call)}
+    for call in calls:
+        if is_step(call) or file.tree.body(call) not in stepping or not isinstance(call.func, cst.Attribute):
+            continue
+        path = dotted(call.func.value)
+        if path is not None and any(_computes(script, region, call, path) for region in regions):
+            yield Hazard(
+                call,
+                f"{file.tree.quote(call)} is the backward of a float16 loss, and nothing scales it",
+                "scale it and step through a GradScaler, or compute in bfloat16",
+            )
+
+
+def _computes(script: Script, region: AutocastRegion, call: cst.Call, path: str) -> bool:
+    """Whether a region of the same function gives a name its value before a backward."""
+    tree = script.file.tree
+    block = region.node.body
+    assert isinstance(block, (cst.IndentedBlock, cst.SimpleStatementSuite))
+    return (
+        tree.body(region.node) is tree.body(call)
+        and tree.order[region.node] < tree.order[call]
+        and any(path in writes(statement) for statement in nested_statements(block))
+    )

@@ -1,0 +1,272 @@
+"""AMP609 to AMP612 and AMP629: closures, penalties, checkpoints, half weights, and no scaler at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[..., Any]
+
+
+def test_a_closure_and_lbfgs_are_told(marked: Check) -> None:
+    marked(
+        """
+        def closure_by_position(optimizer, scaler, closure, loss):
+            scaler.scale(loss).backward()
+            scaler.step(optimizer, closure)  # AMP609
+            scaler.update()
+
+        def closure_by_name(optimizer, scaler, again, loss):
+            scaler.scale(loss).backward()
+            scaler.step(optimizer, closure=again)  # AMP609
+            scaler.update()
+
+        def lbfgs(model, scaler, loss):
+            optimizer = torch.optim.LBFGS(model.parameters())
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)  # AMP609
+            scaler.update()
+        """
+    )
+
+
+def test_other_arguments_and_other_optimizers_are_no_closures(clean: Check) -> None:
+    clean(
+        """
+        def scaled(optimizer, scaler, loss, factor):
+            scaler.scale(loss).backward()
+            scaler.step(optimizer, scale=1.0 / factor)
+            scaler.update()
+
+        def chosen(model, scaler, loss, name):
+            if name == "lbfgs":
+                optimizer = torch.optim.LBFGS(model.parameters())
+            else:
+                optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+        def plain(model, loss, closure):
+            optimizer = torch.optim.LBFGS(model.parameters())
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                loss = loss(model)
+            optimizer.step(closure)
+        """
+    )
+
+
+def test_a_penalty_on_scaled_gradients_is_told(marked: Check) -> None:
+    marked(
+        """
+        def penalty(model, scaler, loss):
+            grads = torch.autograd.grad(scaler.scale(loss), model.parameters(), create_graph=True)  # AMP610
+            scaler.scale(loss + sum(g.square().sum() for g in grads)).backward()
+        """
+    )
+
+
+def test_a_penalty_on_true_gradients_is_right(clean: Check) -> None:
+    clean(
+        """
+        def divided(model, scaler, loss):
+            grads = torch.autograd.grad(scaler.scale(loss), model.parameters(), create_graph=True)
+            inverse = 1.0 / scaler.get_scale()
+            return sum((g * inverse).square().sum() for g in grads)
+
+        def never_scaled(model, scaler, loss):
+            grads = torch.autograd.grad(loss, model.parameters(), create_graph=True)
+            return scaler.scale(sum(g.square().sum() for g in grads))
+
+        def not_differentiated(model, scaler, loss):
+            return torch.autograd.grad(scaler.scale(loss), model.parameters())
+        """
+    )
+
+
+def test_a_checkpoint_without_the_scaler_is_told(marked: Check) -> None:
+    found = marked(
+        """
+        def train(model, optimizer, loader, path):
+            scaler = torch.amp.GradScaler("cuda")
+            for x, y in loader:
+                scaler.scale(F.mse_loss(model(x), y)).backward()
+                scaler.step(optimizer)
+                scaler.update()
+            state = {
+                "model": model.state_dict(),
+                "optimizer": optimizer.state_dict(),  # AMP611
+            }
+            torch.save(state, path)
+        """
+    )
+    assert found[0].hint == 'add "scaler": scaler.state_dict(), and load it where the optimizer is loaded'
+
+
+def test_a_scaler_that_may_be_saved_is_enough(clean: Check) -> None:
+    clean(
+        """
+        def train(model, optimizer, scaler, loader):
+            for x, y in loader:
+                scaler.scale(F.mse_loss(model(x), y)).backward()
+                scaler.step(optimizer)
+                scaler.update()
+
+        def save(model, optimizer, scaler, path):
+            torch.save({"optimizer": optimizer.state_dict(), "amp": scaler.state_dict()}, path)
+        """
+    )
+    clean(
+        """
+        def train(model, optimizer, scaler, loader, save):
+            for x, y in loader:
+                scaler.scale(F.mse_loss(model(x), y)).backward()
+                scaler.step(optimizer)
+                scaler.update()
+            save({"optimizer": optimizer.state_dict()}, scaler)
+        """
+    )
+    clean(
+        """
+        def train(model, optimizer, scaler, loader, path):
+            for x, y in loader:
+                scaler.scale(F.mse_loss(model(x), y)).backward()
+                scaler.step(optimizer)
+                scaler.update()
+            torch.save({"model": model.state_dict()}, path)
+
+        def other(model, sparse, path):
+            torch.save({"model": model.state_dict(), "sparse": sparse.state_dict()}, path)
+        """
+    )
+
+
+def test_half_weights_under_a_scaler_are_told(marked: Check) -> None:
+    marked(
+        """
+        def train(model, loader):
+            model.half()  # AMP612
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            scaler = torch.amp.GradScaler("cuda")
+            for x, y in loader:
+                scaler.scale(F.mse_loss(model(x), y)).backward()
+                scaler.step(optimizer)
+                scaler.update()
+        """
+    )
+
+
+def test_half_weights_that_are_not_trained_are_right(clean: Check) -> None:
+    clean(
+        """
+        import copy
+
+        def train(model, teacher, loader, args):
+            teacher.half()
+            if args.pure:
+                model.half()
+            model.half().float()
+            model.to(torch.float16)
+            model.to(torch.float32)
+            model.to("cuda")
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            scaler = torch.amp.GradScaler("cuda")
+            for x, y in loader:
+                scaler.scale(F.mse_loss(model(x), teacher(x))).backward()
+                scaler.step(optimizer)
+                scaler.update()
+            torch.save(copy.deepcopy(model).half(), args.path)
+            model.half()
+
+        def evaluate(model, loader):
+            model.half()
+            with torch.autocast("cuda"):
+                return [model(x) for x in loader]
+        """
+    )
+
+
+def test_float16_without_a_scaler_is_told(marked: Check) -> None:
+    marked(
+        """
+        def train(model, optimizer, loader, use_amp):
+            for x, y in loader:
+                with torch.autocast("cuda", dtype=torch.float16, enabled=use_amp):
+                    loss = F.mse_loss(model(x), y)
+                loss.backward()  # AMP629
+                optimizer.step()
+        """
+    )
+
+
+def test_the_default_dtype_of_cuda_is_float16(marked: Check) -> None:
+    marked(
+        """
+        def train(model, optimizer, loader):
+            for x, y in loader:
+                with torch.autocast("cuda"):
+                    loss = F.mse_loss(model(x), y)
+                loss.backward()  # AMP629
+                optimizer.step()
+        """
+    )
+
+
+def test_other_dtypes_and_hidden_scalers_need_none(clean: Check) -> None:
+    clean(
+        """
+        def bfloat16(model, optimizer, loader):
+            for x, y in loader:
+                with torch.autocast("cuda", dtype=torch.bfloat16):
+                    loss = F.mse_loss(model(x), y)
+                loss.backward()
+                optimizer.step()
+
+        def chosen(model, optimizer, loader, dtype):
+            for x, y in loader:
+                with torch.autocast("cuda", dtype=dtype):
+                    loss = F.mse_loss(model(x), y)
+                loss.backward()
+                optimizer.step()
+
+        def cpu(model, optimizer, loader):
+            for x, y in loader:
+                with torch.autocast("cpu"):
+                    loss = F.mse_loss(model(x), y)
+                loss.backward()
+                optimizer.step()
+
+        def off(model, optimizer, loader):
+            for x, y in loader:
+                with torch.autocast("cuda", enabled=False):
+                    loss = F.mse_loss(model(x), y)
+                loss.backward()
+                optimizer.step()
+
+        def compared(model, x, y):
+            with torch.autocast("cuda"):
+                loss = F.mse_loss(model(x), y)
+            loss.backward()
+            return model.weight.grad
+
+        def other_loss(model, optimizer, x, y):
+            with torch.autocast("cuda"):
+                target = model(y)
+            loss = F.mse_loss(model(x), target)
+            loss.backward()
+            optimizer.step()
+        """
+    )
+    clean(
+        """
+        def by_wrapper(model, optimizer, loader, loss_scaler):
+            for x, y in loader:
+                with torch.autocast("cuda"):
+                    loss = F.mse_loss(model(x), y)
+                if loss_scaler is None:
+                    loss.backward()
+                    optimizer.step()
+                else:
+                    loss_scaler(loss, optimizer)
+        """
+    )

@@ -1,0 +1,199 @@
+"""AMP620 to AMP623: what does not belong into an autocast region, and what does not come out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[..., Any]
+
+
+def test_a_backward_or_step_in_a_region_is_told_once(marked: Check) -> None:
+    marked(
+        """
+        def train(model, optimizer, scaler, loader):
+            for x, y in loader:
+                with torch.autocast("cuda"):
+                    loss = F.mse_loss(model(x), y)
+                    scaler.scale(loss).backward()  # AMP620
+                    scaler.step(optimizer)
+                    scaler.update()
+
+        def by_name(model, optimizer, loader, dtype, device):
+            region = torch.autocast(device, dtype=dtype)
+            for x, y in loader:
+                optimizer.zero_grad()
+                with region:
+                    loss = F.mse_loss(model(x), y)
+                    if loss.isfinite():
+                        loss.backward()  # AMP620
+                optimizer.step()
+        """
+    )
+
+
+def test_what_only_looks_like_training_may_be_in_a_region(clean: Check) -> None:
+    clean(
+        """
+        def outside(model, optimizer, scaler, loader):
+            for x, y in loader:
+                with torch.autocast("cuda"):
+                    loss = F.mse_loss(model(x), y)
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+
+        def off(model, optimizer, loader):
+            with torch.autocast("cuda", enabled=False):
+                for x, y in loader:
+                    F.mse_loss(model(x), y).backward()
+                    optimizer.step()
+
+        def island(model, scaler, x):
+            with torch.autocast("cuda"):
+                y = model(x)
+                with torch.autocast("cuda", enabled=False):
+                    scaler.scale(y.float().mean()).backward()
+
+        def defined(model, optimizer, run, x):
+            with torch.autocast("cuda"):
+                def later():
+                    model(x).mean().backward()
+                    optimizer.step()
+            run(later)
+
+        def walked(env, model, scheduler, accelerator, x):
+            with torch.autocast("cuda"):
+                y = env.step(model(x))
+                scheduler.step()
+                accelerator.backward(y)
+            return y
+        """
+    )
+
+
+def test_a_region_around_the_loop_is_told_in_its_place(marked: Check) -> None:
+    marked(
+        """
+        def train(model, optimizer, scaler, loader):
+            with torch.autocast("cuda"):  # AMP621
+                for x, y in loader:
+                    scaler.scale(F.mse_loss(model(x), y)).backward()
+                    scaler.step(optimizer)
+                    scaler.update()
+        """
+    )
+
+
+def test_a_region_around_a_loop_that_does_not_step_keeps_good_copies(clean: Check) -> None:
+    clean(
+        """
+        def evaluate(model, loader):
+            with torch.no_grad(), torch.autocast("cuda"):
+                return [model(x) for x in loader]
+
+        def unrolled(model, optimizer, scaler, x):
+            with torch.autocast("cuda"):
+                for _ in range(8):
+                    x = model(x)
+            scaler.scale(x.mean()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+        def inside(model, optimizer, scaler, loader):
+            for epoch in range(3):
+                for x in loader:
+                    with torch.autocast("cuda"):
+                        loss = model(x).mean()
+                    scaler.scale(loss).backward()
+                    scaler.step(optimizer)
+                    scaler.update()
+        """
+    )
+
+
+def test_without_the_cache_only_the_backward_is_told(marked: Check) -> None:
+    marked(
+        """
+        def train(model, optimizer, scaler, loader):
+            with torch.autocast("cuda", cache_enabled=False):
+                for x, y in loader:
+                    scaler.scale(F.mse_loss(model(x), y)).backward()  # AMP620
+                    scaler.step(optimizer)
+                    scaler.update()
+        """
+    )
+
+
+def test_a_refused_loss_in_a_region_is_told(marked: Check) -> None:
+    found = marked(
+        """
+        def train(model, scaler, x, y):
+            criterion = nn.BCELoss()
+            with torch.amp.autocast("cuda"):
+                out = model(x)
+                loss = F.binary_cross_entropy(torch.sigmoid(out), y)  # AMP622
+                loss = loss + criterion(out, y)  # AMP622
+                loss = loss + nn.BCELoss()(out, y)  # AMP622
+            scaler.scale(loss).backward()
+        """
+    )
+    assert "on out without the sigmoid" in found[0].hint
+    assert "on out.float(), y.float()" in found[1].hint
+
+
+def test_a_refused_loss_that_autocast_does_not_see_is_right(clean: Check) -> None:
+    clean(
+        """
+        def train(model, scaler, x, y, logits):
+            criterion = nn.BCEWithLogitsLoss() if logits else nn.BCELoss()
+            other = nn.BCEWithLogitsLoss()
+            with torch.amp.autocast("cuda"):
+                out = model(x)
+                loss = F.binary_cross_entropy_with_logits(out, y) + other(out, y)
+                with torch.amp.autocast("cuda", enabled=False):
+                    loss = loss + F.binary_cross_entropy(out.float(), y)
+            loss = loss + F.binary_cross_entropy(out.float(), y)
+            scaler.scale(loss).backward()
+
+        def on_cpu(model, x, y):
+            with torch.amp.autocast("cpu"):
+                return F.binary_cross_entropy(model(x), y)
+
+        def somewhere(model, x, y, device):
+            with torch.amp.autocast(device):
+                return F.binary_cross_entropy(model(x), y)
+        """
+    )
+
+
+def test_a_bfloat16_output_for_numpy_is_repaired(rewrites: Check) -> None:
+    rewrites(
+        """
+          def evaluate(model: nn.Module, loader):
+              for x in loader:
+                  with torch.no_grad(), torch.autocast("cuda", dtype=torch.bfloat16):
+                      out = model(x)
+        -         yield out.cpu().numpy()
+        +         yield out.float().cpu().numpy()
+        """
+    )
+
+
+def test_what_numpy_can_take_is_left_alone(clean: Check) -> None:
+    clean(
+        """
+        def evaluate(model: nn.Module, loader):
+            for x, y in loader:
+                with torch.no_grad(), torch.autocast("cuda", dtype=torch.bfloat16):
+                    out = model(x)
+                    loss = F.cross_entropy(out, y)
+                yield out.float().numpy(), out.argmax(1).cpu().numpy(), loss.cpu().numpy(), x.numpy()
+
+        def half(model: nn.Module, loader):
+            for x in loader:
+                with torch.no_grad(), torch.autocast("cuda", dtype=torch.float16):
+                    out = model(x)
+                yield out.cpu().numpy()
+        """
+    )
