@@ -2,8 +2,8 @@
 
 >>> from amp_shim.policy import NATIVE_CUDA
 >>> print(table(NATIVE_CUDA, NATIVE_CUDA.with_float("gelu"), "native", "mine"))
-operator  native                          mine
-gelu      runs in the types it is given   runs in float32
+operator  native                         mine
+gelu      runs in the types it is given  runs in float32
 """
 
 from __future__ import annotations

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import doctest
 import time
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import amp_shim.differences
+import amp_shim.policy
 import pytest
 import torch
 import torch.nn.functional as F
@@ -150,3 +154,9 @@ def test_page_shows_the_differences_of_today() -> None:
     page = (Path(__file__).parents[2] / "docs" / "policies.md").read_text()
     shown = page.partition("<!-- differences -->\n```\n")[2].partition("\n```")[0]
     assert shown == table(NATIVE_CUDA, APEX_O1, "native", "Apex O1")
+
+
+@pytest.mark.parametrize("module", [amp_shim.differences, amp_shim.policy])
+def test_examples_in_the_documentation_hold(module: ModuleType) -> None:
+    failed, tried = doctest.testmod(module)
+    assert (failed, tried > 0) == (0, True)
