@@ -9,7 +9,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.model import Refusal
-from amp_migrate.tables.apex_names import AMP, INITIALIZE, NOT_NATIVE
+from amp_migrate.tables.apex_names import AMP, DYNAMIC_SCALE, INITIALIZE, NOT_NATIVE
 from amp_migrate.trees.tree import Statement, statements
 
 _USE_SHIM = "it runs on amp_shim, which keeps Apex's meaning"
@@ -26,6 +26,8 @@ class Initialize:
         home: the outermost statement that is there for Apex's sake: the same, or the `if args.fp16:` around it.
         replaces_home: whether nothing else is left in `home`.
         switch: the expressions that must all be true for mixed precision, as code.
+        init_scale: the loss scale to begin with, as code; None where it is that of Apex and torch alike.
+        optimizers: what it prepares to step; None for a model alone.
         rebinds: assignments that stay: names that the call gave to its models and optimizers, with what they were.
         notes: what native AMP does differently, in a sentence each.
     """
@@ -36,6 +38,8 @@ class Initialize:
     home: Statement
     replaces_home: bool
     switch: tuple[str, ...]
+    init_scale: str | None
+    optimizers: cst.BaseExpression | None
     rebinds: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
 
@@ -49,9 +53,6 @@ def read_initialize(file: File, call: cst.Call) -> Initialize | Refusal:
     for name, value in arguments.items():
         if name in NOT_NATIVE and not _is_none(value):
             return Refusal(file, value, f"{name}= of amp.initialize has no native form", _USE_SHIM)
-    scale = arguments.get("loss_scale")
-    if scale is not None and not _is_none(scale) and _string(scale) != "dynamic":
-        return Refusal(file, scale, "a static or configurable loss_scale has no native form", _USE_SHIM)
     level = arguments.get("opt_level")
     literal = "O1" if level is None else _string(level)
     if literal is not None and literal not in ("O0", "O1", "O2"):
@@ -78,6 +79,12 @@ def read_initialize(file: File, call: cst.Call) -> Initialize | Refusal:
         notes.append("O2 and O3 asked for at run time now mean float32 weights under autocast")
     if not _is_none(arguments.get("keep_batchnorm_fp32")):
         notes.append("keep_batchnorm_fp32 is gone: under autocast batch norm keeps float32 weights and statistics")
+    init_scale = None if "loss_scale" not in arguments else _init_scale(file, arguments["loss_scale"])
+    if init_scale is not None:
+        notes.append("a static loss_scale stayed for good: GradScaler begins with it, and adapts it")
+    for limit in ("min_loss_scale", "max_loss_scale"):
+        if not _is_none(arguments.get(limit)):
+            notes.append(f"{limit} is gone: GradScaler knows no limits")
     if "num_losses" in arguments:
         notes.append("num_losses is gone: one scaler serves all losses, and an overflow in one lowers the scale of all")
     return Initialize(
@@ -87,9 +94,26 @@ def read_initialize(file: File, call: cst.Call) -> Initialize | Refusal:
         home=home,
         replaces_home=home is statement or _only_for_apex(file, home, statement),
         switch=tuple(switch),
+        init_scale=init_scale,
+        optimizers=arguments.get("optimizers"),
         rebinds=tuple(rebinds),
         notes=tuple(notes),
     )
+
+
+def _init_scale(file: File, scale: cst.BaseExpression) -> str | None:
+    """A loss scale as GradScaler's `init_scale`; None where Apex chose it."""
+    if _is_none(scale) or _string(scale) == "dynamic":
+        return None
+    if isinstance(scale, (cst.Integer, cst.Float, cst.SimpleString)):
+        return str(float(str(scale.evaluated_value)))
+    if isinstance(scale, cst.IfExp):
+        arms = [_init_scale(file, arm) or DYNAMIC_SCALE for arm in (scale.body, scale.orelse)]
+        return f"{arms[0]} if {file.tree.code(scale.test)} else {arms[1]}"
+    code = file.tree.code(scale)
+    if isinstance(file.tree.parents[scale], cst.IfExp):  # the script tells the dynamic scale by another value
+        return f"float({code})"
+    return f'{DYNAMIC_SCALE} if {code} in (None, "dynamic") else float({code})'
 
 
 def named_arguments(call: cst.Call, names: list[str]) -> dict[str, cst.BaseExpression] | None:
@@ -133,6 +157,8 @@ def _guard(file: File, statement: Statement) -> tuple[Statement, cst.BaseExpress
     """The `if` around a call of initialize, and its test; the call itself where it is unconditional."""
     block = file.tree.block(statement)
     around = file.tree.parents.get(block)
+    if isinstance(around, cst.Else) and isinstance(file.tree.parents[around], cst.If):
+        return Refusal(file, around, "amp.initialize stands in one of several branches", _USE_SHIM), None
     if not isinstance(around, cst.If):
         return statement, None
     if file.tree.statement(around) is not around or around.body is not block:

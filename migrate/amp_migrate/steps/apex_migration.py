@@ -18,6 +18,7 @@ from amp_migrate.analysis.wanted import Wanted, everything
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Dtype, Settings
 from amp_migrate.steps import read_apex
+from amp_migrate.steps.apex_functions import float_functions, is_native
 from amp_migrate.steps.apex_initialize import Initialize, read_initialize
 from amp_migrate.steps.apex_rest import ApexRest
 from amp_migrate.steps.apex_write import ApexWriter, Sited
@@ -158,10 +159,24 @@ class ApexMigration:
                     group.refusals.append(step.gathered.unscalable)
                 else:
                     group.steps.append(step)
+        if not group.initializes and not group.refusals:
+            for file in group.files:
+                reason = "amp.float_function belongs to a script that is not among the files that were given"
+                group.refusals.extend(Refusal(file, node, reason) for node in float_functions(file))
+        if group.initializes and not group.steps and not group.refusals:
+            group.refusals.extend(self._without_steps(group.initializes))
         if not group.initializes and not group.refusals and group.steps:
             file = group.files[0]
             where = group.steps[0].gathered.step.place
             group.refusals.append(Refusal(file, where, "amp.initialize is not among the files that were given"))
+
+    def _without_steps(self, initializes: list[Initialize]) -> Iterable[Refusal]:
+        """Optimizers that Apex prepares for a step which is in none of the files."""
+        for each in initializes:
+            optimizers = each.optimizers
+            if optimizers is not None and each.file.tree.code(optimizers) not in ("None", "[]"):
+                reason = "no step that scales its loss is among the files that were given"
+                yield Refusal(each.file, each.call, reason, "give the files with the training step, too")
 
     def _leftovers(self, file: File) -> Iterable[Refusal]:
         """Uses of `apex.amp` that have no native form here."""
@@ -176,7 +191,7 @@ class ApexMigration:
             if isinstance(parent, (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom)):
                 continue
             used = amp_name(file, node)
-            if used is not None and used not in _CONVERTED:
+            if used is not None and used not in _CONVERTED and not is_native(file, node, self.settings.target_torch):
                 yield Refusal(file, node, f"amp.{used} has no native form here")
             elif AMP in file.names.meanings(node) and not isinstance(parent, cst.AssignTarget):
                 yield Refusal(file, node, "amp itself is used as a value")
@@ -212,6 +227,10 @@ class ApexMigration:
             step = each.step.gathered.step
             scaler = "" if each.route is None else f" with {each.route.scaler}"
             self._tell(step.file, step.place, "AMP201", Kind.MIGRATED, f"Apex step moved to native autocast{scaler}")
+        for file in group.files:
+            for node in float_functions(file):
+                note = "inside a function that was float_function, Apex went on casting and torch does not"
+                self._tell(file, node, "AMP210", Kind.NOTE, note)
         for initialize in group.initializes:
             message = "amp.initialize is gone: native AMP needs no preparation of models and optimizers"
             self._tell(initialize.file, initialize.call, "AMP202", Kind.MIGRATED, message)

@@ -14,6 +14,7 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.scopes import BindingKind, dotted
 from amp_migrate.settings import Dtype
 from amp_migrate.steps import apex_checkpoints
+from amp_migrate.steps.apex_functions import write_functions
 from amp_migrate.steps.apex_initialize import Initialize, is_apex_import
 from amp_migrate.steps.apex_switch import VARIABLE, is_short, is_visible, switch_code
 from amp_migrate.steps.draft import Draft
@@ -59,7 +60,7 @@ class ApexWriter:
         traveller = sited[0].traveller if sited else None
         homes = {initialize.home for initialize in initializes}
         for creation in () if traveller is None else traveller.ways.creations.values():
-            if creation.home not in homes and any(each.switch for each in initializes):
+            if creation.home not in homes and any(each.switch or each.init_scale for each in initializes):
                 return Refusal(creation.file, creation.home, "amp.initialize is not called where the optimizer is made")
         for each in sited:
             step = each.step.gathered.step
@@ -81,6 +82,7 @@ class ApexWriter:
             self._write_evaluation(file, initializes, [s.step.gathered.step for s in sited])
             self._write_checkpoints(file, traveller)
             self._write_master_params(file, [fold.dead for s in sited for fold in s.step.folds])
+            write_functions(self.draft(file))
             self._drop_imports(file)
         for initialize in initializes:
             creation = None
@@ -136,8 +138,9 @@ class ApexWriter:
             if self.dtype is Dtype.AUTO:
                 torch = draft.torch(initialize.home)
                 enabled.append(f"{draft.dtype(self.dtype, initialize.home)} == {torch}.float16")
-            switch = [f"enabled={' and '.join(enabled)}"] if enabled else []
-            lines.append(draft.line(f"{creation.target} = {draft.new_scaler(initialize.home, *switch)}"))
+            arguments = [] if initialize.init_scale is None else [f"init_scale={initialize.init_scale}"]
+            arguments += [f"enabled={' and '.join(enabled)}"] if enabled else []
+            lines.append(draft.line(f"{creation.target} = {draft.new_scaler(initialize.home, *arguments)}"))
         if initialize.replaces_home:
             draft.edits.substitute(initialize.home, *rebinds, *lines)
         else:

@@ -31,10 +31,14 @@ class Gatherer:
 
     Args:
         dead: statements that will be gone, and count for nothing.
+        is_mixed: whether the process runs in mixed precision already, so that whatever computes the loss did.
     """
 
-    def __init__(self, file: File, roles: Roles, dead: frozenset[Statement] = frozenset()) -> None:
+    def __init__(
+        self, file: File, roles: Roles, dead: frozenset[Statement] = frozenset(), *, is_mixed: bool = False
+    ) -> None:
         self.file = file
+        self.is_mixed = is_mixed
         self.dead = dead
         self.tree = file.tree
         self.roles = roles
@@ -63,6 +67,8 @@ class Gatherer:
         members: set[Statement] = set()
         for index, backward in enumerate(backwards):
             found, has_forward = self._slice(body, backward)
+            if self.is_mixed and not has_forward and not members:
+                has_forward = self._assume_forward(found)
             inline = any(True for _ in find(backward.loss, cst.Call))
             if any(self.roles.reaches_banned_loss(self.file, call) for call in find(backward.loss, cst.Call)):
                 return self._without_name(backward.statement)
@@ -131,6 +137,14 @@ class Gatherer:
             if any(self.regions.runs_forward(each) for each in found):
                 return found, True
         return found, False
+
+    def _assume_forward(self, found: list[Statement]) -> bool:
+        """Take the last statement of a slice that calls anything for the forward."""
+        calling = (s for s in reversed(found) if isinstance(s, cst.Assign) and isinstance(s.value, cst.Call))
+        last = next(calling, None)
+        if last is not None:
+            self.regions.assume(last)
+        return last is not None
 
     def _up_to_inline(self, region: Region, backwards: list[Backward], barriers: frozenset[Statement]) -> Region:
         """A region that goes on to a `criterion(output, target).backward()` behind it, to hold the loss as well."""

@@ -13,7 +13,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.steps.apex_initialize import named_arguments
+from amp_migrate.steps.apex_initialize import is_apex_import, named_arguments
 from amp_migrate.steps.gather import Gathered, Gatherer
 from amp_migrate.steps.model import Backward, Refusal
 from amp_migrate.steps.native import is_scaled
@@ -107,7 +107,7 @@ def _read_function(
                 return Refusal(file, call, "Apex and native AMP stand side by side in one step", _USE_SHIM)
             backwards.append(Backward(statement, call, call.func.value))
     backwards.sort(key=lambda each: file.tree.order[each.statement])
-    gathered = Gatherer(file, roles, frozenset(dead)).gather(function, backwards)
+    gathered = Gatherer(file, roles, frozenset(dead), is_mixed=True).gather(function, backwards)
     return gathered if isinstance(gathered, Refusal) else ApexStep(gathered, tuple(folds), switch)
 
 
@@ -160,6 +160,8 @@ def _plain(file: File, block: Block, scaled: dict[Statement, Backward]) -> list[
     """The statements of a branch as text, as they would be without Apex."""
     lines: list[str] = []
     for statement in statements(block):
+        if is_apex_import(file, statement):
+            continue
         backward = scaled.get(statement)
         if backward is not None:
             assert isinstance(backward.call.func, cst.Attribute)

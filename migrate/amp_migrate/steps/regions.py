@@ -35,10 +35,15 @@ class RegionFinder:
         self.file = file
         self.tree = file.tree
         self.roles = roles
+        self.assumed: set[Statement] = set()
+
+    def assume(self, statement: Statement) -> None:
+        """Take it that a statement runs a module, though that cannot be seen."""
+        self.assumed.add(statement)
 
     def runs_forward(self, statement: Statement) -> bool:
         """Whether a statement by itself (not the blocks below it) runs a module."""
-        return bool(self.forwards(statement))
+        return statement in self.assumed or bool(self.forwards(statement))
 
     def forwards(self, statement: Statement) -> list[cst.Call]:
         """The calls in a statement that run a module."""

@@ -45,6 +45,6 @@ INITIALIZE = (
 SCALE_LOSS = "loss optimizers loss_id model delay_unscale delay_overflow_check".split()
 
 # Arguments of `initialize` that native AMP has no counterpart for, whatever their value.
-NOT_NATIVE = frozenset(
-    "cast_model_type patch_torch_functions master_weights cast_model_outputs min_loss_scale max_loss_scale".split()
-)
+NOT_NATIVE = frozenset("cast_model_type patch_torch_functions master_weights cast_model_outputs".split())
+# The scale that Apex began with where it was dynamic, as GradScaler does.
+DYNAMIC_SCALE = "65536.0"

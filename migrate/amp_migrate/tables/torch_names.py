@@ -39,7 +39,7 @@ BANNED_LOSS_FUNCTION = "torch.nn.functional.binary_cross_entropy"
 GRADIENT_FUNCTIONS = frozenset(
     f"torch.nn.utils.{name}"
     for name in ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "get_total_norm", "clip_grads_with_norm_")
-)
+) | {"apex.amp.master_params"}
 
 # Methods of a module that compute nothing worth a region, although their result may reach the loss.
 MODULE_BOOKKEEPING = frozenset(

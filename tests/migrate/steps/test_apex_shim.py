@@ -43,24 +43,6 @@ def test_o3(serves: Check) -> None:
     )
 
 
-def test_static_loss_scale(serves: Check) -> None:
-    serves(
-        """
-        from apex import amp
-
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        model, optimizer = amp.initialize(model, optimizer, opt_level="O1", loss_scale=128.0)
-        for x, y in loader:
-            loss = nn.functional.mse_loss(model(x), y)
-            with amp.scale_loss(loss, optimizer) as scaled_loss:
-                scaled_loss.backward()
-            optimizer.step()
-        """,
-        "loss_scale has no native form",
-    )
-
-
 def test_starred_arguments(serves: Check) -> None:
     serves(
         """
@@ -139,26 +121,6 @@ def test_step_with_a_closure(serves: Check) -> None:
     )
 
 
-def test_casts_switched_off(serves: Check) -> None:
-    serves(
-        """
-        from apex import amp
-
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-        for x in loader:
-            with amp.disable_casts():
-                x = prepare(x)
-            loss = model(x).mean()
-            with amp.scale_loss(loss, optimizer) as scaled_loss:
-                scaled_loss.backward()
-            optimizer.step()
-        """,
-        "amp.disable_casts has no native form",
-    )
-
-
 def test_function_registered_for_casts(serves: Check) -> None:
     serves(
         """
@@ -166,7 +128,76 @@ def test_function_registered_for_casts(serves: Check) -> None:
 
         nms = amp.float_function(_C.nms)
         """,
-        "amp.float_function has no native form",
+        "amp.float_function belongs to a script that is not among the files",
+    )
+
+
+def test_function_that_casts_to_half(serves: Check) -> None:
+    serves(
+        """
+        from apex import amp
+
+        @amp.half_function
+        def mix(x, y):
+            return x @ y
+
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        """,
+        "amp.half_function has no native form",
+    )
+
+
+def test_optimizer_whose_step_is_not_there(serves: Check) -> None:
+    serves(
+        """
+        from apex import amp
+        from timm.utils import ApexScaler
+
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        loss_scaler = ApexScaler()
+        """,
+        "no step that scales its loss is among the files",
+    )
+
+
+def test_gradients_that_are_clipped_in_every_micro_batch(serves: Check) -> None:
+    serves(
+        """
+        from apex import amp
+
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        for step, x in enumerate(loader):
+            loss = model(x).mean()
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+            clipper.step(amp.master_params(optimizer))
+            if step % 4 == 3:
+                optimizer.step()
+        """,
+        "gradients are read where the optimizer does not always step",
+    )
+
+
+def test_initialize_in_the_other_branch(serves: Check) -> None:
+    serves(
+        """
+        from apex import amp
+
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        if args.fp32:
+            print("float32")
+        else:
+            model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        for x in loader:
+            loss = model(x).mean()
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+            optimizer.step()
+        """,
+        "amp.initialize stands in one of several branches",
     )
 
 

@@ -1,0 +1,169 @@
+"""What an Apex script says beside its level: loss scales, their limits, functions that stay in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from amp_migrate.report.finding import Kind
+
+Check = Callable[..., Any]
+
+SCRIPT = """
+from apex import amp
+
+model = nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer = amp.initialize(model, optimizer, opt_level="O1", {})
+for x in loader:
+    loss = model(x).mean()
+    with amp.scale_loss(loss, optimizer) as scaled_loss:
+        scaled_loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "scaler"),
+    [
+        ('loss_scale="dynamic"', '"cuda"'),
+        ("loss_scale=None", '"cuda"'),
+        ("loss_scale=128", '"cuda", init_scale=128.0'),
+        ('loss_scale="128.0"', '"cuda", init_scale=128.0'),
+        (
+            "loss_scale=args.loss_scale",
+            '"cuda", init_scale=65536.0 if args.loss_scale in (None, "dynamic") else float(args.loss_scale)',
+        ),
+        (
+            'loss_scale="dynamic" if args.scale == 0 else args.scale',
+            '"cuda", init_scale=65536.0 if args.scale == 0 else float(args.scale)',
+        ),
+        ("loss_scale=64, enabled=args.fp16", '"cuda", init_scale=64.0, enabled=bool(args.fp16)'),
+    ],
+)
+def test_loss_scale_is_what_the_scaler_begins_with(migrate: Check, option: str, scaler: str) -> None:
+    plan = migrate(SCRIPT.format(option))
+    assert f"scaler = torch.amp.GradScaler({scaler})" in plan.after.splitlines()
+    notes = [finding.message for finding in plan.findings if finding.kind is Kind.NOTE]
+    assert any("a static loss_scale" in note for note in notes) == ("init_scale" in scaler)
+
+
+@pytest.mark.parametrize("option", ["min_loss_scale=128.0", "max_loss_scale=2.0**20"])
+def test_limits_of_the_scale_are_told(migrate: Check, option: str) -> None:
+    plan = migrate(SCRIPT.format(option))
+    assert 'torch.amp.GradScaler("cuda")' in plan.after
+    assert [each for each in plan.findings if each.kind is Kind.NOTE and "GradScaler knows no limits" in each.message]
+
+
+def test_function_that_stays_in_float32(rewrites: Check) -> None:
+    plan = rewrites(
+        """
+        - from apex import amp
+        -
+
+        - @amp.float_function
+        + @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
+          def upsample(x):
+              return nn.functional.interpolate(x, scale_factor=2)
+
+
+        - nms = amp.float_function(_C.nms)
+        + nms = torch.amp.custom_fwd(_C.nms, device_type="cuda", cast_inputs=torch.float32)
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+        -     loss = model(x).mean()
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+    assert len([each for each in plan.findings if "was float_function" in each.message]) == 2
+
+
+def test_casts_switched_off(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+        -     with amp.disable_casts():
+        +     with torch.amp.autocast(device_type="cuda", enabled=False):
+                  x = prepare(x)
+        -     loss = model(x).mean()
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_forward_that_cannot_be_seen_runs_where_apex_ran_it(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          class Trainer:
+              def __init__(self, model, make_optimizer):
+                  self.optimizer = make_optimizer(model)
+        -         self.model, self.optimizer = amp.initialize(model, self.optimizer)
+        +         self.model = model
+        +         self.scaler = torch.amp.GradScaler("cuda")
+
+              def do_step(self, data):
+        -         loss, meta = self.loss(data)
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss, meta = self.loss(data)
+                  self.optimizer.zero_grad()
+        -         with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -         self.optimizer.step()
+        +         self.scaler.scale(loss).backward()
+        +         self.scaler.step(self.optimizer)
+        +         self.scaler.update()
+        """
+    )
+
+
+def test_own_clipping_of_the_masters_comes_after_unscaling(migrate: Check) -> None:
+    text = SCRIPT.format("verbosity=0").replace(
+        "    optimizer.step()", "    clipper.step(amp.master_params(optimizer))\n    optimizer.step()"
+    )
+    after = [line.strip() for line in migrate(text).after.splitlines()]
+    unscaled = after.index("scaler.unscale_(optimizer)")
+    assert after[unscaled : unscaled + 2] == ["scaler.unscale_(optimizer)", "clipper.step(model.parameters())"]
+
+
+def test_import_inside_one_of_two_branches_does_not_keep_them_apart(migrate: Check) -> None:
+    text = SCRIPT.format("enabled=fp16").replace(
+        """    with amp.scale_loss(loss, optimizer) as scaled_loss:
+        scaled_loss.backward()
+""",
+        """    if fp16:
+        from apex import amp
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+    else:
+        loss.backward()
+""",
+    )
+    after = migrate(text).after
+    assert after.count("scaler.scale(loss).backward()") == 1
+    assert "if fp16" not in after
