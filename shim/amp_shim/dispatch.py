@@ -8,33 +8,19 @@ An operator that the policy treats as PyTorch does keeps PyTorch's kernel and co
 
 from __future__ import annotations
 
-from functools import lru_cache
+from threading import RLock
 from types import TracebackType
-from typing import Any
 
 import torch
 
-from amp_shim.announce import Announce, announcing
-from amp_shim.kernels import Kernel, kernel_for, rounding_kernel
-from amp_shim.operators import entry_points, full_name, has_operator, registered_operators, split
-from amp_shim.policy import NATIVE_CUDA, Policy, Treatment
-from amp_shim.weight_cache import WeightCache
+from amp_shim.announce import Announce
+from amp_shim.operators import has_operator
+from amp_shim.policy import Policy
+from amp_shim.registration import KEYS, Registration
 
-_Library: Any = torch.library.Library  # its methods carry no annotations
-
-_KEYS = {"cpu": "AutocastCPU", "cuda": "AutocastCUDA"}
-
-# What a CPU runs instead of a kernel that exists on CUDA only.
-_CPU_STAND_INS: dict[str, tuple[str, ...]] = {
-    "_cudnn_rnn": ("lstm", "gru", "rnn_tanh", "rnn_relu"),
-    "cudnn_convolution": (),
-    "cudnn_convolution_transpose": (),
-}
-
-# Natural on CUDA, but without a half kernel on the CPU: computed in float32 and rounded to the type of the input.
-_CPU_WITHOUT_HALF = frozenset({"avg_pool3d"})
-
-_open: dict[str, list[Enforcement]] = {"cpu": [], "cuda": []}
+_open: dict[str, list[Enforcement]] = {device_type: [] for device_type in KEYS}
+_registered: dict[str, Registration] = {}
+_lock = RLock()
 
 
 class Enforcement:
@@ -46,21 +32,14 @@ class Enforcement:
     def __init__(self, policy: Policy, device_type: str, announce: Announce | None = None) -> None:
         self.policy = policy
         self.device_type = device_type
-        self._announce = announce
-        self._libraries: dict[str, Any] | None = None
-        self._cache = WeightCache()
+        self.announce = announce
 
     def close(self) -> None:
         """Take the policy out of force. Closing twice is harmless."""
-        stack = _open[self.device_type]
-        if self not in stack:
-            return
-        was_on_top = stack[-1] is self
-        stack.remove(self)
-        if was_on_top:
-            self._withdraw()
-            if stack:
-                stack[-1]._register()
+        with _lock:
+            if self in _open[self.device_type]:
+                _open[self.device_type].remove(self)
+                _settle(self.device_type)
 
     def __enter__(self) -> Enforcement:
         return self
@@ -69,23 +48,6 @@ class Enforcement:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _register(self) -> None:
-        key, libraries = _KEYS[self.device_type], {"aten": _Library("aten", "IMPL")}
-        for name, kernel in _kernels(self.policy, self.device_type, self._cache, self._announce).items():
-            namespace, _ = split(name)
-            if namespace not in libraries:
-                libraries[namespace] = _Library(namespace, "IMPL")
-            libraries[namespace].impl(name, kernel, key)
-        self._libraries = libraries
-        self._cache.attach()
-
-    def _withdraw(self) -> None:
-        if self._libraries is not None:
-            self._cache.detach()
-            for library in self._libraries.values():
-                library._destroy()
-            self._libraries = None
 
 
 def enforce(policy: Policy, device_type: str = "cpu", announce: Announce | None = None) -> Enforcement:
@@ -103,50 +65,25 @@ def enforce(policy: Policy, device_type: str = "cpu", announce: Announce | None 
     Forked workers inherit the enforcement; spawned ones do not. Raises ValueError for another device type and for a
     policy that names an operator that PyTorch does not have.
     """
-    if device_type not in _KEYS:
-        raise ValueError(f"enforce: no autocast policy for device type {device_type!r}; use one of {sorted(_KEYS)}")
+    if device_type not in KEYS:
+        raise ValueError(f"enforce: no autocast policy for device type {device_type!r}; use one of {sorted(KEYS)}")
     unknown = sorted(family for family in policy.families if not has_operator(family))
     if unknown:
         raise ValueError(f"enforce: PyTorch {torch.__version__} has no operator {', '.join(unknown)}")
     enforcement = Enforcement(policy, device_type, announce)
-    stack = _open[device_type]
-    if stack:
-        stack[-1]._withdraw()
-    stack.append(enforcement)
-    enforcement._register()
+    with _lock:
+        _open[device_type].append(enforcement)
+        _settle(device_type)
     return enforcement
 
 
-def _kernels(
-    policy: Policy, device_type: str, cache: WeightCache, announce: Announce | None = None
-) -> dict[str, Kernel]:
-    """The kernels that turn the device's native lists into the policy, by full operator name."""
-    kernels: dict[str, Kernel] = {}
-    for op, treatment in _changes(policy, device_type, everything=announce is not None):
-        if treatment is Treatment.NATURAL:
-            kernels[full_name(op)] = torch.library.fallthrough_kernel
-            continue
-        kernel = kernel_for(op, treatment, device_type, cache)
-        if announce is not None:
-            kernel = announcing(op, treatment, device_type, kernel, announce)
-        kernels[full_name(op)] = kernel
-    if device_type == "cpu":
-        natural = dict.fromkeys(registered_operators("AutocastCPU"), torch.library.fallthrough_kernel)
-        for family in sorted(_CPU_WITHOUT_HALF - policy.families):
-            natural.update({full_name(op): rounding_kernel(op, "cpu") for op in entry_points(family)})
-        return {**natural, **kernels}
-    return kernels
-
-
-@lru_cache(maxsize=64)
-def _changes(policy: Policy, device_type: str, everything: bool) -> tuple[tuple[torch._ops.OpOverload, Treatment], ...]:
-    """The operators to register and what each gets: on "cuda" those that differ from native, or `everything`."""
-    families = policy.families | (NATIVE_CUDA.families if device_type == "cuda" else frozenset())
-    changes = []
-    for family in sorted(families):
-        treatment = policy.treatment(family)
-        if device_type == "cuda" and not everything and treatment is NATIVE_CUDA.treatment(family):
-            continue
-        names = _CPU_STAND_INS.get(family, (family,)) if device_type == "cpu" else (family,)
-        changes += [(op, treatment) for name in names for op in entry_points(name)]
-    return tuple(changes)
+def _settle(device_type: str) -> None:
+    """Register the newest policy, unless it is in force already: then other threads compute on undisturbed."""
+    newest = _open[device_type][-1] if _open[device_type] else None
+    registered = _registered.get(device_type)
+    if registered is not None:
+        if newest is not None and registered.serves(newest.policy, newest.announce):
+            return
+        _registered.pop(device_type).withdraw()
+    if newest is not None:
+        _registered[device_type] = Registration(newest.policy, device_type, newest.announce)

@@ -28,6 +28,9 @@ from torch.optim import SGD
 SHIM = Path(amp_shim.__file__).parents[1]
 
 
+LEVELS = ("O0", "O1", "O2", "O3")
+
+
 @pytest.fixture
 def one_process(tmp_path: Path) -> Iterator[None]:
     dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
@@ -51,6 +54,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 def _look(rank: int, folder: str) -> None:
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
     seen = {
+        **{f"trained at {level}": trained(rank, level) for level in LEVELS},
         "averaged": gradients(rank),
         "summed, predivided": gradients(rank, gradient_average=False, gradient_predivide_factor=4.0),
         "averaged, predivided": gradients(rank, gradient_predivide_factor=4.0, allreduce_always_fp32=True),
@@ -109,6 +113,42 @@ def overflow(rank: int) -> list[Any]:
         scaled_loss.backward()
     optimizer.step()
     return [model.weight.flatten().tolist() == before, amp.state_dict()["loss_scaler0"]["loss_scale"]]
+
+
+def trained(rank: int, level: str) -> list[Any]:
+    """Weights and masters after three steps; the ranks see halves of one batch."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 4), nn.Linear(4, 1))
+    optimizer = SGD(model.parameters(), lr=0.125, momentum=0.5)
+    amp.initialize(model, optimizer, opt_level=level, loss_scale=64.0, verbosity=0)
+    parallel = DistributedDataParallel(model)
+    batch = torch.linspace(-1, 1, 8).view(4, 2)
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = (parallel(batch[2 * rank : 2 * rank + 2]).float() ** 2).mean()
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+        optimizer.step()
+    if amp._amp_state.handle is not None:
+        amp._amp_state.handle._deactivate()
+    return [
+        [param.flatten().tolist() for param in group] for group in (model.parameters(), amp.master_params(optimizer))
+    ]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_ranks_train_the_same_weights_as_one_process_would(level: str, ranks: list[dict[str, Any]]) -> None:
+    weights, masters = ranks[0][f"trained at {level}"]
+    assert ranks[1][f"trained at {level}"] == [weights, masters]
+    torch.manual_seed(0)
+    reference = nn.Sequential(nn.Linear(2, 4), nn.Linear(4, 1))
+    optimizer = SGD(reference.parameters(), lr=0.125, momentum=0.5)
+    for _ in range(3):
+        optimizer.zero_grad()
+        (reference(torch.linspace(-1, 1, 8).view(4, 2)) ** 2).mean().backward()
+        optimizer.step()
+    for found, param in zip(masters, reference.parameters(), strict=True):
+        torch.testing.assert_close(torch.tensor(found), param.detach().flatten(), rtol=2e-2, atol=2e-3)
 
 
 @pytest.mark.parametrize(
