@@ -69,6 +69,7 @@ def plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[File
     steps = StepMigration(Project(library), settings, wanted)
     candidates = tuple(library.candidates())
     steps.run(candidates)
+    moved = {finding.path for finding in steps.findings if finding.kind is Kind.MIGRATED}
     other = OtherDtype(
         steps.project,
         settings.dtype if settings.applies("AMP510") else Dtype.FP16,
@@ -88,12 +89,13 @@ def plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[File
                 wanted,
             )
         )
-        if speaks_of_amp(library.source(file).text):
-            script = Script(file, steps.roles, settings)
+        has_amp = speaks_of_amp(library.source(file).text)
+        if has_amp or file.name in moved:
+            script = Script(file, steps.roles, settings, has_amp, file.name in moved)
             steps.findings.extend(find_hazards(script, steps.draft(file), other.dtype, wanted))
     plans: list[FilePlan] = []
     by_name: dict[str, list[Finding]] = {}
-    for finding in steps.findings:
+    for finding in dict.fromkeys(steps.findings):  # scripts that run one model find its hazards together
         by_name.setdefault(finding.path, []).append(finding)
     files = {file.name: file for file in library.parsed}
     if settings.annotate:

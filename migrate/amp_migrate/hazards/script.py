@@ -1,8 +1,9 @@
-"""One file with AMP in it, as the hazard rules see it: read once, when the first of them asks."""
+"""One file that computes under AMP, as the hazard rules see it: read once, when the first of them asks."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,17 +22,21 @@ _AMP = re.compile(r"autocast|GradScaler|\bunscale_\b|scaler\.scale\b")
 
 @dataclass(frozen=True, eq=False)
 class Script:
-    """A file with AMP in it.
+    """A file that computes under AMP.
 
     Attributes:
         file: the file.
         roles: what its objects are.
         settings: the PyTorch and the device it is for.
+        has_amp: whether it has AMP already, as the file is written.
+        moved: whether it was float32, and this run moves it to AMP.
     """
 
     file: File
     roles: Roles
     settings: Settings
+    has_amp: bool = True
+    moved: bool = False
 
     @cached_property
     def scalers(self) -> Scalers:
@@ -51,6 +56,22 @@ class Script:
     def region_around(self, node: cst.CSTNode) -> AutocastRegion | None:
         """The innermost region that a node runs in; None where there is none, or it is switched off."""
         return regions.region_around(self.file, self.regions, node)
+
+    @property
+    def computes_in_float16(self) -> bool:
+        """Whether some of it runs in float16, as far as the text shows."""
+        return self.moved or any(region.is_float16 for region in self.regions.values())
+
+    def models(self, method: str, beside: re.Pattern[str]) -> Iterator[File]:
+        """The files in the script's folder and below that may call a method, as those of its models may.
+
+        Args:
+            beside: what the text of such a file has somewhere.
+        """
+        folder = self.file.name.rpartition("/")[0]
+        for file in self.roles.project.library.calling(method, beside):
+            if file.name.startswith(f"{folder}/") or not folder:
+                yield file
 
 
 def speaks_of_amp(text: str) -> bool:

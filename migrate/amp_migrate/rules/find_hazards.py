@@ -20,15 +20,15 @@ def find_hazards(script: Script, draft: Draft, dtype: Dtype, wanted: Wanted = ev
         dtype: what the file will compute in: the hazards of float16 are not told of what goes to bfloat16.
     """
     for rule in hazard_rules():
-        if rule.float16_only and dtype is Dtype.BF16:
+        if (rule.float16_only and dtype is Dtype.BF16) or not (script.has_amp or rule.of_models):
             continue
         for hazard in rule.detect(script):
-            if wanted(script.file, hazard.node, rule.rule.code):
+            if wanted(hazard.file or script.file, hazard.node, rule.rule.code):
                 yield _finding(script, draft, rule, hazard)
 
 
 def _finding(script: Script, draft: Draft, rule: HazardRule, hazard: Hazard) -> Finding:
-    file = script.file
+    file = hazard.file or script.file
     line, column = file.tree.position(hazard.node)
     if hazard.repair is None:
         return Finding(file.name, line, column, rule.rule.code, Kind.HAZARD, hazard.message, hazard.hint)

@@ -76,11 +76,13 @@ class HazardRule:
         rule: what is said about it.
         detect: finds its hazards in a file that has AMP.
         float16_only: whether its hazards are gone once the file computes in bfloat16 and has no scaler.
+        of_models: whether they are in what a script runs, and come up when a float32 script is moved as well.
     """
 
     rule: Rule
     detect: Callable[[Script], Iterator[Hazard]]
     float16_only: bool
+    of_models: bool
 
 
 def _rule_modules() -> list[ModuleType]:
@@ -120,7 +122,7 @@ def name_rules() -> tuple[NameRule, ...]:
 def hazard_rules() -> tuple[HazardRule, ...]:
     """The rules that find hazards, in the order of codes."""
     found = [
-        HazardRule(module.RULE, module.detect, module.FLOAT16_ONLY)
+        HazardRule(module.RULE, module.detect, module.FLOAT16_ONLY, hasattr(module, "OF_MODELS"))
         for module in _rule_modules()
         if hasattr(module, "detect")
     ]

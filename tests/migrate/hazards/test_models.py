@@ -1,0 +1,171 @@
+"""AMP625 and AMP626: what the models of a script do under autocast, in the script and in the files below it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from amp_migrate.engine.migrate import migrate
+from amp_migrate.settings import Dtype, Settings
+
+Check = Callable[..., Any]
+AMP = """
+def train(model, x):
+    with torch.autocast("cuda", dtype=torch.float16):
+        return model(x)
+"""
+FLOAT32 = """\
+import torch
+from models.attention import Attention
+
+model = Attention()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    loss = torch.nn.functional.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+ATTENTION = """\
+import torch
+from torch import nn
+
+
+class Attention(nn.Module):
+    def forward(self, q, k, mask):
+        scores = torch.matmul(q, k.transpose(-2, -1)) / self.temperature
+        return scores.masked_fill(mask == 0, -1e9).softmax(-1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("scores", "number"),
+    [
+        ("torch.matmul(q, k)", "-1e9"),
+        ("q @ k", "-1e+20"),
+        ("torch.einsum('bqd,bkd->bqk', q, k) * self.scale", "float('-1e9')"),
+        ("q.matmul(k).view(1, 2, 3) / 8.0", "-100000.0"),
+        ("torch.bmm(q, k) / math.sqrt(64)", "float(-1e9)"),
+        ("F.linear(q, k)", "MASK"),
+    ],
+)
+def test_a_product_masked_beyond_float16_is_told(marked: Check, scores: str, number: str) -> None:
+    found = marked(
+        f"""
+        MASK = -1e30
+
+        class Attention(nn.Module):
+            def forward(self, q, k, mask):
+                scores = {scores}
+                scores = scores.masked_fill(mask, {number})  # AMP626
+                return scores.softmax(-1)
+        """
+        + "        "
+        + AMP.replace("\n", "\n        ")
+    )
+    assert found[0].hint == "mask with torch.finfo(scores.dtype).min"
+
+
+@pytest.mark.parametrize(
+    ("scores", "number"),
+    [
+        ("torch.matmul(q, k)", "-1e4"),
+        ("torch.matmul(q, k)", "-65504"),
+        ("torch.matmul(q, k)", "float('-inf')"),
+        ("torch.matmul(q, k)", "torch.finfo(q.dtype).min"),
+        ("torch.matmul(q, k)", "self.least"),
+        ("torch.matmul(q, k).float()", "-1e9"),
+        ("torch.matmul(q, k).softmax(-1)", "-1e9"),
+        ("torch.matmul(q, k) + self.bias", "-1e9"),
+        ("torch.zeros(2, 2)", "-1e9"),
+        ("mask.float()", "-1e9"),
+        ("q", "-1e9"),
+    ],
+)
+def test_what_float16_has_or_what_is_not_float16_may_be_filled(clean: Check, scores: str, number: str) -> None:
+    clean(
+        f"""
+        class Attention(nn.Module):
+            def forward(self, q, k, mask):
+                scores = {scores}
+                return scores.masked_fill(mask, {number})
+        """
+        + "        "
+        + AMP.replace("\n", "\n        ")
+    )
+
+
+def test_bfloat16_has_the_numbers_of_float32(clean: Check) -> None:
+    clean(
+        ATTENTION.replace("import torch\n", "").replace("from torch import nn\n", "")
+        + AMP.replace("float16", "bfloat16")
+    )
+
+
+def project(tmp_path: Path, script: str) -> list[tuple[str, str]]:
+    (tmp_path / "run/models").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "run/train.py").write_text(script)
+    (tmp_path / "run/models/attention.py").write_text(ATTENTION)
+    (tmp_path / "other/attention.py").write_text(ATTENTION)
+    findings = migrate([tmp_path], Settings(dtype=Dtype.FP16)).findings
+    return [(Path(each.path).relative_to(tmp_path).as_posix(), each.code) for each in findings]
+
+
+def test_the_models_below_a_script_that_moves_to_float16_are_looked_at(tmp_path: Path) -> None:
+    assert project(tmp_path, FLOAT32) == [("run/models/attention.py", "AMP626"), ("run/train.py", "AMP501")]
+
+
+def test_the_models_below_a_script_that_has_amp_are_looked_at(tmp_path: Path) -> None:
+    assert project(tmp_path, "import torch\n" + AMP) == [("run/models/attention.py", "AMP626")]
+
+
+def test_models_that_no_script_runs_in_float16_are_not(tmp_path: Path) -> None:
+    assert project(tmp_path, "import torch\n" + AMP.replace("float16", "bfloat16")) == []
+
+
+FUNCTION = """
+class Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):  # AMP625
+        ctx.save_for_backward(x, weight)
+        return x.mm(weight.t())
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        return grad.mm(weight), grad.t().mm(x)
+"""
+
+
+def test_an_own_function_that_multiplies_is_told(marked: Check) -> None:
+    marked(FUNCTION + AMP)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # it says in which dtype it computes
+        ("    def forward", "    @torch.amp.custom_fwd(device_type='cuda')\n    def forward"),
+        ("    def backward", "    @torch.amp.custom_bwd(device_type='cuda')\n    def backward"),
+        ("return x.mm(weight.t())", "return x.float().mm(weight.float().t())"),
+        ("x, weight = ctx.saved_tensors", "x, weight = (each.to(grad.dtype) for each in ctx.saved_tensors)"),
+        # nothing is multiplied, or nothing that could differ
+        ("return x.mm(weight.t())", "return x * weight"),
+        ("return grad.mm(weight), grad.t().mm(x)", "return grad * weight, grad * x"),
+        ("ctx.save_for_backward(x, weight)", "ctx.save_for_backward(x)"),
+        # no function of autograd
+        ("torch.autograd.Function", "nn.Module"),
+    ],
+)
+def test_a_function_that_cannot_mix_dtypes_is_right(clean: Check, old: str, new: str) -> None:
+    text = FUNCTION.replace("  # AMP625", "")
+    assert old in text
+    clean(text.replace(old, new, 1) + AMP)
+
+
+def test_a_function_that_no_autocast_reaches_is_right(clean: Check) -> None:
+    clean(FUNCTION.replace("  # AMP625", "") + AMP.replace('"cuda"', '"cuda", enabled=False'))
+    clean(FUNCTION.replace("  # AMP625", "") + "\n\nprint(torch.is_autocast_enabled())\n")
