@@ -12,7 +12,7 @@ import click
 
 from amp_migrate.options import CONFIG_FOLDER, with_options
 from amp_migrate.report.formats import Format
-from amp_migrate.settings import Dtype, Settings
+from amp_migrate.settings import Apex, Dtype, Settings
 
 EPILOG = """\b
 Exit codes:
@@ -33,6 +33,8 @@ def _settings(options: Mapping[str, Any]) -> Settings:
         target_torch=options["target_torch"],
         device_type=options["device_type"],
         annotate=options["annotate"],
+        apex=Apex(options["apex"]),
+        apex_o2=Apex(options["apex_o2"]),
     )
     device = settings.device_type
     if device != "cuda" and settings.dtype is Dtype.AUTO:

@@ -11,7 +11,7 @@ import click
 
 from amp_migrate.config import ConfigError, find_config
 from amp_migrate.report.formats import Format
-from amp_migrate.settings import DEVICE_TYPES, NEWEST_TORCH, OLDEST_TORCH, Dtype
+from amp_migrate.settings import DEVICE_TYPES, NEWEST_TORCH, OLDEST_TORCH, Apex, Dtype
 
 # Where the context keeps the folder of the project's settings.
 CONFIG_FOLDER = "amp_migrate.config_folder"
@@ -127,6 +127,20 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
             default=_dotted(NEWEST_TORCH),
             show_default="the newest",
             help="The oldest PyTorch that the code must run on, as 2.1: what it lacks keeps its old spelling.",
+        ),
+        click.option(
+            "--apex",
+            type=click.Choice([apex.value for apex in Apex]),
+            default=Apex.AUTO.value,
+            show_default=True,
+            help="Where Apex scripts go: native AMP, amp_shim, or auto: native where it is right, else amp_shim.",
+        ),
+        click.option(
+            "--apex-o2",
+            type=click.Choice([Apex.NATIVE.value, Apex.SHIM.value]),
+            default=Apex.NATIVE.value,
+            show_default=True,
+            help="What opt levels O2 and O3 become: float32 weights under autocast, or float16 weights on amp_shim.",
         ),
         click.option(
             "--annotate",

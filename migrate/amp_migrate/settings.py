@@ -19,6 +19,14 @@ class Dtype(str, Enum):
     AUTO = "auto"  # decided by the migrated script at run time: bfloat16 where the GPU has it
 
 
+class Apex(str, Enum):
+    """Where the code of an Apex script goes."""
+
+    AUTO = "auto"  # native where that is right, `amp_shim` where it is not
+    NATIVE = "native"  # native, and left as it is where that is not right
+    SHIM = "shim"  # `amp_shim`, which keeps Apex's meaning
+
+
 @dataclass(frozen=True)
 class Settings:
     """How to migrate.
@@ -29,6 +37,8 @@ class Settings:
         ignore: the rules not to apply, in the same way.
         target_torch: the oldest PyTorch that the migrated code must run on.
         device_type: the device that new regions and scalers are for.
+        apex: where Apex scripts go.
+        apex_o2: where those of them go that keep float16 weights (O2 and O3): never `AUTO`.
         annotate: whether a comment is to stand above what is left as it was.
     """
 
@@ -38,6 +48,8 @@ class Settings:
     target_torch: tuple[int, int] = NEWEST_TORCH
     device_type: str = "cuda"
     annotate: bool = False
+    apex: Apex = Apex.AUTO
+    apex_o2: Apex = Apex.NATIVE
 
     def applies(self, code: str) -> bool:
         """Whether the rule with this code is wanted: the longer of the codes that match it in both lists decides."""

@@ -133,7 +133,7 @@ import torch
 from apex import amp
 model = torch.nn.Linear(3, 4)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-model, optimizer = amp.initialize(model, optimizer, opt_level="O3")
+model, optimizer = amp.initialize(model, optimizer, opt_level="O5")
 """
     plan = migrate(text, Settings(target_torch=(2, 1)))
     assert plan.after == text

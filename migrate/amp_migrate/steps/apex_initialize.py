@@ -8,6 +8,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.scopes import dotted
+from amp_migrate.settings import Apex
 from amp_migrate.steps.model import Refusal
 from amp_migrate.tables.apex_names import AMP, DYNAMIC_SCALE, INITIALIZE, NOT_NATIVE
 from amp_migrate.trees.tree import Statement, statements
@@ -44,8 +45,12 @@ class Initialize:
     notes: tuple[str, ...]
 
 
-def read_initialize(file: File, call: cst.Call) -> Initialize | Refusal:
-    """Understand one call of `amp.initialize`, or say why the shim has to serve it."""
+def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> Initialize | Refusal:
+    """Understand one call of `amp.initialize`, or say why the shim has to serve it.
+
+    Args:
+        apex_o2: whether a level with float16 weights may become one with float32 weights.
+    """
     statement = file.tree.statement(call)
     arguments = named_arguments(call, INITIALIZE)
     if arguments is None:
@@ -55,8 +60,11 @@ def read_initialize(file: File, call: cst.Call) -> Initialize | Refusal:
             return Refusal(file, value, f"{name}= of amp.initialize has no native form", _USE_SHIM)
     level = arguments.get("opt_level")
     literal = "O1" if level is None else _string(level)
-    if literal is not None and literal not in ("O0", "O1", "O2"):
+    if literal is not None and literal not in ("O0", "O1", "O2", "O3"):
         return Refusal(file, call, f"opt_level {literal!r} has no native form", _USE_SHIM)
+    if apex_o2 is Apex.SHIM and literal not in ("O0", "O1"):
+        reason = "the opt level is known only at run time" if literal is None else f"opt_level is {literal!r}"
+        return Refusal(file, call, f"{reason}, and float16 weights were asked to stay", _USE_SHIM)
     rebinds = _rebinds(file, statement, call, arguments)
     if rebinds is None:
         return Refusal(
@@ -74,6 +82,8 @@ def read_initialize(file: File, call: cst.Call) -> Initialize | Refusal:
         switch.append("False")
     elif literal == "O2":
         notes.append("O2 kept float16 weights with float32 masters; now the weights are float32 under autocast")
+    elif literal == "O3":
+        notes.append("O3 computed in float16 alone; now the weights are float32 under autocast, with a loss scale")
     elif literal is None and level is not None:
         switch.append(f'{file.tree.code(level)} != "O0"')
         notes.append("O2 and O3 asked for at run time now mean float32 weights under autocast")

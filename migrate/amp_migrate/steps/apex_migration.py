@@ -16,7 +16,7 @@ from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.wanted import Wanted, everything
 from amp_migrate.report.finding import Finding, Kind
-from amp_migrate.settings import Dtype, Settings
+from amp_migrate.settings import Apex, Dtype, Settings
 from amp_migrate.steps import read_apex
 from amp_migrate.steps.apex_functions import float_functions, is_native
 from amp_migrate.steps.apex_initialize import Initialize, read_initialize
@@ -71,7 +71,7 @@ class ApexMigration:
         self._unwanted: set[File] = set()
         self._native: set[File] = set()
         self._on_shim: set[File] = set()
-        self._has_shim = settings.target_torch >= SHIM_SINCE
+        self._has_shim = settings.target_torch >= SHIM_SINCE and settings.apex is not Apex.NATIVE
 
     def _is_wanted(self, file: File) -> bool:
         """Whether no call of Apex in a file is to be left: a script moves as a whole, or not at all."""
@@ -86,6 +86,8 @@ class ApexMigration:
                 self._unwanted.update(group.files)
                 continue
             self._read(group)
+            if self.settings.apex is Apex.SHIM:
+                group.refusals[:] = [self._asked_for_shim(group)]
             sited = self._site(group) if not group.refusals else []
             if not group.refusals:
                 writer = ApexWriter(self.project, self.roles, self.settings.dtype, self.draft)
@@ -103,6 +105,11 @@ class ApexMigration:
             if file not in self._unwanted:
                 on_shim, amp_is_gone = self._is_on_shim(file), file in self._native
                 self.findings.extend(rest.write(file, on_shim=on_shim, amp_is_gone=amp_is_gone))
+
+    def _asked_for_shim(self, group: Group) -> Refusal:
+        file = group.files[0]
+        place = next((i.call for i in group.initializes if i.file is file), file.tree.module)
+        return Refusal(file, place, "that was asked for")
 
     def _is_on_shim(self, file: File) -> bool:
         """Whether a file belongs to a script whose steps stay on the shim, though it may not use `apex.amp` itself."""
@@ -147,7 +154,7 @@ class ApexMigration:
         for file in group.files:
             group.refusals.extend(self._leftovers(file))
             for call in read_apex.amp_calls(file, "initialize"):
-                read = read_initialize(file, call)
+                read = read_initialize(file, call, self.settings.apex_o2)
                 if isinstance(read, Refusal):
                     group.refusals.append(read)
                 else:

@@ -13,7 +13,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.wanted import Wanted
 from amp_migrate.report.finding import Finding, Kind
-from amp_migrate.settings import Settings
+from amp_migrate.settings import Apex, Settings
 from amp_migrate.steps.apex_imports import ApexImports, Fate, ImportStatement, Item
 from amp_migrate.steps.apex_names import NoForm, Use, native_of, uses_of_apex, write_native
 from amp_migrate.steps.draft import Draft
@@ -44,7 +44,7 @@ class ApexRest:
         draft = self.draft(file)
         converted: dict[cst.CSTNode, Native] = {}
         for old, uses in _by_name(file).items():
-            if on_shim and old.startswith(_WITH_THE_STEP):
+            if self.settings.apex is Apex.SHIM or (on_shim and old.startswith(_WITH_THE_STEP)):
                 continue
             found = [native_of(file, use, self.settings.target_torch) for use in uses]
             kept = [each for each in found if isinstance(each, NoForm)]
@@ -80,8 +80,8 @@ class ApexRest:
             if any(item.fate is Fate.SHIM for item in items):
                 if not self.wanted(file, statement, "AMP301"):
                     continue
-                if self.settings.target_torch < SHIM_SINCE:
-                    yield self._shim_is_too_new(file, statement)
+                if self.settings.apex is Apex.NATIVE or self.settings.target_torch < SHIM_SINCE:
+                    yield self._without_shim(file, statement)
                     continue
                 yield self._from_shim(file, statement, items)
             yield from self._stays(file, statement, items)
@@ -97,9 +97,13 @@ class ApexRest:
             file, statement, "AMP301", Kind.MIGRATED, message, "add amp-migrate[shim] to what the script needs"
         )
 
-    def _shim_is_too_new(self, file: File, statement: ImportStatement) -> Finding:
-        message = "import left as it was: Apex has deleted what it names, and amp_shim needs PyTorch 2.4"
-        return _finding(file, statement, "AMP301", Kind.LEFT, message, "raise --target-torch, or keep an old Apex")
+    def _without_shim(self, file: File, statement: ImportStatement) -> Finding:
+        if self.settings.apex is Apex.NATIVE:
+            reason, hint = "only native code was asked for", "run with --apex auto, or replace its uses by hand"
+        else:
+            reason, hint = "amp_shim needs PyTorch 2.4", "raise --target-torch, or keep an old Apex"
+        message = f"import left as it was: torch has no form of what it names, and {reason}"
+        return _finding(file, statement, "AMP301", Kind.LEFT, message, hint)
 
     def _stays(self, file: File, statement: ImportStatement, items: tuple[Item, ...]) -> Iterator[Finding]:
         for item in items:

@@ -264,7 +264,7 @@ def test_two_scripts_in_one_folder_do_not_hold_each_other_up(rewrites_files: Che
             "infer.py": """
                 - from apex import amp
                 + from amp_shim import amp
-                  model, _ = amp.initialize(model, [], opt_level="O3")
+                  model, _ = amp.initialize(model, [], opt_level="O5")
                   """,
             "train.py": """
                   import torch

@@ -145,7 +145,7 @@ def test_script_on_the_shim_stays_there_as_a_whole(migrate: Check) -> None:
 
         model = nn.Linear(2, 2)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        model, optimizer = amp.initialize(model, optimizer, opt_level="O3")
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O5")
         model = DDP(model)
         """
     plan = migrate(text)
@@ -211,7 +211,7 @@ def test_files_of_a_script_on_the_shim_stay_there_with_it(rewrites_files: Check)
                 + from amp_shim import amp
                   from network import wrap
 
-                  model, optimizer = amp.initialize(model, optimizer, opt_level="O3")
+                  model, optimizer = amp.initialize(model, optimizer, opt_level="O5")
                 """,
             "network/__init__.py": """
                 - import apex

@@ -25,21 +25,21 @@ def serves(migrate: Check) -> Callable[[str, str], None]:
     return check
 
 
-def test_o3(serves: Check) -> None:
+def test_level_of_rocm(serves: Check) -> None:
     serves(
         """
         from apex import amp
 
         model = nn.Linear(2, 2)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        model, optimizer = amp.initialize(model, optimizer, opt_level="O3")
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O5")
         for x, y in loader:
             loss = nn.functional.mse_loss(model(x), y)
             with amp.scale_loss(loss, optimizer) as scaled_loss:
                 scaled_loss.backward()
             optimizer.step()
         """,
-        "opt_level 'O3' has no native form",
+        "opt_level 'O5' has no native form",
     )
 
 
@@ -381,7 +381,7 @@ def test_script_of_another_folder_is_decided_by_itself(rewrites_files: Check) ->
 
                   model = torch.nn.Linear(2, 2)
                   optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-                  model, optimizer = amp.initialize(model, optimizer, opt_level="O3")
+                  model, optimizer = amp.initialize(model, optimizer, opt_level="O5")
                   for x in loader:
                       loss = model(x).mean()
                       with amp.scale_loss(loss, optimizer) as scaled_loss:
