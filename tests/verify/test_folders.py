@@ -68,3 +68,14 @@ def test_a_file_that_cannot_be_copied_is_a_usage_error(tmp_path: Path, monkeypat
     monkeypatch.setattr("shutil.copy2", refuse)
     with pytest.raises(UsageError, match=r"--isolate: .*x\.txt: Permission denied; use --isolate never"):
         folders.copy(source, tmp_path / "b", without=tmp_path)
+
+
+def test_a_copy_stands_among_links_to_its_neighbours(tmp_path: Path) -> None:
+    source = tree(tmp_path / "home" / "work")
+    (tmp_path / "home" / "data").mkdir()
+    (tmp_path / "home" / "data" / "x.txt").write_text("outside")
+    there = folders.copy_beside(source, tmp_path / "run", without=tmp_path)
+    assert there.name == "work"
+    assert (there / ".." / "data" / "x.txt").read_text() == "outside"
+    (there / "train.py").write_text("changed")
+    assert (source / "train.py").read_text() == "old train"

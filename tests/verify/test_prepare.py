@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from amp_migrate.settings import Dtype
 from amp_migrate.verify import prepare
+from amp_migrate.verify.usage import UsageError
 
 ENGINE = """
 def train(model, x, optimizer):
@@ -47,3 +48,17 @@ def test_a_migrated_script_finds_its_migrated_siblings(tmp_path: Path, dtype: Dt
     command = [sys.executable, str(script), "--lr"]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert shown == [str(there), str(there / "train.py"), str(there / "engine.py"), "['--lr']"]
+
+
+def test_a_launcher_is_looked_for_beside_the_interpreter_first(tmp_path: Path) -> None:
+    program = tmp_path / "torchrun"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    words = prepare.launcher("torchrun --nproc-per-node 2", str(tmp_path / "python"))
+    assert words == (str(program), "--nproc-per-node", "2")
+
+
+@pytest.mark.parametrize("words", ["no-such-launcher", "torchrun 'unfinished"])
+def test_a_launcher_that_cannot_be_is_a_usage_error(words: str) -> None:
+    with pytest.raises(UsageError, match="--launch"):
+        prepare.launcher(words, sys.executable)

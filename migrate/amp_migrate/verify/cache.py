@@ -22,7 +22,7 @@ from amp_migrate.verify.plan import Arm, Run
 from amp_migrate.verify.recorder.spec import RecorderSpec
 from amp_migrate.verify.run import RunResult
 from amp_migrate.verify.setup import Setup
-from amp_migrate.verify.trace import read
+from amp_migrate.verify.trace import read_ranks
 
 _PACKAGES = "from importlib.metadata import distributions as d; print(sorted((i.name, i.version) for i in d()))"
 _KEPT = ("rank-*.jsonl", "stdout.log", "stderr.log")
@@ -53,7 +53,7 @@ class Cache:
             folder=kept,
             returncode=fields["returncode"],
             seconds=0.0,
-            trace=read(kept / "rank-0.jsonl"),
+            trace=read_ranks(kept),
             cached=True,
         )
 

@@ -55,6 +55,8 @@ class Request:
     dtype: str
     device: str
     python: str
+    launch: str | None
+    synthetic_data: bool
     steps: int
     timeout: float
     isolate: str
@@ -89,6 +91,16 @@ class Request:
     help="cpu: a CPU stands in for the GPU, with CUDA's casts; auto: where there is no GPU.",
 )
 @click.option("--python", default=sys.executable, show_default="this one", help="Interpreter that runs the scripts.")
+@click.option(
+    "--launch",
+    metavar="WORDS",
+    help="What starts the scripts: 'torchrun --nproc-per-node 2', 'accelerate launch'.",
+)
+@click.option(
+    "--synthetic-data",
+    is_flag=True,
+    help="Make up torchvision data sets that are not on disk; nothing is downloaded.",
+)
 @click.option(
     "--steps",
     type=click.IntRange(min=0),
@@ -236,6 +248,8 @@ def _outcome(request: Request, scratch: Path) -> Outcome:
         scripts={Arm.ORIGINAL: original, Arm.MIGRATED: migrated},
         arguments=request.arguments,
         python=python,
+        launch=prepare.launcher(request.launch, python) if request.launch is not None else (),
+        synthetic=request.synthetic_data,
         cwd=cwd,
         copy_cwd=isolated,
         scratch=scratch,
@@ -245,7 +259,7 @@ def _outcome(request: Request, scratch: Path) -> Outcome:
         timing_steps=request.timing_steps,
         timeout=request.timeout,
         jobs=prepare.jobs(request.jobs, isolated, request.device),
-        forked=forks.possible(request.device) if request.fork is None else request.fork,
+        forked=request.launch is None and (forks.possible(request.device) if request.fork is None else request.fork),
     )
     pool = Pool(setup, lambda result: click.echo(as_text.progress(result), err=True))
     if request.cache is not None:

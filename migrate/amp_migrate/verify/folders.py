@@ -50,6 +50,18 @@ def copy(folder: Path, destination: Path, without: Path) -> None:
         raise UsageError(f"--isolate: {error.filename}: {error.strerror}; use --isolate never") from error
 
 
+def copy_beside(folder: Path, parent: Path, without: Path) -> Path:
+    """Copy a working folder to a place among links to its neighbours, so that `../data` is what it was; returns it."""
+    parent.mkdir(parents=True)
+    destination = parent / (folder.name or "root")
+    copy(folder, destination, without)
+    if os.access(folder.parent, os.R_OK):
+        for entry in folder.parent.iterdir():
+            if entry.name != destination.name:
+                (parent / entry.name).symlink_to(entry)
+    return destination
+
+
 def _copy(folder: Path, destination: Path, without: Path) -> None:
     destination.mkdir(parents=True)
     for entry in sorted(folder.iterdir()):

@@ -81,10 +81,9 @@ class Pool:
         folder.mkdir(parents=True)
         cwd = setup.cwd
         if setup.copy_cwd:
-            cwd = folder / "cwd"
-            folders.copy(setup.cwd, cwd, without=setup.scratch)
+            cwd = folders.copy_beside(setup.cwd, folder / "cwd", without=setup.scratch)
         launch = Launch(
-            command=(setup.python, str(setup.scripts[run.arm]), *setup.arguments),
+            command=(*(setup.launch or (setup.python,)), str(setup.scripts[run.arm]), *setup.arguments),
             cwd=cwd,
             folder=folder,
             timeout=setup.timeout,
@@ -95,7 +94,7 @@ class Pool:
         if self.cache is not None:
             self.cache.keep(result, orders)
         if setup.copy_cwd:
-            shutil.rmtree(cwd, ignore_errors=True)
+            shutil.rmtree(folder / "cwd", ignore_errors=True)
         self.told(result)
         return result
 
@@ -112,5 +111,6 @@ def _orders(run: Run, setup: Setup) -> RecorderSpec:
         oracle=run.oracle,
         census=run.census,
         timing=run.timing,
+        synthetic=setup.synthetic,
         skips=run.skips,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -30,6 +31,19 @@ def interpreter(python: str) -> str:
     if found is None:
         raise UsageError(f"--python {python}: no such program")
     return os.path.abspath(found)
+
+
+def launcher(words: str, python: str) -> tuple[str, ...]:
+    """The words that start a script, the program among them looked for beside the interpreter first."""
+    try:
+        program, *rest = shlex.split(words)
+    except ValueError as error:
+        raise UsageError(f"--launch {words}: {error}") from error
+    beside = os.pathsep.join([os.path.dirname(python), os.environ.get("PATH", os.defpath)])
+    found = shutil.which(program, path=beside)
+    if found is None:
+        raise UsageError(f"--launch {program}: no such program")
+    return (found, *rest)
 
 
 def shim_folder() -> Path:

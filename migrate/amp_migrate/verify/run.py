@@ -14,7 +14,7 @@ from typing import Protocol
 
 from amp_migrate.verify.plan import Run
 from amp_migrate.verify.recorder.spec import ENVIRONMENT_VARIABLE, RecorderSpec
-from amp_migrate.verify.trace import Trace, read
+from amp_migrate.verify.trace import Trace, read_ranks
 
 _BOOTSTRAP = Path(__file__).parent / "recorder" / "bootstrap"
 _GRACE_SECONDS = 5.0
@@ -153,7 +153,7 @@ def execute(run: Run, launch: Launch, spec: RecorderSpec, watch: Watch, start: S
         folder=launch.folder,
         returncode=returncode,
         seconds=time.monotonic() - began,
-        trace=read(Path(spec.trace) / "rank-0.jsonl"),
+        trace=read_ranks(Path(spec.trace)),
         ended=ended,
     )
 

@@ -24,6 +24,8 @@ class Setup:
         timing_steps: optimizer steps per timing run.
         timeout: seconds per run; 0 for no limit.
         jobs: runs at a time; timing runs are always made one at a time.
+        launch: words that start the script instead of the interpreter (`torchrun --nproc-per-node 2`); empty for none.
+        synthetic: made-up pictures stand in for torchvision data sets that are not on disk.
         forked: fork runs from a process that has torch imported, instead of starting an interpreter for each.
     """
 
@@ -39,4 +41,6 @@ class Setup:
     timing_steps: int
     timeout: float
     jobs: int
+    launch: tuple[str, ...] = ()
+    synthetic: bool = False
     forked: bool = False

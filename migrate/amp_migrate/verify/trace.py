@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 _ENVIRONMENT = ("python", "torch", "device", "stand_in", "threads", "tf32")
@@ -94,7 +95,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Trace:
-    """Everything that one process of a run recorded.
+    """Everything that a run recorded.
 
     Attributes:
         environment: interpreter, torch, device; empty if the script never imported torch.
@@ -104,6 +105,8 @@ class Trace:
         memory: peak bytes by kind: `peak_resident`, and on a GPU `peak_allocated` and `peak_reserved`.
         nonfinite_statistics: normalisation layers whose running statistics are not finite at the end.
         stopped: ended by the harness after the steps that were asked for.
+        ranks: processes that trained together.
+        synthetic: data sets that made-up pictures stood in for.
         refused: why the recorder would not run the script at all; empty otherwise.
     """
 
@@ -118,6 +121,8 @@ class Trace:
     nonfinite_statistics: int = 0
     failure: Failure | None = None
     stopped: bool = False
+    ranks: int = 1
+    synthetic: tuple[str, ...] = ()
     refused: str = ""
 
     @property
@@ -141,6 +146,38 @@ class Trace:
         half_weights = any(dtype != "float32" for step in self.steps for dtype in step.dtypes)
         low = any(dtype in LOW_DTYPES for _, dtype, _ in self.census)
         return low or half_weights or any(backward.scale != 1 for backward in self.backwards)
+
+
+def read_ranks(folder: Path) -> Trace:
+    """Read what all processes of a run recorded; see `combined`."""
+    files = folder.glob("rank-*.jsonl")
+    return combined([read(path) for path in sorted(files, key=lambda path: int(path.stem.partition("-")[2]))])
+
+
+def combined(traces: Sequence[Trace]) -> Trace:
+    """One trace of processes that train together: the first one's, with the losses that are the mean over all.
+
+    What went wrong in any of them went wrong in the run.
+    """
+    training = [trace for trace in traces if trace.backwards] or list(traces)
+    if not training:
+        return Trace()
+    first = training[0]
+    backwards = first.backwards
+    if len({len(trace.backwards) for trace in training}) == 1:
+        together = zip(*(trace.backwards for trace in training), strict=True)
+        backwards = tuple(replace(each[0], loss=fmean(b.loss for b in each)) for each in together)
+    return replace(
+        first,
+        backwards=backwards,
+        ranks=len(training),
+        memory={kind: max(trace.memory.get(kind, 0) for trace in training) for kind in first.memory},
+        nonfinite_statistics=max(trace.nonfinite_statistics for trace in training),
+        failure=next((trace.failure for trace in traces if trace.failure is not None), None),
+        stopped=any(trace.stopped for trace in traces),
+        refused=next((trace.refused for trace in traces if trace.refused), ""),
+        synthetic=tuple(sorted({name for trace in traces for name in trace.synthetic})),
+    )
 
 
 def read(path: Path) -> Trace:
@@ -179,6 +216,7 @@ def from_events(events: Iterable[Mapping[str, Any]]) -> Trace:
         nonfinite_statistics=end.get("nonfinite_statistics", 0),
         failure=Failure(failure["type"], failure["message"], failure["place"]) if failure else None,
         stopped="stopped" in of,
+        synthetic=tuple(sorted({event["name"] for event in of.get("synthetic", ())})),
         refused=last("refused").get("reason", ""),
     )
 

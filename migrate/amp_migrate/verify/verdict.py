@@ -179,6 +179,8 @@ def _missed(limits: Limits, measured: Speed | None, memory: Memory | None) -> st
 
 def _not_checked(evidence: Evidence, measured: Speed | None) -> tuple[str, ...]:
     items = ["convergence over whole trainings and several seeds", "evaluation metrics"]
+    if made_up := evidence.original.trace.synthetic:
+        items.append(f"the script's own data: made-up pictures stood in for {' and '.join(made_up)}")
     if evidence.original.trace.stand_in:
         items.append("speed and memory: a CPU stood in for the GPU")
         items.append("the GPU's own kernels: CUDA's casts were applied on the CPU, in float32 rounded to half")

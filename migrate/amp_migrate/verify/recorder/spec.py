@@ -25,6 +25,7 @@ class RecorderSpec:
         oracle: the outermost module calls run under bfloat16 autocast, whatever the script says.
         census: count which operation gave which dtype, for the first steps.
         timing: record step times and memory only, with no determinism asked for.
+        synthetic: made-up pictures stand in for torchvision data sets that are not on disk.
         skips: indices of optimizer steps to leave out, as a loss scaler that met infs would.
     """
 
@@ -38,6 +39,7 @@ class RecorderSpec:
     oracle: bool = False
     census: bool = False
     timing: bool = False
+    synthetic: bool = False
     skips: tuple[int, ...] = ()
 
     def write(self, path: Path) -> None:

@@ -20,7 +20,7 @@ import torch.nn.parallel
 import torch.utils._device
 import torch.utils.data
 
-from . import apex
+from . import apex, distributed
 from . import cuda_table as table
 
 _CPU = torch.device("cpu")
@@ -35,6 +35,7 @@ def install(shim: str) -> None:
     _map_legacy_types()
     _map_autocast()
     _map_the_rest()
+    distributed.install()
     apex.keep_on_cpu()
     load_shim(shim)
     from amp_shim.dispatch import enforce

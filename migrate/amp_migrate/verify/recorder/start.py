@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from types import TracebackType
+from types import ModuleType, TracebackType
 
 from . import apex, seeds
 from .imports import after_import
@@ -27,13 +27,17 @@ def start() -> None:
 def _on_torch(spec: RecorderSpec) -> None:
     from . import attach  # imports torch, which is loaded by now
 
-    try:
-        writer = Writer(os.path.join(spec.trace, f"rank-{os.environ.get('RANK', '0')}.jsonl"))
-    except FileExistsError:
-        attach.prepare(spec)  # a worker of a process that records: the same device and seeds, no events
-        return
+    writer = Writer(spec.trace)
+    if spec.synthetic:
+        after_import("torchvision.datasets", lambda module: _make_up(module, writer))
     _record_uncaught_exception(writer, not_the_users=(spec.shim, os.path.dirname(__file__)))
     attach.attach(spec, writer)
+
+
+def _make_up(module: ModuleType, writer: Writer) -> None:
+    from . import datasets  # imports numpy
+
+    datasets.install(module, lambda name: writer.put("synthetic", name=name))
 
 
 def _record_uncaught_exception(writer: Writer, not_the_users: tuple[str, ...]) -> None:

@@ -3,46 +3,94 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
+import sys
 import threading
-from typing import Any
+from typing import Any, TextIO
 
 _FLUSH_EVERY = 64
+_MOST = 1024
+_TRAINING = ("backward", "step")
 
 
 class Writer:
-    """Collects events and writes them in batches.
+    """Collects events and writes them in batches, to one file per process that trains.
 
     A value may be a tensor of one element: it is read when its batch is written, so that recording a loss costs no
-    synchronisation with the GPU. A process forked from the script's writes nothing.
+    synchronisation with the GPU. A process claims its file, `rank-N.jsonl`, with its first event of training; the
+    script's own process does so at its end at the latest. Workers that load data and launchers so write nothing.
     """
 
-    def __init__(self, path: str) -> None:
-        """Claim `path` for this process; FileExistsError if another process records this rank already."""
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
-        self._file = os.fdopen(descriptor, "a", encoding="utf-8")
-        self._owner = os.getpid()
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._script = self._process = os.getpid()
+        self._file: TextIO | None = None
+        self._silent = False
+        self._trains = False
         self._pending: list[dict[str, Any]] = []
         self._lock = threading.RLock()
 
     def put(self, kind: str, **fields: Any) -> None:
         """Add an event."""
-        if os.getpid() != self._owner:
-            return
         with self._lock:
+            self._part_from_parent()
+            if self._silent:
+                return
             self._pending.append({"kind": kind, **fields})
+            if not self._trains and kind in _TRAINING:
+                self._trains = True
+                self._claim()
             if len(self._pending) >= _FLUSH_EVERY:
                 self.flush()
 
     def flush(self) -> None:
         """Write what has been collected."""
-        if os.getpid() != self._owner:
-            return
         with self._lock:
+            self._part_from_parent()
+            if self._file is None and self._is_script():
+                self._claim()
+            if self._file is None:
+                return
             pending, self._pending = self._pending, []
             for event in pending:
                 self._file.write(json.dumps({key: _plain(value) for key, value in event.items()}) + "\n")
             self._file.flush()
+
+    def _part_from_parent(self) -> None:
+        """In a process forked from one that records: leave its file and its events to it."""
+        if os.getpid() != self._process:
+            self._process, self._file, self._silent, self._trains = os.getpid(), None, False, False
+            self._pending = [event for event in self._pending if event["kind"] == "start"]
+
+    def _is_script(self) -> bool:
+        """Whether this is the process that was started, not one that it made."""
+        return self._process == self._script and multiprocessing.parent_process() is None
+
+    def _claim(self) -> None:
+        """Open the file of this process's rank; where another process has it already and trains, be silent."""
+        rank = _rank()
+        for number in (rank,) if rank is not None else range(_MOST):
+            path = os.path.join(self._folder, f"rank-{number}.jsonl")
+            try:
+                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+            except FileExistsError:
+                if self._trains:
+                    continue
+                break
+            self._file = os.fdopen(descriptor, "a", encoding="utf-8")
+            return
+        self._silent = True
+        self._pending = []
+
+
+def _rank() -> int | None:
+    """The rank among the processes that train together; None where there is no such group."""
+    distributed: Any = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return int(distributed.get_rank())
+    rank = os.environ.get("RANK", "")
+    return int(rank) if rank.isdigit() else None
 
 
 def _plain(value: Any) -> Any:
