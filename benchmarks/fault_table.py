@@ -24,7 +24,7 @@ Each fault is an edit of the text that `amp-migrate` writes for a script in `ben
 and their faulty copies are then verified as any others, on a CPU that stands in for a GPU. A fault is found where the
 verdict is not PASS. A right migration raises a false alarm where its verdict is not PASS: those are what `amp-migrate`
 writes for float16, bfloat16 and `auto`, the same with a loss scale that starts too high, and the expected texts of the
-fixtures.
+fixtures. The faults were known when the checks were written: for faults that nobody thought of the figures say little.
 """
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import time
 from collections.abc import Callable
@@ -171,6 +172,7 @@ def machine(device: str) -> dict[str, object]:
     gpu = torch.cuda.get_device_name() if device == "cuda" else None
     return {
         "device": gpu or f"{platform.machine()} CPU, {torch.backends.cpu.get_cpu_capability()}, 1 thread",
+        "load": os.getloadavg()[0],
         "torch": torch.__version__,
         "python": platform.python_version(),
         "system": platform.platform(),

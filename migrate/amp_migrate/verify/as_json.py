@@ -6,6 +6,7 @@ import json
 import math
 from typing import Any
 
+from amp_migrate.verify.convergence import Convergence
 from amp_migrate.verify.early import NormRatio
 from amp_migrate.verify.outcome import Outcome
 from amp_migrate.verify.speed import Memory, Speed
@@ -25,7 +26,7 @@ def _document(outcome: Outcome) -> dict[str, Any]:
         "schema": SCHEMA,
         "verdict": assessment.verdict.name,
         "exit_code": assessment.verdict.value,
-        "confidence": "early",
+        "confidence": "converged" if assessment.convergence else "early",
         "sentence": assessment.sentence,
         "suspicion": assessment.suspicion,
         "cause": assessment.cause,
@@ -38,6 +39,7 @@ def _document(outcome: Outcome) -> dict[str, Any]:
             "norm_bound_log": evidence.norm_bound,
             "norms": [_norms(ratio) for ratio in evidence.norm_ratios],
         },
+        "convergence": [_convergence(one) for one in assessment.convergence],
         "speed": _speed(assessment.speed),
         "memory": _memory(assessment.memory),
         "events": {
@@ -68,6 +70,11 @@ def _document(outcome: Outcome) -> dict[str, Any]:
         ],
         "not_checked": list(assessment.not_checked),
     }
+
+
+def _convergence(one: Convergence) -> dict[str, Any]:
+    metric = {"metric": one.metric.name, "higher_is_better": one.metric.higher_is_better}
+    return {**vars(one), **metric, "status": one.status.value}
 
 
 def _norms(ratio: NormRatio) -> dict[str, Any]:

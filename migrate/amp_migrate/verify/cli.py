@@ -62,6 +62,10 @@ class Request:
     isolate: str
     jobs: int | None
     fork: bool | None
+    seeds: int | None
+    strict: bool
+    tolerance: float
+    train_steps: int
     timing_runs: int
     timing_steps: int
     min_speedup: float | None
@@ -131,6 +135,26 @@ class Request:
     default=None,
     help="Fork runs from one process that has imported torch, or start each afresh; "
     "by default they are forked where a CPU stands in for the GPU.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=3),
+    help="Train both to the end over so many paired seeds, 5 for a start; more where they leave it open.",
+)
+@click.option("--strict", is_flag=True, help="With --seeds: one spread between seeds is the margin, not two.")
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="SHARE",
+    help="With --seeds: a difference up to this share of the value is none.",
+)
+@click.option(
+    "--train-steps",
+    type=click.IntRange(min=0),
+    default=0,
+    help="With --seeds: optimizer steps per training.",
+    show_default="all",
 )
 @click.option(
     "--timing-runs",
@@ -228,13 +252,14 @@ def _verify(request: Request) -> int:
 def _outcome(request: Request, scratch: Path) -> Outcome:
     from amp_migrate.verify import as_text, folders, forks, prepare
     from amp_migrate.verify.cache import open_cache
-    from amp_migrate.verify.ladder import climb
+    from amp_migrate.verify.convergence import SPREADS, STRICT_SPREADS, Tolerance
+    from amp_migrate.verify.ladder import climb, train_whole
     from amp_migrate.verify.outcome import Outcome
     from amp_migrate.verify.plan import Arm
     from amp_migrate.verify.pool import Pool
     from amp_migrate.verify.setup import Setup
     from amp_migrate.verify.usage import UsageError
-    from amp_migrate.verify.verdict import Limits, assess
+    from amp_migrate.verify.verdict import Limits, Verdict, assess
 
     original, python, cwd = prepare.script(request.original), prepare.interpreter(request.python), Path.cwd()
     if request.migrated is None:
@@ -256,6 +281,7 @@ def _outcome(request: Request, scratch: Path) -> Outcome:
         shim=prepare.shim_folder(),
         device=request.device,
         steps=request.steps,
+        whole_steps=request.train_steps,
         timing_steps=request.timing_steps,
         timeout=request.timeout,
         jobs=prepare.jobs(request.jobs, isolated, request.device),
@@ -270,7 +296,12 @@ def _outcome(request: Request, scratch: Path) -> Outcome:
     evidence = climb(pool, request.timing_runs)
     if evidence.original.trace.refused:
         raise UsageError(evidence.original.trace.refused)
-    assessment = assess(evidence, Limits(request.min_speedup, request.max_memory_ratio))
+    limits = Limits(request.min_speedup, request.max_memory_ratio)
+    tolerance = Tolerance(STRICT_SPREADS if request.strict else SPREADS, request.tolerance)
+    assessment = assess(evidence, limits, tolerance)
+    if request.seeds and assessment.verdict in (Verdict.PASS, Verdict.TOO_SLOW):
+        evidence = train_whole(pool, evidence, request.seeds, tolerance)
+        assessment = assess(evidence, limits, tolerance)
     return Outcome(setup, evidence, assessment, findings)
 
 

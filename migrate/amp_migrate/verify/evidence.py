@@ -23,6 +23,8 @@ class Evidence:
             left out that the migrated run's loss scaler skipped.
         repeat: the first of `floors` again, where it had to be known whether it repeats itself.
         further: (reference, migrated) pairs of other seeds, where one seed was not enough to tell.
+        whole: (original, migrated) pairs of whole trainings, a pair per seed.
+        extra: whole trainings of the original alone, of further seeds.
         timing: (original, migrated) pairs of timing runs.
         all: every run, in the order made.
     """
@@ -35,6 +37,8 @@ class Evidence:
     reference: RunResult | None = None
     repeat: RunResult | None = None
     further: tuple[tuple[RunResult, RunResult], ...] = ()
+    whole: tuple[tuple[RunResult, RunResult], ...] = ()
+    extra: tuple[RunResult, ...] = ()
     timing: tuple[tuple[RunResult, RunResult], ...] = ()
     all: tuple[RunResult, ...] = ()
 

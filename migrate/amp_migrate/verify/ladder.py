@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from amp_migrate.verify import early, gates, plan
+from amp_migrate.verify.convergence import EXTRA_SEEDS, Tolerance, converged
 from amp_migrate.verify.equality import equality
 from amp_migrate.verify.evidence import Evidence
 from amp_migrate.verify.gates import Status
 from amp_migrate.verify.plan import Arm, Run
 from amp_migrate.verify.pool import Pool
 from amp_migrate.verify.run import RunResult
+
+
+class Runs(Protocol):
+    """Makes runs by demand."""
+
+    results: dict[Run, RunResult]
+
+    def make(self, runs: Sequence[Run], /) -> None:
+        """Make the runs that have not been made."""
 
 
 def climb(pool: Pool, timing_pairs: int) -> Evidence:
@@ -25,6 +38,26 @@ def climb(pool: Pool, timing_pairs: int) -> Evidence:
         if timing_pairs and not evidence.original.trace.stand_in:
             evidence = replace(evidence, timing=_timed(pool, timing_pairs))
     return replace(evidence, all=tuple(pool.results.values()))
+
+
+def train_whole(pool: Runs, evidence: Evidence, seeds: int, tolerance: Tolerance) -> Evidence:
+    """Add whole trainings over `seeds` paired seeds, and up to twice as many while they leave the verdict open."""
+    extra = [Run(Arm.ORIGINAL, 2 * seeds + index, whole=True) for index in range(EXTRA_SEEDS)]
+    for count in (seeds, math.ceil(1.6 * seeds), 2 * seeds):
+        pairs = [(Run(Arm.ORIGINAL, i, whole=True), Run(Arm.MIGRATED, i, whole=True)) for i in range(count)]
+        pool.make([*(run for pair in pairs for run in pair), *extra])
+        evidence = replace(
+            evidence,
+            whole=tuple((pool.results[a], pool.results[b]) for a, b in pairs),
+            extra=tuple(pool.results[run] for run in extra),
+            all=tuple(pool.results.values()),
+        )
+        found = converged(evidence.whole, evidence.extra, tolerance)
+        if any(one.status is Status.FAIL for one in found) or all(
+            one.status is not Status.INCONCLUSIVE for one in found
+        ):
+            break
+    return evidence
 
 
 def _worth_going_on(evidence: Evidence) -> bool:

@@ -24,6 +24,7 @@ class Run:
         oracle: forward passes rounded to bfloat16 by the harness.
         census: count operations by dtype.
         timing: step times only.
+        whole: to the end of the training, not only its first steps.
         skips: optimizer steps to leave out.
         again: tells apart runs that are otherwise the same.
     """
@@ -34,6 +35,7 @@ class Run:
     oracle: bool = False
     census: bool = False
     timing: bool = False
+    whole: bool = False
     skips: tuple[int, ...] = ()
     again: int = 0
 
@@ -47,6 +49,8 @@ class Run:
             words.append("oracle")
         if self.skips:
             words.append("same skips")
+        if self.whole:
+            words.append("whole")
         if self.timing:
             words.append("timing")
         if self.seed_index:

@@ -105,7 +105,7 @@ def _orders(run: Run, setup: Setup) -> RecorderSpec:
         parent=os.getpid(),
         shim=str(setup.shim),
         device=setup.device,
-        steps=setup.timing_steps if run.timing else setup.steps,
+        steps=setup.timing_steps if run.timing else setup.whole_steps if run.whole else setup.steps,
         seed_index=run.seed_index,
         amp_off=run.amp_off,
         oracle=run.oracle,

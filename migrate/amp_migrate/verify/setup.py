@@ -21,6 +21,7 @@ class Setup:
         shim: folder of the `amp_shim` package.
         device: "auto", "cuda" or "cpu".
         steps: optimizer steps per run; 0 for all.
+        whole_steps: optimizer steps per whole training; 0 for all.
         timing_steps: optimizer steps per timing run.
         timeout: seconds per run; 0 for no limit.
         jobs: runs at a time; timing runs are always made one at a time.
@@ -41,6 +42,7 @@ class Setup:
     timing_steps: int
     timeout: float
     jobs: int
+    whole_steps: int = 0
     launch: tuple[str, ...] = ()
     synthetic: bool = False
     forked: bool = False

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from amp_migrate.verify import early, gates, speed, suspicion
+from amp_migrate.verify import convergence, early, gates, speed, suspicion
+from amp_migrate.verify.convergence import DEFAULT, Convergence, Tolerance
 from amp_migrate.verify.equality import equality_check
 from amp_migrate.verify.evidence import Evidence
 from amp_migrate.verify.gates import Check, Status
 from amp_migrate.verify.latent import latent_checks
+from amp_migrate.verify.plan import Arm
 from amp_migrate.verify.speed import Memory, Speed
 
 
@@ -53,6 +55,7 @@ class Assessment:
         suspicion: what in the migrated code the numbers point at; empty where they point at nothing known.
         cause: "edit" where the scripts differ with mixed precision off, "precision" where only with it on; empty
             where training is the same or was not compared.
+        convergence: what whole trainings say; empty where none were made.
         checks: every check that was made, in the order of the ladder.
         speed, memory: None where not measured.
         not_checked: what this verification says nothing about.
@@ -63,6 +66,7 @@ class Assessment:
     suspicion: str
     cause: str
     checks: tuple[Check, ...]
+    convergence: tuple[Convergence, ...]
     speed: Speed | None
     memory: Memory | None
     not_checked: tuple[str, ...]
@@ -70,12 +74,18 @@ class Assessment:
     @property
     def word(self) -> str:
         """The verdict in capitals; a pass says how far it reaches."""
-        return _WORDS[self.verdict] + (" (early window only)" if self.verdict is Verdict.PASS else "")
+        if self.verdict is not Verdict.PASS:
+            return _WORDS[self.verdict]
+        seeds = min((one.n for one in self.convergence), default=0)
+        return f"PASS (converged, n = {seeds})" if seeds else "PASS (early window only)"
 
 
-def assess(evidence: Evidence, limits: Limits) -> Assessment:
+def assess(evidence: Evidence, limits: Limits, tolerance: Tolerance = DEFAULT) -> Assessment:
     """Judge the evidence."""
     checks = tuple(_checks(evidence))
+    found = convergence.converged(evidence.whole, evidence.extra, tolerance)
+    if evidence.whole:
+        checks += (*_whole_ended(evidence), *convergence.checks(found))
     pairs = [(a.trace, b.trace) for a, b in evidence.timing if a.ended_well and b.ended_well]
     measured, memory = speed.speed(pairs), speed.memory(pairs)
     verdict, sentence = _verdict(evidence, checks)
@@ -87,9 +97,10 @@ def assess(evidence: Evidence, limits: Limits) -> Assessment:
         suspicion=_suspicion(evidence, verdict),
         cause=_cause(verdict, checks),
         checks=checks,
+        convergence=found,
         speed=measured,
         memory=memory,
-        not_checked=_not_checked(evidence, measured),
+        not_checked=_not_checked(evidence, found, measured),
     )
 
 
@@ -128,6 +139,18 @@ def _both_ended(evidence: Evidence) -> Check:
     return Check("G1", "both scripts ended well", Status.PASS, f"{len(evidence.migrated.trace.steps)} optimizer steps")
 
 
+def _whole_ended(evidence: Evidence) -> list[Check]:
+    """Whole trainings that did not end well, as a check; none where all did."""
+    runs = [*(run for pair in evidence.whole for run in pair), *evidence.extra]
+    failed = [result for result in runs if not result.ended_well]
+    if not failed:
+        return []
+    ours = any(result.run.arm is Arm.MIGRATED for result in failed)
+    status = Status.FAIL if ours else Status.INCONCLUSIVE
+    detail = f"{len(failed)} of {len(runs)} did not; {failed[0].run.name}: {failed[0].complaint}"
+    return [Check("C", "whole trainings end well", status, detail)]
+
+
 def _verdict(evidence: Evidence, checks: tuple[Check, ...]) -> tuple[Verdict, str]:
     if not evidence.original.ended_well:
         return Verdict.ORIGINAL_FAILED, f"{evidence.original.complaint} (log: {evidence.original.log})"
@@ -141,6 +164,8 @@ def _verdict(evidence: Evidence, checks: tuple[Check, ...]) -> tuple[Verdict, st
         found = [check for check in checks if check.status is status]
         if found:
             return verdict, f"{found[0].title}: {found[0].detail}"
+    if evidence.whole:
+        return Verdict.PASS, "the migrated script trains like the original, to the end of whole trainings"
     return Verdict.PASS, "the migrated script trains like the original within measured rounding noise"
 
 
@@ -177,8 +202,12 @@ def _missed(limits: Limits, measured: Speed | None, memory: Memory | None) -> st
     return ""
 
 
-def _not_checked(evidence: Evidence, measured: Speed | None) -> tuple[str, ...]:
-    items = ["convergence over whole trainings and several seeds", "evaluation metrics"]
+def _not_checked(evidence: Evidence, found: tuple[Convergence, ...], measured: Speed | None) -> tuple[str, ...]:
+    items = []
+    if not evidence.whole:
+        items.append("convergence over whole trainings and several seeds: --seeds 5")
+    if len(found) < 2:
+        items.append("evaluation metrics" + (": none was printed" if evidence.whole else ""))
     if made_up := evidence.original.trace.synthetic:
         items.append(f"the script's own data: made-up pictures stood in for {' and '.join(made_up)}")
     if evidence.original.trace.stand_in:
