@@ -8,8 +8,9 @@ from itertools import product
 import pytest
 import torch
 from amp_shim import amp
+from amp_shim.optimizers import FusedSGD
 from torch import Tensor, nn
-from torch.optim import SGD
+from torch.optim import SGD, Optimizer
 
 LEVELS = ("O0", "O1", "O2", "O3")
 SCALES = (4.0, 16.0)
@@ -53,14 +54,17 @@ LAYOUTS = {
 }
 
 
-def run(layout: Layout, level: str | None, how: str, scalers: int, poison: Poison | None) -> list[Tensor]:
+def run(
+    layout: Layout, level: str | None, how: str, scalers: int, poison: Poison | None, kind: type[Optimizer] = SGD
+) -> list[Tensor]:
     """Four iterations under amp, or without it where `level` is None; then the poisoned step is left out by hand."""
     x = torch.full((2,), 2.0**-3)
     models = [Weights(float(i + 1)) for i in range(1 + max(i for owned in layout.owners for i in owned))]
     if level is None:
         for model in models:
             model.float()
-    optimizers = [SGD([p for i in owned for p in models[i].parameters()], lr=2.0**-3) for owned in layout.owners]
+    owned_by = [[p for i in owned for p in models[i].parameters()] for owned in layout.owners]
+    optimizers: list[Optimizer] = [kind(params, lr=2.0**-3) for params in owned_by]  # type: ignore[call-arg]
     if level is not None:
         amp._amp_state.allow_incoming_model_not_fp32 = True
         amp.initialize(
@@ -91,7 +95,7 @@ def run(layout: Layout, level: str | None, how: str, scalers: int, poison: Poiso
     return [param.detach().float() for model in models for param in model.parameters()]
 
 
-def zero(how: str, models: list[Weights], optimizers: list[SGD]) -> None:
+def zero(how: str, models: list[Weights], optimizers: list[Optimizer]) -> None:
     for optimizer in optimizers:
         if how == "optimizer":
             optimizer.zero_grad()
@@ -115,5 +119,15 @@ def test_only_the_named_optimizers_skip_and_the_rest_trains_as_without_amp(
 ) -> None:
     found = run(LAYOUTS[layout], level, how, scalers, poison)
     expected = run(LAYOUTS[layout], None, how, scalers, poison)
+    for param, reference in zip(found, expected, strict=True):
+        torch.testing.assert_close(param, reference, rtol=4e-3, atol=4e-3)
+
+
+@pytest.mark.parametrize("poison", [None, Poison(0, 1, "weight1"), Poison(1, 0, "weight0")], ids=str)
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_fused_sgd_skips_and_trains_alike(layout: str, level: str, poison: Poison | None) -> None:
+    found = run(LAYOUTS[layout], level, "optimizer", 2, poison, FusedSGD)
+    expected = run(LAYOUTS[layout], None, "optimizer", 2, poison)
     for param, reference in zip(found, expected, strict=True):
         torch.testing.assert_close(param, reference, rtol=4e-3, atol=4e-3)

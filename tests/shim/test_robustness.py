@@ -216,6 +216,16 @@ def test_second_training_starts_in_the_same_process(levels: tuple[str, str]) -> 
         assert losses[-1] < losses[0]
 
 
+def test_o2_keeps_half_weights_and_one_float_copy_of_each() -> None:
+    model = nn.Sequential(nn.Linear(64, 64), nn.BatchNorm1d(64), nn.Linear(64, 64))
+    optimizer = SGD(model.parameters(), lr=0.125)
+    amp.initialize(model, optimizer, opt_level="O2", verbosity=0)
+    optimizer.zero_grad()
+    weights = {param.data_ptr(): param for param in (*model.parameters(), *amp.master_params(optimizer))}
+    halves, floats = 2 * (64 * 64 + 64), 2 * 64
+    assert sum(param.numel() * param.element_size() for param in weights.values()) == 6 * halves + 4 * floats
+
+
 def test_first_training_goes_on_after_a_second_was_initialized() -> None:
     model, optimizer = training("O2")
     expected = [step(model, optimizer) for _ in range(4)]

@@ -48,17 +48,11 @@ class FusedOptimizer(Optimizer):
     # Attributes beside groups and state that a copy or a pickle of the optimizer needs.
     _options: ClassVar[tuple[str, ...]] = ("set_grad_none", "_mastered")
 
-    def __init__(
-        self,
-        params: Params,
-        defaults: dict[str, Any],
-        set_grad_none: bool,
-        mastered: Sequence[torch.dtype] = (),
-    ) -> None:
+    def __init__(self, params: Params, defaults: dict[str, Any], set_grad_none: bool) -> None:
         super().__init__(params, defaults)
         self.set_grad_none = set_grad_none
         # Types of parameters whose float32 weights outlive the step, as `state[param]["master"]`.
-        self._mastered = tuple(mastered)
+        self._mastered: tuple[torch.dtype, ...] = ()
 
     def zero_grad(self, set_to_none: bool | None = None) -> None:
         """Drop the gradients or zero them; as `set_grad_none` says, unless told otherwise."""

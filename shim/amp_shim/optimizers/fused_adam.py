@@ -56,7 +56,8 @@ class FusedAdam(FusedOptimizer):
         defaults = {
             "lr": lr, "bias_correction": bias_correction, "betas": betas, "eps": eps, "weight_decay": weight_decay
         }  # fmt: skip
-        super().__init__(params, defaults, set_grad_none, LOW_PRECISION if master_weights else ())
+        super().__init__(params, defaults, set_grad_none)
+        self._mastered = LOW_PRECISION if master_weights else ()
         self.adam_w_mode = adam_w_mode
         self.capturable = capturable
         # Read by GradScaler: it hands over its scale and its flag as attributes instead of unscaling.

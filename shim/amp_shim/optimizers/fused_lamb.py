@@ -48,15 +48,13 @@ class FusedLAMB(FusedOptimizer):
         set_grad_none: bool = True,
         max_grad_norm: float = 1.0,
         use_nvlamb: bool = False,
-        *,
-        mastered: Sequence[torch.dtype] = (),
     ) -> None:
         refuse_amsgrad(type(self).__name__, amsgrad)
         defaults = {
             "lr": lr, "bias_correction": bias_correction, "betas": betas, "eps": eps, "weight_decay": weight_decay,
             "grad_averaging": grad_averaging, "max_grad_norm": max_grad_norm,
         }  # fmt: skip
-        super().__init__(params, defaults, set_grad_none, mastered)
+        super().__init__(params, defaults, set_grad_none)
         self.adam_w_mode = adam_w_mode
         self.use_nvlamb = use_nvlamb
 

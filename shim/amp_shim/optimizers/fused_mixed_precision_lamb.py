@@ -47,9 +47,9 @@ class FusedMixedPrecisionLamb(FusedLAMB):
         super().__init__(
             params, lr, bias_correction, betas, eps, weight_decay, amsgrad, adam_w_mode, grad_averaging,
             max_grad_norm=max_grad_norm, use_nvlamb=use_nvlamb,
-            mastered=() if reduced_precision_dtype is None else (reduced_precision_dtype,),
         )  # fmt: skip
         self.reduced_precision_dtype = reduced_precision_dtype
+        self._mastered = () if reduced_precision_dtype is None else (reduced_precision_dtype,)
         for group in self.param_groups:
             group["step"] = step
 
