@@ -66,7 +66,10 @@ class Course:
 
 def courses(file: File, roles: Roles, scalers: Scalers) -> Iterator[Course]:
     """How each function of a file uses each of its scalers."""
-    for function, body in bodies(file):
+    working = {file.tree.body(call) for call in scalers.works}
+    for function, body in bodies(file) if working else ():
+        if body not in working:
+            continue
         events = tuple(events_in(file, roles, scalers, body))
         used = sorted({event.scaler for event in events if event.scaler})
         for scaler in used:

@@ -98,8 +98,7 @@ def _call(file: File, roles: Roles, scalers: Scalers, statement: Statement, call
         if method == "step" and not call.args and roles.is_optimizer(file, owner):
             yield Event(Act.STEP, call, statement, optimizer=file.tree.code(owner))
             return
-    function = roles.project.called(file, call)
-    if _names_scaler(function.node) if function is not None else _is_inherited(file, call):
+    if _may_use(file, scalers, call):
         yield Event(Act.HANDED_ON, call, statement)
     elif file.names.callee(call) in GRADIENT_FUNCTIONS or _CLIP_NAME.search(_last_word(call.func)):
         yield Event(Act.READ, call, statement)
@@ -156,19 +155,29 @@ def _is_handed_on(file: File, node: cst.Name | cst.Attribute) -> bool:
     return isinstance(parent, (cst.Arg, cst.Return, cst.Yield, cst.Element, cst.DictElement))
 
 
+def _may_use(file: File, scalers: Scalers, call: cst.Call) -> bool:
+    """Whether a call runs code that has a scaler without being given one: a closure, or a method of its holder."""
+    if isinstance(call.func, cst.Name):
+        bindings = file.scopes.of(call.func).lookup(call.func.value)
+        return any(isinstance(each.node, cst.FunctionDef) and _names_scaler(each.node) for each in bindings)
+    holders = [path for path in map(dotted, _receivers(call)) if path is not None]
+    if not any(path.startswith(f"{holder}.") for holder in holders for path in scalers.paths):
+        return False
+    owner = file.tree.owner_class(call)
+    if owner is None or not isinstance(call.func, cst.Attribute) or holders != ["self"]:
+        return True
+    own = [method for method in find(owner.body, cst.FunctionDef) if method.name.value == _last_word(call.func)]
+    return not own or any(map(_names_scaler, own))
+
+
+def _receivers(call: cst.Call) -> list[cst.BaseExpression]:
+    """The objects that a call gets whole: the one that it is a method of, and its arguments."""
+    owner = [call.func.value] if isinstance(call.func, cst.Attribute) else []
+    return [*owner, *(arg.value for arg in call.args)]
+
+
 def _names_scaler(function: cst.FunctionDef) -> bool:
     return any(isinstance(node, cst.Name) and "scaler" in node.value.lower() for node in walk(function.body))
-
-
-def _is_inherited(file: File, call: cst.Call) -> bool:
-    """Whether a method of `self` is called that is not to be seen, where `self` has a scaler."""
-    path = dotted(call.func)
-    return (
-        path is not None
-        and path.startswith("self.")
-        and path.count(".") == 1
-        and any(each.startswith("self.") and "scaler" in each.lower() for each in file.methods_called)
-    )
 
 
 def _last_word(node: cst.BaseExpression) -> str:

@@ -5,95 +5,21 @@ Each loop is walked twice: what one iteration leaves behind meets the next. A lo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
 
 import libcst as cst
 
-from amp_migrate.hazards.events import Act, Event
-from amp_migrate.hazards.facts import Facts, contradict, implied, without
+from amp_migrate.hazards.events import Event
+from amp_migrate.hazards.facts import contradict, implied, without
+from amp_migrate.hazards.states import State, after
 from amp_migrate.steps.flow import reads, writes
 from amp_migrate.trees.tree import Block, Statement, Tree, blocks, nested_statements, statements
 
 # More ways than anybody can follow, the reader of the finding included.
 _MOST_STATES = 256
-
-
-class Gradients(Enum):
-    """What is in the gradients."""
-
-    NONE = "none"  # nothing that this function has seen
-    TRUE = "true"  # of a loss that was not scaled
-    SCALED = "scaled"
-    UNSCALED = "unscaled"  # scaled, and divided by the scale again
-    SPENT = "spent"  # an optimizer has stepped on them
-    UNKNOWN = "unknown"
-
-
-class Stage(Enum):
-    """What a scaler has done for an optimizer since its last update."""
-
-    READY = "ready"
-    UNSCALED = "unscaled"
-    STEPPED = "stepped"
-
-
-@dataclass(frozen=True)
-class State:
-    """What holds before a statement, on one way to it.
-
-    Attributes:
-        gradients: what is in them.
-        stages: of each optimizer that is not `READY`.
-        stages_known: whether an optimizer without a stage is known to be `READY`.
-        checked: whether gradients were looked at for infinities since the last update, which `update()` insists on;
-            None where nobody knows.
-        outdated: whether `update()` has changed the scale since the gradients were scaled.
-        facts: what the tests on the way came to.
-    """
-
-    gradients: Gradients = Gradients.NONE
-    stages: frozenset[tuple[str, Stage]] = frozenset()
-    stages_known: bool = False
-    checked: bool | None = None
-    outdated: bool = False
-    facts: Facts = frozenset()
-
-    def stage(self, optimizer: str) -> Stage | None:
-        """The stage of an optimizer; None where it is not known."""
-        known = dict(self.stages)
-        return known.get(optimizer, Stage.READY if self.stages_known else None)
-
-
-def after(state: State, event: Event) -> State:
-    """The state that an event leaves behind."""
-    act = event.act
-    if act is Act.SCALED_BACKWARD:
-        mixed = state.gradients is Gradients.TRUE
-        return replace(state, gradients=Gradients.UNKNOWN if mixed else Gradients.SCALED, outdated=False)
-    if act is Act.BACKWARD:
-        mixed = state.gradients in (Gradients.SCALED, Gradients.UNKNOWN)
-        return replace(state, gradients=Gradients.UNKNOWN if mixed else Gradients.TRUE, outdated=False)
-    if act is Act.UNSCALE:
-        return replace(
-            state, gradients=Gradients.UNSCALED, stages=_staged(state, event.optimizer, Stage.UNSCALED), checked=True
-        )
-    if act is Act.SCALER_STEP:
-        return replace(
-            state, gradients=Gradients.SPENT, stages=_staged(state, event.optimizer, Stage.STEPPED), checked=True
-        )
-    if act is Act.STEP:
-        return replace(state, gradients=Gradients.SPENT)
-    if act is Act.UPDATE:
-        return replace(state, stages=frozenset(), stages_known=True, checked=False, outdated=True)
-    if act is Act.HANDED_ON:
-        return State(gradients=Gradients.UNKNOWN, facts=state.facts)
-    return state
-
-
-def _staged(state: State, optimizer: str, stage: Stage) -> frozenset[tuple[str, Stage]]:
-    return frozenset({*(each for each in state.stages if each[0] != optimizer), (optimizer, stage)})
+_JUMPS = (cst.Return, cst.Raise, cst.Break, cst.Continue)
 
 
 class TooManyPaths(Exception):
@@ -127,15 +53,17 @@ def walk_paths(tree: Tree, body: Block, events: Mapping[Statement, Collection[Ev
     Raises:
         TooManyPaths: there are too many ways.
     """
-    walker = _Walker(tree, events)
+    walker = _Walker(tree, body, events)
     walker.block(body, frozenset({State()}))
     return walker.seen
 
 
 class _Walker:
-    def __init__(self, tree: Tree, events: Mapping[Statement, Collection[Event]]) -> None:
+    def __init__(self, tree: Tree, body: Block, events: Mapping[Statement, Collection[Event]]) -> None:
         self.tree = tree
         self.events = events
+        self.matters = _what_matters(tree, body, events)
+        self.tests = _asked_again(tree, body, self.matters)
         self.seen: dict[Event, Seen] = {event: Seen() for each in events.values() for event in each}
         self.again = False
         self.breaks: list[set[State]] = []
@@ -156,6 +84,8 @@ class _Walker:
         if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
             return states
         states = self._happen(statement, states)
+        if statement not in self.matters:
+            return _forgetting(states, _bound_by(statement))
         if isinstance(statement, cst.If):
             return self._if(statement, states)
         if isinstance(statement, (cst.For, cst.While)):
@@ -171,8 +101,7 @@ class _Walker:
         if isinstance(statement, (cst.Break, cst.Continue)):
             (self.breaks if isinstance(statement, cst.Break) else self.continues)[-1].update(states)
             return frozenset()
-        names = frozenset(each.rpartition(".")[2] for each in writes(statement))
-        return frozenset(replace(state, facts=without(state.facts, names)) for state in states)
+        return _forgetting(states, _bound_by(statement))
 
     def _happen(self, statement: Statement, states: frozenset[State]) -> frozenset[State]:
         for event in self.events.get(statement, ()):
@@ -189,21 +118,20 @@ class _Walker:
         return then | (otherwise if statement.orelse is None else self.block(statement.orelse.body, otherwise))
 
     def _passing(self, test: cst.BaseExpression, outcome: bool, states: frozenset[State]) -> frozenset[State]:
-        new = implied(self.tree, test, outcome)
+        new = frozenset(fact for fact in implied(self.tree, test, outcome) if fact[0] in self.tests)
         return frozenset(
             replace(state, facts=state.facts | new) for state in states if not contradict(state.facts, new)
         )
 
     def _loop(self, statement: cst.For | cst.While, states: frozenset[State]) -> frozenset[State]:
         before = self.again
-        bound = _bound_in(statement)
+        bound = _bound_by(statement)
         leaving: set[State] = set()
         for again in (False, True):
             self.again = before or again
             self.breaks.append(set())
             self.continues.append(set())
-            states = frozenset(replace(state, facts=without(state.facts, bound)) for state in states)
-            states = self.block(statement.body, states) | self.continues.pop()
+            states = self.block(statement.body, _forgetting(states, bound)) | self.continues.pop()
             leaving |= states
             leaving |= self.breaks.pop()
         self.again = before
@@ -220,18 +148,42 @@ class _Walker:
         return leaving if statement.finalbody is None else self.block(statement.finalbody.body, leaving)
 
 
-def _bound_in(loop: cst.For | cst.While) -> frozenset[str]:
-    """The last words of all names that a loop gives new values to."""
-    found: set[str] = set()
-    for block in blocks(loop):
-        for statement in nested_statements(block):
-            found |= writes(statement)
-            if isinstance(statement, cst.For):
-                found |= _words(statement.target)
-    if isinstance(loop, cst.For):
-        found |= _words(loop.target)
+def _what_matters(tree: Tree, body: Block, events: Mapping[Statement, Collection[Event]]) -> frozenset[cst.CSTNode]:
+    """The statements with an event or a jump in them: all others leave the ways as they are."""
+    found: set[cst.CSTNode] = set()
+    for statement in nested_statements(body):
+        if statement in events or isinstance(statement, _JUMPS):
+            found.update((statement, *tree.ancestors(statement)))
+    return frozenset(found)
+
+
+def _asked_again(tree: Tree, body: Block, matters: frozenset[cst.CSTNode]) -> frozenset[str]:
+    """The tests that are made more than once: only what these came to need be remembered."""
+    times: Counter[str] = Counter()
+    for statement in nested_statements(body):
+        node: cst.If | cst.Else | None = statement if isinstance(statement, cst.If) and statement in matters else None
+        while isinstance(node, cst.If):
+            facts = implied(tree, node.test, True) | implied(tree, node.test, False)
+            times.update({text for text, _ in facts})
+            node = node.orelse
+    return frozenset(text for text, count in times.items() if count > 1)
+
+
+def _forgetting(states: frozenset[State], names: frozenset[str]) -> frozenset[State]:
+    """States without the facts about names that get new values."""
+    if not any(state.facts for state in states):
+        return states
+    return frozenset(replace(state, facts=without(state.facts, names)) for state in states)
+
+
+def _bound_by(statement: Statement) -> frozenset[str]:
+    """The last words of all names that a statement, or one in its blocks, gives new values to."""
+    found = set(writes(statement))
+    if isinstance(statement, cst.For):
+        found |= reads([statement.target])
+    for block in blocks(statement):
+        for inner in nested_statements(block):
+            found |= writes(inner)
+            if isinstance(inner, cst.For):
+                found |= reads([inner.target])
     return frozenset(each.rpartition(".")[2] for each in found)
-
-
-def _words(target: cst.BaseExpression) -> frozenset[str]:
-    return reads([target])

@@ -11,18 +11,32 @@ from amp_migrate.steps.native import GRAD_SCALER
 from amp_migrate.trees.tree import find
 
 _MAX_ALIASES = 4
+_WORK = frozenset({"scale", "unscale_", "step", "update"})
 
 
 class Scalers:
-    """The scalers of one file, each known by the path that it is written as."""
+    """The scalers of one file, each known by the path that it is written as.
+
+    Attributes:
+        works: the calls that scale, unscale, step or update, in source order.
+        paths: the paths of all scalers.
+    """
 
     def __init__(self, file: File, roles: Roles) -> None:
         self._file = file
         self._roles = roles
         self._known: dict[cst.CSTNode, str | None] = {}
+        # What is never asked to do a scaler's work need not be looked at anywhere.
+        calls = [call for call in file.calls if isinstance(call.func, cst.Attribute)]
+        works = [call for call in calls if _method(call) in _WORK]
+        self._words = frozenset(_last_word(_owner(call)) for call in works)
+        self.works = tuple(call for call in works if self.path(_owner(call)) is not None)
+        self.paths = frozenset(path for call in self.works if (path := self.path(_owner(call))) is not None)
 
     def path(self, node: cst.CSTNode) -> str | None:
         """The path of the scaler that an expression is, aliases resolved; None for everything else."""
+        if _last_word(node) not in self._words:
+            return None
         if node not in self._known:
             self._known[node] = self._path(node, _MAX_ALIASES)
         return self._known[node]
@@ -49,3 +63,18 @@ class Scalers:
         """Whether something from elsewhere is called like a scaler and used like one (as no sklearn scaler is)."""
         called = self._file.methods_called.get(path, set())
         return "scaler" in path.rpartition(".")[2].lower() and not called.isdisjoint({"scale", "unscale_"})
+
+
+def _method(call: cst.Call) -> str:
+    return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+
+
+def _owner(call: cst.Call) -> cst.BaseExpression:
+    assert isinstance(call.func, cst.Attribute)
+    return call.func.value
+
+
+def _last_word(node: cst.CSTNode) -> str:
+    if isinstance(node, cst.Attribute):
+        return node.attr.value
+    return node.value if isinstance(node, cst.Name) else ""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from amp_migrate.hazards.events import Act
 from amp_migrate.hazards.hazard import Hazard
-from amp_migrate.hazards.paths import Stage
 from amp_migrate.hazards.script import Script
+from amp_migrate.hazards.states import Stage
 from amp_migrate.report.rule import Rule, Safety
 
 RULE = Rule(

@@ -10,8 +10,8 @@ from amp_migrate.analysis.files import File
 from amp_migrate.hazards.course import Course
 from amp_migrate.hazards.events import Act, Event
 from amp_migrate.hazards.hazard import Hazard
-from amp_migrate.hazards.paths import Stage
 from amp_migrate.hazards.script import Script
+from amp_migrate.hazards.states import Stage
 from amp_migrate.report.rule import Rule, Safety
 
 RULE = Rule(

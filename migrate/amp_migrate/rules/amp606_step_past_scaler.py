@@ -9,8 +9,8 @@ import libcst as cst
 from amp_migrate.hazards.course import Course
 from amp_migrate.hazards.events import Act
 from amp_migrate.hazards.hazard import Hazard
-from amp_migrate.hazards.paths import Gradients
 from amp_migrate.hazards.script import Script
+from amp_migrate.hazards.states import Gradients
 from amp_migrate.report.rule import Rule, Safety
 from amp_migrate.trees.tree import find
 

@@ -41,16 +41,16 @@ RULE = Rule(
 )
 FLOAT16_ONLY = True
 # Whoever may scale, or set the dtype, without being seen.
-_OTHERS = re.compile(r"scaler|loss_scale|scale_loss|\.scale\(|accelerat|deepspeed|fabric|set_autocast", re.IGNORECASE)
+_OTHERS = re.compile(r"scaler|loss_scale|scale_loss|^scale$|accelerat|deepspeed|fabric|set_autocast", re.IGNORECASE)
 
 
 def detect(script: Script) -> Iterator[Hazard]:
     """Every plain backward of a float16 loss that an optimizer steps on, in a file where nothing scales."""
     file = script.file
-    if _OTHERS.search(file.tree.module.code):
-        return
     regions = [region for region in script.regions.values() if region.is_float16]
-    calls = list(training_calls(file, script.roles)) if regions else []
+    if not regions or any(map(_OTHERS.search, file.uses)):
+        return
+    calls = list(training_calls(file, script.roles))
     stepping = {file.tree.body(call) for call in calls if is_step(call)}
     for call in calls:
         if is_step(call) or file.tree.body(call) not in stepping or not isinstance(call.func, cst.Attribute):

@@ -20,7 +20,8 @@ def find_hazards(script: Script, draft: Draft, dtype: Dtype, wanted: Wanted = ev
         dtype: what the file will compute in: the hazards of float16 are not told of what goes to bfloat16.
     """
     for rule in hazard_rules():
-        if (rule.float16_only and dtype is Dtype.BF16) or not (script.has_amp or rule.of_models):
+        is_gone = rule.float16_only and dtype is Dtype.BF16
+        if is_gone or not (script.has_amp or rule.of_models) or not script.settings.applies(rule.rule.code):
             continue
         for hazard in rule.detect(script):
             if wanted(hazard.file or script.file, hazard.node, rule.rule.code):

@@ -197,3 +197,33 @@ def test_what_numpy_can_take_is_left_alone(clean: Check) -> None:
                 yield out.cpu().numpy()
         """
     )
+
+
+def test_inputs_cast_by_hand_in_a_region_are_told(marked: Check) -> None:
+    marked(
+        """
+        def train(model: nn.Module, x, y):
+            with torch.autocast("cuda"):
+                out = model(x.half())  # AMP624
+                out = model(x.to(torch.float16), y)  # AMP624
+                return model(mask=x.bfloat16())  # AMP624
+        """
+    )
+
+
+def test_other_casts_in_a_region_are_right(clean: Check) -> None:
+    clean(
+        """
+        def train(model: nn.Module, x, y, device):
+            with torch.autocast("cuda"):
+                out = model(x.float(), y.to(device), x.to(torch.float32), x.long())
+                stored = [x.half(), out.half()]
+            with torch.autocast("cuda", enabled=False):
+                out = model(x.half())
+            return model(x.half()), stored, half(x.half())
+
+        def half(x):
+            with torch.autocast("cuda"):
+                return x.half()
+        """
+    )
