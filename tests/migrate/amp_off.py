@@ -24,6 +24,7 @@ from unittest.mock import patch
 import torch
 
 DISABLED_APEX = Path(__file__).parent / "disabled_apex"
+SHIM = Path(__file__).parents[2] / "shim"
 
 # torch.optim imports the first of them when an optimizer is made.
 SLOW_IMPORTS = ("torch._dynamo", "torchvision", "sklearn.datasets")
@@ -68,7 +69,7 @@ def run(folder: Path, arguments: list[str]) -> None:
     os.chdir(folder)
     sys.argv = ["train.py", *arguments]
     sys.path[0] = str(folder)
-    sys.path.append(str(DISABLED_APEX))
+    sys.path += [str(DISABLED_APEX), str(SHIM)]
     with open("stdout.txt", "w") as output, contextlib.redirect_stdout(output), amp_off(), recorded_losses() as losses:
         runpy.run_path("train.py", run_name="__main__")
     Path("losses.json").write_text(json.dumps(losses))

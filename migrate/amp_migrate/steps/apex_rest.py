@@ -76,6 +76,7 @@ class ApexRest:
         gone: list[ImportStatement] = []
         for statement, items in imports.statements():
             if draft.edits.is_gone(file.tree, statement):
+                gone.append(statement)
                 continue
             if any(item.fate is Fate.SHIM for item in items):
                 if not self.wanted(file, statement, "AMP301"):

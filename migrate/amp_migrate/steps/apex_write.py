@@ -30,6 +30,8 @@ from amp_migrate.trees import build
 from amp_migrate.trees.edits import Line
 from amp_migrate.trees.tree import find, nested_statements
 
+_OPTIMIZERS = ("torch.optim.", "apex.optimizers.")
+
 
 @dataclass(frozen=True)
 class Sited:
@@ -211,15 +213,22 @@ class ApexWriter:
         scope = None if path is None else file.scopes.of(optimizer).find(path)
         if path is None or scope is None:
             return None
-        bindings = scope.bindings.get(path, [])
-        if all(b.kind is BindingKind.PARAMETER for b in bindings) and isinstance(scope.node, cst.FunctionDef):
+        is_own = path.startswith("self.")
+        bindings = self.roles.bindings(file, optimizer) if is_own else scope.bindings.get(path, [])
+        if (
+            not is_own
+            and all(b.kind is BindingKind.PARAMETER for b in bindings)
+            and isinstance(scope.node, cst.FunctionDef)
+        ):
             return self._made_from_argument(file, scope.node, path)
         for binding in bindings:
             value = binding.value
-            if isinstance(value, cst.Call) and file.names.callee(value).startswith("torch.optim.") and value.args:
+            if isinstance(value, cst.Call) and file.names.callee(value).startswith(_OPTIMIZERS) and value.args:
                 first = value.args[0].value
                 if isinstance(first, cst.Call) and not first.args and isinstance(first.func, cst.Attribute):
-                    return file.tree.code(first) if first.func.attr.value == "parameters" else None
+                    code = file.tree.code(first)
+                    is_visible = not is_own or code.startswith("self.")
+                    return code if is_visible and first.func.attr.value == "parameters" else None
         return None
 
     def _made_from_argument(self, file: File, node: cst.FunctionDef, name: str) -> str | None:

@@ -117,7 +117,7 @@ def write_guard(draft: Draft, guard: cst.Try, gone: Collection[Statement]) -> No
     """
     tree = draft.file.tree
     body, other = _block(guard.body), () if guard.orelse is None else statements(_block(guard.orelse.body))
-    rest = [each for each in statements(body) if each not in gone]
+    rest = [each for each in statements(body) if each not in gone and not draft.edits.is_gone(tree, each)]
     handled = [each for handler in guard.handlers for each in statements(_block(handler.body))]
     if guard.finalbody is not None or not all(map(_is_constant, [*rest, *other])) or draft.edits.is_gone(tree, guard):
         return

@@ -184,6 +184,30 @@ def test_flag_that_says_that_apex_is_there_stays_true(rewrites: Check) -> None:
     )
 
 
+def test_guard_of_imports_that_go_for_different_reasons(migrate: Check) -> None:
+    text = """
+        try:
+            from apex import amp
+            from apex.parallel import convert_syncbn_model
+            has_apex = True
+        except ImportError:
+            has_apex = False
+
+        model = nn.Linear(2, 2)
+        if has_apex:
+            model = convert_syncbn_model(model)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model, optimizer = amp.initialize(model, optimizer)
+        for x in loader:
+            loss = model(x).mean()
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+            optimizer.step()
+        """
+    after = migrate(text).after
+    assert after.startswith("import torch\nfrom torch import nn\n\nhas_apex = True\n\nmodel = nn.Linear(2, 2)\n")
+
+
 def test_name_with_a_stand_in_is_left_as_it_works(ignores: Check) -> None:
     ignores(
         """

@@ -151,6 +151,26 @@ def test_own_clipping_of_the_masters_comes_after_unscaling(migrate: Check) -> No
     assert after[unscaled : unscaled + 2] == ["scaler.unscale_(optimizer)", "clipper.step(model.parameters())"]
 
 
+def test_masters_of_an_attribute_are_the_parameters_it_was_made_from(migrate: Check) -> None:
+    text = """
+        from apex import amp
+
+        class Trainer:
+            def __init__(self):
+                self.model = nn.Linear(2, 2)
+                self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+                self.model, self.optimizer = amp.initialize(self.model, self.optimizer)
+
+            def step(self, x):
+                loss = self.model(x).mean()
+                with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+                    scaled_loss.backward()
+                nn.utils.clip_grad_norm_(amp.master_params(self.optimizer), 1.0)
+                self.optimizer.step()
+        """
+    assert "clip_grad_norm_(self.model.parameters(), 1.0)" in migrate(text).after
+
+
 def test_import_inside_one_of_two_branches_does_not_keep_them_apart(migrate: Check) -> None:
     text = SCRIPT.format("enabled=fp16").replace(
         """    with amp.scale_loss(loss, optimizer) as scaled_loss:

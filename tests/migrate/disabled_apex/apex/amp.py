@@ -9,13 +9,13 @@ from typing import Any
 import torch
 
 
-def initialize(models: Any, optimizers: Any, opt_level: str) -> tuple[Any, Any]:
+def initialize(models: Any, optimizers: Any, **options: Any) -> tuple[Any, Any]:
     """The models and the optimizers as they are."""
     return models, optimizers
 
 
 @contextlib.contextmanager
-def scale_loss(loss: torch.Tensor, optimizers: Any) -> Iterator[torch.Tensor]:
+def scale_loss(loss: torch.Tensor, optimizers: Any, **options: Any) -> Iterator[torch.Tensor]:
     """The loss itself."""
     yield loss
 

@@ -1,0 +1,3 @@
+"""What `apex.parallel` does: it never depended on `apex.amp`."""
+
+from amp_shim.parallel import *  # noqa: F403
