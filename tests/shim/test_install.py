@@ -253,3 +253,56 @@ def test_help_is_the_product(tmp_path: Path) -> None:
     result = run("--help", cwd=tmp_path)
     assert result.stdout.startswith("usage: python -m amp_shim [--opt-level LEVEL] SCRIPT")
     assert (result.stderr, result.returncode) == ("", 0)
+
+
+SCRIPT = """\
+import torch
+from torch import nn
+from apex import amp
+from apex.fp16_utils import *
+from apex.multi_tensor_apply import multi_tensor_applier
+from apex.optimizers import FusedLAMB
+from apex.parallel import LARC, convert_syncbn_model
+try:
+    from apex.contrib.clip_grad import clip_grad_norm_
+except ImportError:
+    from torch.nn.utils import clip_grad_norm_
+
+torch.manual_seed(0)
+x, y = torch.randn(64, 16), torch.randint(0, 4, (64,))
+
+def losses(model, optimizer, backward):
+    for _ in range(20):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x).float(), y)
+        backward(loss)
+        optimizer.step()
+        yield loss.item()
+
+def network():
+    return nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 4))
+
+model = network()
+optimizer = FusedLAMB(model.parameters(), lr=0.1)
+model, optimizer = amp.initialize(model, optimizer, opt_level="O2", keep_batchnorm_fp32="True", loss_scale="128.0")
+
+def scaled(loss):
+    with amp.scale_loss(loss, optimizer) as scaled_loss:
+        scaled_loss.backward()
+    clip_grad_norm_(amp.master_params(optimizer), 1.0)
+
+first, *_, last = losses(model, optimizer, scaled)
+print("amp", last < first / 2)
+
+model = network_to_half(network())
+optimizer = FP16_Optimizer(torch.optim.SGD(model.parameters(), lr=0.5), dynamic_loss_scale=True, verbose=False)
+first, *_, last = losses(model, optimizer, optimizer.backward)
+print("fp16_utils", last < first / 2)
+"""
+
+
+def test_script_that_uses_many_parts_of_apex_trains_unmodified(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    result = run("train.py", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[-2:] == ["amp True", "fp16_utils True"]
