@@ -15,6 +15,8 @@ MODULES = (
     "amp_migrate.verify.as_json",
     "amp_migrate.verify.as_html",
     "amp_migrate.verify.prepare",
+    "amp_migrate.verify.verification",
+    "amp_migrate.verify.tracing",
 )
 
 

@@ -25,6 +25,7 @@ class Run:
         census: count operations by dtype.
         timing: step times only.
         whole: to the end of the training, not only its first steps.
+        profile: profile the steps after the first ones.
         skips: optimizer steps to leave out.
         again: tells apart runs that are otherwise the same.
     """
@@ -36,6 +37,7 @@ class Run:
     census: bool = False
     timing: bool = False
     whole: bool = False
+    profile: bool = False
     skips: tuple[int, ...] = ()
     again: int = 0
 

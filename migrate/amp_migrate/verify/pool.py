@@ -112,5 +112,6 @@ def _orders(run: Run, setup: Setup) -> RecorderSpec:
         census=run.census,
         timing=run.timing,
         synthetic=setup.synthetic,
+        profile=run.profile,
         skips=run.skips,
     )

@@ -85,6 +85,21 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
+class Profile:
+    """Where the time went.
+
+    Attributes:
+        path: the trace, in Chrome's format; empty if none was made.
+        total: microseconds of all operations.
+        rows: (operation, calls, microseconds of its own), the longest first.
+    """
+
+    path: str = ""
+    total: float = 0.0
+    rows: tuple[tuple[str, int, float], ...] = ()
+
+
+@dataclass(frozen=True)
 class Failure:
     """An exception that ended the script: its class, its message, and `file:line` in the user's code."""
 
@@ -101,6 +116,7 @@ class Trace:
         environment: interpreter, torch, device; empty if the script never imported torch.
         checkpoints: those that hold an optimizer or a scaler.
         census: (operation, dtype, count), over the first steps of the runs that count.
+        profile: of the runs that profile.
         milliseconds: step times, of timing runs.
         memory: peak bytes by kind: `peak_resident`, and on a GPU `peak_allocated` and `peak_reserved`.
         nonfinite_statistics: normalisation layers whose running statistics are not finite at the end.
@@ -116,6 +132,7 @@ class Trace:
     scales: tuple[Scale, ...] = ()
     checkpoints: tuple[Checkpoint, ...] = ()
     census: tuple[tuple[str, str, int], ...] = ()
+    profile: Profile = Profile()
     milliseconds: tuple[float, ...] = ()
     memory: Mapping[str, int] = field(default_factory=dict)
     nonfinite_statistics: int = 0
@@ -211,6 +228,7 @@ def from_events(events: Iterable[Mapping[str, Any]]) -> Trace:
         scales=tuple(Scale(event["scale"], event["attempt"], event.get("scaler", 0)) for event in of.get("scale", ())),
         checkpoints=tuple(Checkpoint(event["optimizer"], event["scaler"]) for event in of.get("checkpoint", ())),
         census=tuple((name, dtype, count) for name, dtype, count in last("census").get("table", ())),
+        profile=_profile(last("profile")),
         milliseconds=tuple(last("times").get("milliseconds", ())),
         memory={key: value for key, value in end.items() if key.startswith("peak_")},
         nonfinite_statistics=end.get("nonfinite_statistics", 0),
@@ -221,10 +239,16 @@ def from_events(events: Iterable[Mapping[str, Any]]) -> Trace:
     )
 
 
+def _profile(event: Mapping[str, Any]) -> Profile:
+    if not event:
+        return Profile()
+    return Profile(event["path"], event["total"], tuple((name, calls, us) for name, calls, us in event["table"]))
+
+
 def _backward(event: Mapping[str, Any]) -> Backward:
     losses, seen = event["loss"], event["seen"]
     scale = 1.0 if seen == losses else sum(seen) / sum(losses) if sum(losses) else None
-    return Backward(sum(losses) / len(losses), event["attempt"], scale, event["autocast"], tuple(event["half"]))
+    return Backward(sum(losses) / len(losses), event["attempt"], scale, event["autocast"], tuple(event.get("half", ())))
 
 
 def _step(event: Mapping[str, Any]) -> Step:
@@ -240,6 +264,6 @@ def _step(event: Mapping[str, Any]) -> Step:
         clip_norm=event["clip_norm"],
         update_norm=event.get("update_norm"),
         autocast=event["autocast"],
-        past_scaler=event["past_scaler"],
+        past_scaler=event.get("past_scaler", False),
         time=event["time"],
     )

@@ -14,6 +14,7 @@ import torch
 from . import amp_off, apex, checkpoints, clipping, cuda_table, losses, oracle, scaler, seeds, standin
 from .census import Census
 from .modules import ModuleWatch
+from .profile import Profile
 from .progress import Progress
 from .spec import RecorderSpec
 from .steps import StepRecorder
@@ -63,6 +64,8 @@ def attach(spec: RecorderSpec, writer: Writer) -> None:
         scaler.install(steps)
         apex.follow(progress, steps)
         census = Census(progress) if spec.census else None
+        if spec.profile:
+            atexit.register(Profile(progress, spec.trace).close)
         atexit.register(_finish, writer, ModuleWatch(), census, device)
 
 

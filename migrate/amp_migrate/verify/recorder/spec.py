@@ -26,6 +26,7 @@ class RecorderSpec:
         census: count which operation gave which dtype, for the first steps.
         timing: record step times and memory only, with no determinism asked for.
         synthetic: made-up pictures stand in for torchvision data sets that are not on disk.
+        profile: profile the steps after the census.
         skips: indices of optimizer steps to leave out, as a loss scaler that met infs would.
     """
 
@@ -40,6 +41,7 @@ class RecorderSpec:
     census: bool = False
     timing: bool = False
     synthetic: bool = False
+    profile: bool = False
     skips: tuple[int, ...] = ()
 
     def write(self, path: Path) -> None:

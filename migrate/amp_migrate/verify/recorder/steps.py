@@ -85,6 +85,8 @@ class StepRecorder:
     def _before_step(self, optimizer: torch.optim.Optimizer) -> None:
         attempt = self._progress.current or self.begin(optimizer, scaled=False)
         attempt.stepped = True
+        if self._progress.spec.profile:  # nothing of ours belongs into a profile
+            return
         parameters = _parameters(optimizer)
         if attempt.index in self._progress.spec.skips:
             self._withhold_gradients(parameters)

@@ -1,0 +1,176 @@
+"""The options of `amp-verify`, in groups that its commands share, and what the user asked for with them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from amp_migrate.settings import Dtype
+
+Command = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Running:
+    """How scripts are to be run, as it was said."""
+
+    original: str
+    arguments: tuple[str, ...]
+    device: str
+    python: str
+    launch: str | None
+    synthetic_data: bool
+    timeout: float
+    isolate: str
+    jobs: int | None
+    fork: bool | None
+    work: str | None
+
+
+@dataclass(frozen=True)
+class Request(Running):
+    """What is to be verified, and how."""
+
+    migrated: str | None
+    dtype: str
+    steps: int
+    seeds: int | None
+    strict: bool
+    tolerance: float
+    train_steps: int
+    timing_runs: int
+    timing_steps: int
+    min_speedup: float | None
+    max_memory_ratio: float | None
+    json: str | None
+    report: str | None
+    junit: str | None
+    cache: str | None
+
+
+@dataclass(frozen=True)
+class TraceRequest(Running):
+    """What is to be traced, and where the trace goes."""
+
+    steps: int
+    output: str
+
+
+def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """One decorator for several options, shown in this order."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+RUNNING = together(
+    click.option(
+        "--device",
+        type=click.Choice(["auto", "cuda", "cpu"]),
+        default="auto",
+        show_default=True,
+        help="cpu: a CPU stands in for the GPU, with CUDA's casts; auto: where there is no GPU.",
+    ),
+    click.option("--python", default=sys.executable, show_default="this one", help="Runs the scripts."),
+    click.option(
+        "--launch",
+        metavar="WORDS",
+        help="What starts the scripts: 'torchrun --nproc-per-node 2', 'accelerate launch'.",
+    ),
+    click.option(
+        "--synthetic-data",
+        is_flag=True,
+        help="Make up torchvision data sets that are not on disk; nothing is downloaded.",
+    ),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(min=0),
+        default=600,
+        show_default=True,
+        metavar="SECONDS",
+        help="Time limit per run; 0 for none.",
+    ),
+    click.option(
+        "--isolate",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        show_default=True,
+        help="Give each run a copy of the working folder; auto: where it is small.",
+    ),
+    click.option(
+        "--jobs", type=click.IntRange(min=1), show_default="2; 1 in a shared folder or on a GPU", help="Runs at a time."
+    ),
+    click.option(
+        "--fork/--no-fork",
+        default=None,
+        help="Fork runs from one process that has imported torch, or start each afresh; "
+        "by default they are forked where a CPU stands in for the GPU.",
+    ),
+    click.option("--work", metavar="DIR", help="Keep every run's logs and traces in this new folder."),
+)
+JUDGING = together(
+    click.option(
+        "--dtype",
+        type=click.Choice([dtype.value for dtype in Dtype]),
+        default="fp16",
+        show_default=True,
+        help="What to migrate to where MIGRATED is missing.",
+    ),
+    click.option(
+        "--steps",
+        type=click.IntRange(min=0),
+        default=20,
+        show_default=True,
+        help="Optimizer steps per run; 0 runs the scripts to their end.",
+    ),
+    click.option(
+        "--seeds",
+        type=click.IntRange(min=3),
+        help="Train both to the end over so many paired seeds, 5 for a start; more where they leave it open.",
+    ),
+    click.option("--strict", is_flag=True, help="With --seeds: one spread between seeds is the margin, not two."),
+    click.option(
+        "--tolerance",
+        type=click.FloatRange(min=0),
+        default=0.0,
+        metavar="SHARE",
+        help="With --seeds: a difference up to this share of the value is none.",
+    ),
+    click.option(
+        "--train-steps",
+        type=click.IntRange(min=0),
+        default=0,
+        help="With --seeds: optimizer steps per training.",
+        show_default="all",
+    ),
+    click.option(
+        "--timing-runs",
+        type=click.IntRange(min=0),
+        default=3,
+        show_default=True,
+        help="Pairs of runs that are timed, on a GPU.",
+    ),
+    click.option(
+        "--timing-steps",
+        type=click.IntRange(min=1),
+        default=100,
+        show_default=True,
+        help="Optimizer steps per timed run.",
+    ),
+    click.option("--min-speedup", type=float, metavar="RATIO", help="Exit 7 where steps are not this much faster."),
+    click.option("--max-memory-ratio", type=float, metavar="RATIO", help="Exit 7 where peak memory is more than this."),
+)
+REPORTS = together(
+    click.option("--json", metavar="FILE", help="Write the verdict and its numbers as JSON."),
+    click.option("--report", metavar="FILE", help="Write a self-contained HTML report."),
+    click.option("--junit", metavar="FILE", help="Write the checks as JUnit XML."),
+    click.option("--cache", metavar="DIR", help="Keep the original's runs here, and make only those that are missing."),
+)
