@@ -25,8 +25,8 @@ class Library(Protocol):
     def calling(self, method: str, beside: re.Pattern[str]) -> Iterator[File]:
         """The files that may call a method of that name, among those whose text matches `beside` somewhere."""
 
-    def defining(self, name: str) -> Iterator[File]:
-        """The files that may define a function or method of that name."""
+    def defining(self, name: str, *beside: str) -> Iterator[File]:
+        """The files that may define a function or method of that name, and contain all words `beside`."""
 
     def module(self, dotted_name: str, importer: File) -> File | None:
         """The file that `import dotted_name` in `importer` loads; None where it is not one of the project's."""
@@ -123,8 +123,12 @@ class Project:
         """The methods of the project's classes that have a name of their own, not one that everything has."""
         if name in _COMMON_METHODS:
             return []
-        files = self.library.mentioning(name, about)
+        files = self.library.defining(name, about)
         return [self.reference(file, method) for file in files for method in file.methods.get(name, ())]
+
+    def is_common_method(self, function: FunctionRef) -> bool:
+        """Whether calls on unknown objects say nothing about this method, because so many classes have one."""
+        return function.owner is not None and function.name in _COMMON_METHODS
 
     def call_sites(self, function: FunctionRef) -> tuple[CallSite, ...] | None:
         """Every call of a function in the project; None where it is used other than by calling it."""

@@ -13,6 +13,7 @@ import libcst as cst
 
 from amp_migrate.analysis.calls import passed
 from amp_migrate.analysis.files import File, object_path
+from amp_migrate.analysis.own_gradients import OwnGradients
 from amp_migrate.analysis.project import FunctionRef, Project
 from amp_migrate.analysis.scopes import Binding, BindingKind, dotted
 from amp_migrate.tables import torch_names as table
@@ -34,6 +35,7 @@ class Roles:
 
     def __init__(self, project: Project) -> None:
         self.project = project
+        self.own_gradients = OwnGradients(project)
         self._forwards: dict[cst.FunctionDef, bool] = {}
         self._modules: dict[cst.CSTNode, bool] = {}
 

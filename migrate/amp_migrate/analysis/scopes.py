@@ -139,7 +139,7 @@ def _evaluated_outside(scope_node: cst.CSTNode, child: cst.CSTNode) -> bool:
 
 
 def _fill(scope: Scope, node: cst.CSTNode, scopes: dict[cst.CSTNode, Scope]) -> None:
-    stack = list(children(node))[::-1]
+    stack = children(node)[::-1]
     while stack:
         current = stack.pop()
         for name, binding in _bindings(current):
@@ -161,7 +161,7 @@ def _fill(scope: Scope, node: cst.CSTNode, scopes: dict[cst.CSTNode, Scope]) -> 
             scopes[current] = inner
             _fill(inner, current, scopes)
         elif kind_of_node not in (cst.Import, cst.ImportFrom):  # their `as` is bound above
-            stack.extend(list(children(current))[::-1])
+            stack.extend(children(current)[::-1])
 
 
 def import_source(node: cst.ImportFrom) -> str:

@@ -37,17 +37,17 @@ class ParsedLibrary:
 
     def calling(self, method: str, beside: re.Pattern[str]) -> Iterator[File]:
         """The files that may call a method of that name, among those whose text matches `beside` somewhere."""
-        files = self._matching(method, rf"\.[\s\\]*{method}[\s\\]*\(")
+        files = self._matching(rf"\.[\s\\]*{method}[\s\\]*\(", method)
         return self._parsed(each for each in files if beside.search(each.text))
 
-    def defining(self, name: str) -> Iterator[File]:
-        """The files that may define a function or method of that name."""
-        return self._parsed(self._matching(name, rf"\bdef[\s\\]+{name}\b"))
+    def defining(self, name: str, *beside: str) -> Iterator[File]:
+        """The files that may define a function or method of that name, and contain all words `beside`."""
+        return self._parsed(self._matching(rf"\bdef[\s\\]+{name}\b", name, *beside))
 
-    def _matching(self, identifier: str, pattern: str) -> Iterator[Source]:
-        """The sources that contain a word in a certain place: not every one that contains it is worth a parse."""
+    def _matching(self, pattern: str, *identifiers: str) -> Iterator[Source]:
+        """The sources that contain words in a certain place: not every one that contains them is worth a parse."""
         wanted = re.compile(pattern)
-        return (each for each in self._workspace.mentioning(identifier) if wanted.search(each.text))
+        return (each for each in self._workspace.mentioning(*identifiers) if wanted.search(each.text))
 
     def module(self, dotted_name: str, importer: File) -> File | None:
         """The file that `import dotted_name` in `importer` loads; None where it is not one of the project's."""

@@ -7,6 +7,7 @@ and are planned again, so that the result is that of planning everything at once
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,12 +25,15 @@ from amp_migrate.engine.problems import refused
 from amp_migrate.engine.source import Source, display_name
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding
-from amp_migrate.settings import Settings
+from amp_migrate.settings import Dtype, Settings
 
 Part: TypeAlias = "tuple[Path, ...]"
 Progress: TypeAlias = "Callable[[int, int], None]"
-# What the tree of half a megabyte of source takes is about the memory that a run may have.
-PART_BYTES = 512 * 2**10
+# Small enough that the trees of a part take little memory and that two processes share a middling project; large
+# enough that what many files import is not parsed many times.
+PART_BYTES = 192 * 2**10
+# A file without any of these has no part in a step of another file that imports it; it may have old names to change.
+_STEP_SIGN = re.compile(r"\bbackward\s*\(|GradScaler|scale_loss|amp\.initialize|FP16_Optimizer")
 
 
 def migrate_in_parts(
@@ -40,7 +44,7 @@ def migrate_in_parts(
     Args:
         progress: called with the number of candidates that are done and of all of them, each time a part is done.
     """
-    parts = split(workspace)
+    parts = split(workspace, settings.dtype)
     outcomes: dict[Part, Outcome] = {}
     while todo := [part for part in parts if part not in outcomes]:
         total = sum(map(len, parts))
@@ -51,12 +55,19 @@ def migrate_in_parts(
     return _merged(workspace, [outcomes[part] for part in parts])
 
 
-def split(workspace: Workspace) -> list[Part]:
+def split(workspace: Workspace, dtype: Dtype) -> list[Part]:
     """The candidates of a workspace in parts that can be planned on their own, in order of name."""
-    sizes = {source.path: len(source.text) for source in workspace.candidates()}
+    sizes: dict[Path, int] = {}
+    apart: set[Path] = set()
+    for source in workspace.candidates():
+        sizes[source.path] = len(source.text)
+        # Where regions change their dtype, the files that hang together have to agree on one.
+        if dtype is Dtype.FP16 and not _STEP_SIGN.search(source.text):
+            apart.add(source.path)
     if sum(sizes.values()) <= PART_BYTES:
         return [tuple(sizes)] if sizes else []
     imports = {source.path: tuple(_imported(workspace, source, set())) for source in workspace.candidates()}
+    imports = {path: tuple(target for target in targets if target not in apart) for path, targets in imports.items()}
     parts: list[Part] = []
     room = 0
     for component in _components(imports):

@@ -1,8 +1,8 @@
-"""Which files can matter at all, decided on bytes: reading is cheap, parsing is not.
+"""Which files can matter at all, decided on their text: reading is cheap, parsing is not.
 
-A file with none of these words holds nothing to migrate. A file with one of them may still hold nothing; that is found
-out after parsing. Evaluation code alone (`no_grad`, `eval`) is no reason to parse: it changes only beside a training
-step, and half of all model code has it.
+A file with none of these words holds nothing to migrate, and neither does one that has them only in its comments and
+docstrings. What is left may still hold nothing; that is found out after parsing. Evaluation code alone (`no_grad`,
+`eval`) is no reason to parse: it changes only beside a training step, and half of all model code has it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,18 @@ PARTS = (
 )
 # A training step in float32. Only as a call: the word alone stands in many docstrings, and what defines a `backward`
 # is an operator, not a step.
-_BACKWARD = re.compile(rb"(?<!def )backward[ \t]*\(")
+_BACKWARD = re.compile(rb"(?<!def )\bbackward[ \t]*\(")
+_STRINGS_AND_COMMENTS = re.compile(
+    r"""(?P<comment>\#[^\n]*)
+    | \"{3} [^"\\]* (?: (?: \\. | "(?!"") ) [^"\\]* )* \"{3}
+    | \'{3} [^'\\]* (?: (?: \\. | '(?!'') ) [^'\\]* )* \'{3}
+    | (?P<string> " [^"\\\n]* (?: \\. [^"\\\n]* )* " | ' [^'\\\n]* (?: \\. [^'\\\n]* )* ' )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+# What a string may name that is code all the same: an annotation, the attribute of a `getattr`, a lazy import.
+_NAMED = re.compile(r"autocast|GradScaler|custom_[fb]wd|FP16_Optimizer|\bc(?:uda|pu)\.amp\b|\bapex\b|^.amp.$")
+_TYPE_COMMENT = re.compile(r"#[ \t]*type:")
 # A byte above 0x7f is a part of a letter beyond ASCII, and continues an identifier like any other letter.
 _LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") | frozenset(range(0x80, 0x100))
 
@@ -42,6 +53,22 @@ def may_matter(data: Bytes) -> bool:
         or _BACKWARD.search(data) is not None
         or any(has_word(data, word) for word in WORDS)
     )
+
+
+def holds_code(text: str) -> bool:
+    """Whether a text that passed `may_matter` did so for its code, not for what it tells its reader."""
+    named = False
+
+    def without(match: re.Match[str]) -> str:
+        nonlocal named
+        if match["comment"]:
+            named = named or _TYPE_COMMENT.match(match["comment"]) is not None
+        elif match["string"]:
+            named = named or _NAMED.search(match["string"]) is not None
+        return ""
+
+    code = _STRINGS_AND_COMMENTS.sub(without, text)
+    return named or may_matter(code.encode("utf-8", "surrogatepass"))
 
 
 def has_word(data: Bytes, word: bytes) -> bool:

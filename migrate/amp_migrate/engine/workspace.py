@@ -91,7 +91,7 @@ class Workspace:
         if self._focus is not None:
             files = tuple(found for found in files if found.real in self._focus)
         for source in self._reading(files, lambda _, data: prefilter.may_matter(data)):
-            if not read_pragmas(source.text).skips_file:
+            if prefilter.holds_code(source.text) and not read_pragmas(source.text).skips_file:
                 yield source
 
     def mentioning(self, *identifiers: str) -> Iterator[Source]:

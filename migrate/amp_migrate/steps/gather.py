@@ -229,7 +229,7 @@ class Gatherer:
             if not (isinstance(step.statement, cst.Expr) and step.statement.value is step.call):
                 return Refusal(self.file, step.statement, f"the result of {self.tree.quote(step.call)} is used", bf16)
         for call in find(body, cst.Call):
-            if self._reaches_autograd_grad(self.file, call):
+            if self.roles.own_gradients.taken_by(self.file, call):
                 return Refusal(
                     self.file,
                     call,
@@ -251,17 +251,6 @@ class Gatherer:
                 f"scale the loss and step through one GradScaler by hand, or {bf16}",
             )
         return None
-
-    def _reaches_autograd_grad(self, file: File, call: cst.Call, depth: int = 0) -> bool:
-        """Whether a call takes gradients by itself, or through a function of the project (a gradient penalty)."""
-        if file.names.callee(call) == "torch.autograd.grad":
-            return True
-        functions = self.roles.project.may_call(file, call, "autograd") if depth < 3 else []
-        return any(
-            self._reaches_autograd_grad(function.file, inner, depth + 1)
-            for function in functions
-            for inner in find(function.node.body, cst.Call)
-        )
 
     def _is_closure(self, function: cst.FunctionDef) -> bool:
         name = function.name.value

@@ -1,30 +1,39 @@
 """Where nodes stand in the text, worked out for the few that something is said about.
 
-LibCST finds places by printing a whole module with book-keeping for every node. Here the lines of the statements around
-a node are counted, and only the statement that it stands in is printed so.
+LibCST finds places by printing a whole module with book-keeping for every node. Python's own parser, which runs at the
+speed of C, knows where every statement starts; only the statement around a node is printed.
 """
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias, cast
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
 
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
-Definition: TypeAlias = "cst.FunctionDef | cst.ClassDef"
-_NEWLINE = re.compile(r"\r\n?|\n")
+_LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n|$)")
+_INDENT = re.compile(r"[ \t\f]+")
+_BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
+# What an `elif` is printed as when it stands alone is shorter by these letters.
+_ELSE = len("el")
 
 
 class Places:
-    """The places of one module's nodes."""
+    """The places of one module's nodes.
 
-    def __init__(self, module: cst.Module) -> None:
+    Args:
+        statements: all statements of the module, `elif` branches included, parents before children.
+    """
+
+    def __init__(self, module: cst.Module, statements: Sequence[cst.CSTNode]) -> None:
         self._module = module
-        self._first_lines: dict[cst.CSTNode, int] = {}
-        self._inside: dict[cst.CSTNode, dict[cst.CSTNode, tuple[int, int]]] = {}
-        self._number(module.body, 1 + sum(self._lines(each) for each in module.header))
+        self._inside: dict[cst.CSTNode, Mapping[cst.CSTNode, tuple[int, int]]] = {}
+        self._lines = _LINE.findall(module.code)
+        self._starts = dict(zip(statements, found, strict=True)) if (found := self._found(len(statements))) else {}
 
     def of(self, chain: Sequence[cst.CSTNode]) -> tuple[int, int]:
         """The 1-based line and column where a node starts.
@@ -32,49 +41,95 @@ class Places:
         Args:
             chain: the node and what it stands in, nearest first, the module last.
         """
-        if chain[0] is self._module:
+        node = chain[0]
+        if node is self._module:
             return 1, 1
-        owners: list[Definition] = []
-        below = len(chain) - 2
-        # The smallest statement: down through functions and classes, as long as the node is in their bodies.
-        while below >= 2 and type(chain[below]) in (cst.FunctionDef, cst.ClassDef):
-            owner = cast(Definition, chain[below])
-            if chain[below - 1] is not owner.body or not isinstance(owner.body, cst.IndentedBlock):
-                break
-            if owner.body.body and owner.body.body[0] not in self._first_lines:
-                self._number(owner.body.body, self._first_lines[owner] + self._lines(_around(owner, None)) - 1)
-            owners.append(owner)
-            below -= 2
-        statement = chain[below]
-        if statement not in self._inside:
-            self._inside[statement] = self._print(statement, owners)
-        return self._inside[statement][chain[0]]
+        index = next((i for i, each in enumerate(chain) if each in self._starts), len(chain) - 1)
+        statement = chain[index]
+        if statement is node:
+            return self._starts[node]
+        is_head = index > 0 and chain[index - 1] not in _blocks(statement)
+        key = chain[index - 1] if is_head else statement
+        if key not in self._inside:
+            self._inside[key] = self._print(statement, chain[index + 1 :], is_head)
+        return self._inside[key][node]
 
-    def _number(self, statements: Sequence[cst.CSTNode], line: int) -> None:
-        for statement in statements:
-            self._first_lines[statement] = line
-            line += self._lines(statement)
+    def _found(self, count: int) -> list[tuple[int, int]] | None:
+        """Where Python finds the statements; None where it reads the module in another way, or not at all."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                parsed = ast.parse("".join(self._lines))
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                return None
+        found = [(each.lineno, self._column(each.lineno, each.col_offset)) for each in _statements(parsed)]
+        return found if len(found) == count else None
 
-    def _lines(self, node: cst.CSTNode) -> int:
-        return len(_NEWLINE.findall(self._module.code_for_node(node)))
+    def _column(self, line: int, offset: int) -> int:
+        """The 1-based column of a place that Python gives in bytes of UTF-8."""
+        return len(self._lines[line - 1].encode("utf-8", "surrogatepass")[:offset].decode("utf-8", "replace")) + 1
 
-    def _print(self, statement: cst.CSTNode, owners: list[Definition]) -> dict[cst.CSTNode, tuple[int, int]]:
+    def _print(
+        self, statement: cst.CSTNode, around: Sequence[cst.CSTNode], head: bool
+    ) -> Mapping[cst.CSTNode, tuple[int, int]]:
         """The places of the nodes of one statement, printed at its depth but without its siblings."""
-        shell = statement
-        for owner in reversed(owners):
-            shell = _around(owner, shell)
-        module = self._module.with_changes(header=(), body=(shell,), footer=(), has_trailing_newline=True)
-        above = len(_NEWLINE.findall(module.code)) - self._lines(statement)
-        shift = self._first_lines[statement] - 1 - above
-        ranges = cast(
-            "Mapping[cst.CSTNode, cst.metadata.CodeRange]",
-            MetadataWrapper(module, unsafe_skip_copy=True).resolve(PositionProvider),
+        if statement is self._module:
+            return {node: _start(each) for node, each in _ranges(self._module).items()}
+        line, column = self._starts[statement]
+        shell = _without_bodies(statement) if head else statement
+        whole = (
+            cst.SimpleStatementLine([shell])
+            if isinstance(shell, cst.BaseSmallStatement)
+            else cast(cst.BaseCompoundStatement, shell)
         )
-        return {node: (place.start.line + shift, place.start.column + 1) for node, place in ranges.items()}
+        indent = _INDENT.match(self._lines[line - 1])
+        if indent is not None:
+            whole = cst.If(cst.Name("_"), cst.IndentedBlock([whole], indent=indent[0]))
+        ranges = _ranges(self._module.with_changes(header=(), body=[whole], footer=(), has_trailing_newline=True))
+        first_line, first_column = _start(ranges[shell])
+        is_elif = isinstance(statement, cst.If) and isinstance(around[0], cst.If) and around[0].orelse is statement
+        shift = column - first_column + (_ELSE if is_elif else 0)
+        starts = ((node, _start(place)) for node, place in ranges.items())
+        return {node: (line + row - first_line, at + shift if row == first_line else at) for node, (row, at) in starts}
 
 
-def _around(owner: Definition, statement: cst.CSTNode | None) -> Definition:
-    """A function or class with one statement in its body, or with none, which is printed as `pass`."""
-    body = cast(cst.IndentedBlock, owner.body)
-    inner = () if statement is None else (statement,)
-    return owner.with_changes(body=body.with_changes(body=inner, footer=()))
+def _statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """All statements below a node, parents before children, in source order."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt):
+            yield child
+        if not isinstance(child, (ast.expr, ast.alias, ast.arguments, ast.expr_context)):
+            yield from _statements(child)
+
+
+def _blocks(statement: cst.CSTNode) -> list[cst.CSTNode]:
+    """What a compound statement holds below its head."""
+    found: list[cst.CSTNode] = []
+    for name in _BODIES:
+        value = getattr(statement, name, None)
+        if isinstance(value, cst.CSTNode):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found.extend(value)
+    return found
+
+
+def _without_bodies(statement: cst.CSTNode) -> cst.CSTNode:
+    """A statement whose body is printed as `pass`, and whose other branches are not printed at all."""
+    if isinstance(statement, (cst.BaseSmallStatement, cst.Match)):
+        return statement
+    changes: dict[str, object] = {"body": cst.SimpleStatementSuite([cst.Pass()])}
+    if hasattr(statement, "orelse"):
+        changes["orelse"] = None
+    return statement if isinstance(statement, (cst.Try, cst.TryStar)) else statement.with_changes(**changes)
+
+
+def _ranges(module: cst.Module) -> Mapping[cst.CSTNode, cst.metadata.CodeRange]:
+    return cast(
+        "Mapping[cst.CSTNode, cst.metadata.CodeRange]",
+        MetadataWrapper(module, unsafe_skip_copy=True).resolve(PositionProvider),
+    )
+
+
+def _start(place: cst.metadata.CodeRange) -> tuple[int, int]:
+    return place.start.line, place.start.column + 1

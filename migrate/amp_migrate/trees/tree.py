@@ -6,10 +6,11 @@ parents; places in the file are worked out only when there is something to say a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import cache, cached_property
-from typing import TypeAlias, TypeVar, cast
+from operator import attrgetter
+from typing import Any, TypeAlias, TypeVar, cast
 
 import libcst as cst
 
@@ -36,9 +37,13 @@ _LAYOUT = frozenset(
 
 
 @cache
-def _semantic_fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
+def _semantic_fields(kind: type) -> Callable[[cst.CSTNode], tuple[object, ...]]:
+    """What reads the fields of a node that may carry meaning."""
     # `Module.header` is layout, but so are `If.header`s; no node keeps code in a field of these names.
-    return tuple(f.name for f in fields(kind) if f.name not in _LAYOUT and not f.name.startswith("whitespace"))
+    names = [f.name for f in fields(kind) if f.name not in _LAYOUT and not f.name.startswith("whitespace")]
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda node: tuple(getattr(node, name) for name in names)
 
 
 @cache
@@ -47,17 +52,17 @@ def is_kind(kind: type, wanted: type | tuple[type, ...]) -> bool:
     return issubclass(kind, wanted)
 
 
-def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+def children(node: cst.CSTNode) -> list[cst.CSTNode]:
     """The nodes directly below `node` that carry meaning, in source order of their fields."""
-    for field in _semantic_fields(type(node)):
-        value = getattr(node, field)
+    # Every pass over every tree comes through here: no generator, no more calls than there must be.
+    found: list[Any] = []
+    for value in _semantic_fields(type(node))(node):
         kind: type = type(value)
         if kind is tuple or kind is list:
-            for item in value:
-                if is_kind(item.__class__, cst.CSTNode):
-                    yield item
+            found.extend([item for item in cast("Sequence[Any]", value) if is_kind(item.__class__, cst.CSTNode)])
         elif is_kind(kind, cst.CSTNode):
-            yield value
+            found.append(value)
+    return found
 
 
 def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -66,7 +71,9 @@ def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     while stack:
         current = stack.pop()
         yield current
-        stack.extend(reversed(list(children(current))))
+        below = children(current)
+        below.reverse()
+        stack += below
 
 
 def walk_own(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -77,7 +84,9 @@ def walk_own(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         yield current
         if current is not node and is_kind(type(current), _DEFINITIONS):
             continue
-        stack.extend(reversed(list(children(current))))
+        below = children(current)
+        below.reverse()
+        stack += below
 
 
 def find(node: cst.CSTNode, kind: type[N]) -> Iterator[N]:
@@ -101,7 +110,7 @@ def blocks(statement: Statement) -> tuple[Block, ...]:
     found: list[Block] = []
     if is_kind(type(statement), cst.BaseSmallStatement):
         return ()
-    stack: list[cst.CSTNode] = list(children(statement))
+    stack = children(statement)
     while stack:
         node = stack.pop(0)
         if type(node) in BLOCK_TYPES:
@@ -156,10 +165,11 @@ class Tree:
         while stack:
             node = stack.pop()
             self.order[node] = len(self.order)
-            below = list(children(node))
+            below = children(node)
             for child in below:
                 self.parents[child] = node
-            stack.extend(reversed(below))
+            below.reverse()
+            stack += below
 
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """The parents of `node`, nearest first, up to the module."""
@@ -241,7 +251,7 @@ class Tree:
 
     @cached_property
     def _places(self) -> Places:
-        return Places(self.module)
+        return Places(self.module, [node for node in self.order if is_kind(type(node), STATEMENT_TYPES)])
 
     def position(self, node: cst.CSTNode) -> tuple[int, int]:
         """The 1-based line and column where a node starts."""

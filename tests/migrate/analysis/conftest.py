@@ -24,8 +24,8 @@ class Library:
     def calling(self, method: str, beside: re.Pattern[str]) -> Iterator[File]:
         return self.mentioning(method)
 
-    def defining(self, name: str) -> Iterator[File]:
-        return self.mentioning(name)
+    def defining(self, name: str, *beside: str) -> Iterator[File]:
+        return self.mentioning(name, *beside)
 
     def module(self, dotted_name: str, importer: File) -> File | None:
         return self.files.get(dotted_name.lstrip("."))

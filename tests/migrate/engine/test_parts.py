@@ -14,10 +14,11 @@ from amp_migrate.engine.parts import migrate_in_parts, split
 from amp_migrate.engine.planner import FilePlan
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding, Kind
-from amp_migrate.settings import Settings
+from amp_migrate.settings import Dtype, Settings
 
 pytestmark = pytest.mark.usefixtures("toy_planner")
 OLD = "amp, old_amp = 1, 2\n"
+STEP = f"{OLD}# loss.backward()\n"
 
 
 def make(root: Path, **texts: str) -> Workspace:
@@ -32,16 +33,16 @@ def names(found: list[parts.Part]) -> list[list[str]]:
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "PART_BYTES", 50)
+    monkeypatch.setattr(parts, "PART_BYTES", 60)
 
 
 def test_a_small_project_is_one_part(tmp_path: Path) -> None:
-    assert names(split(make(tmp_path, a=OLD, b=OLD, c="x = 1\n"))) == [["a", "b"]]
+    assert names(split(make(tmp_path, a=OLD, b=OLD, c="x = 1\n"), Dtype.FP16)) == [["a", "b"]]
 
 
 def test_a_project_without_candidates_has_no_parts(tmp_path: Path) -> None:
     workspace = make(tmp_path, a="x = 1\n")
-    assert split(workspace) == []
+    assert split(workspace, Dtype.FP16) == []
     assert migrate_in_parts(workspace, Settings()).files == 1
 
 
@@ -49,9 +50,16 @@ def test_a_project_without_candidates_has_no_parts(tmp_path: Path) -> None:
 def test_files_that_import_one_another_stay_together(tmp_path: Path) -> None:
     (tmp_path / "pkg").mkdir()
     (tmp_path / "pkg/__init__.py").write_text("from .steps import step\n")  # no candidate, but a bridge to one
-    (tmp_path / "pkg/steps.py").write_text(OLD)
-    workspace = make(tmp_path, a=f"import d\n{OLD}", b=OLD, c=OLD, d=OLD, e=f"{OLD}from pkg import step\n")
-    assert names(split(workspace)) == [["a", "d"], ["b", "c"], ["e", "steps"]]
+    (tmp_path / "pkg/steps.py").write_text(STEP)
+    workspace = make(tmp_path, a=f"import d\n{OLD}", b=OLD, c=OLD, d=STEP, e=f"{OLD}from pkg import step\n")
+    assert names(split(workspace, Dtype.FP16)) == [["a", "d"], ["b", "c"], ["e", "steps"]]
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_file_without_a_step_stays_with_its_importers_only_for_another_dtype(tmp_path: Path) -> None:
+    workspace = make(tmp_path, a=f"import d\n{OLD}", b=OLD, c=OLD, d=OLD)
+    assert names(split(workspace, Dtype.FP16)) == [["a", "b"], ["c", "d"]]
+    assert names(split(workspace, Dtype.BF16)) == [["a", "d"], ["b", "c"]]
 
 
 @pytest.mark.usefixtures("small_parts")
@@ -84,7 +92,7 @@ def test_parts_that_change_the_same_file_become_one(
 
     monkeypatch.setattr("amp_migrate.engine.migrate.plan", plan)
     workspace = make(tmp_path, one=OLD * 3, two=OLD * 3, three=OLD * 3, shared="x = 1\n")
-    assert len(split(workspace)) == 3
+    assert len(split(workspace, Dtype.FP16)) == 3
     outcome = migrate_in_parts(workspace, Settings(), workers)
     assert [each.after for each in outcome.changed] == ["x = 1\n# one\n# three\n# two\n"]
     assert [each.message for each in outcome.findings] == ["one three two"]

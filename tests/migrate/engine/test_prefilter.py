@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from amp_migrate.engine.prefilter import has_word, may_matter
+from amp_migrate.engine.prefilter import has_word, holds_code, may_matter
 
 
 @pytest.mark.parametrize(
@@ -34,10 +34,48 @@ def test_a_line_that_can_matter_passes(line: str) -> None:
         "timestamp, lamp, camp_site = 1, 2, 3",
         "with torch.no_grad(): model.eval()",
         "def backward(ctx, gradient):",
+        "ctx.save_for_backward(x)",
     ],
 )
 def test_a_line_that_only_resembles_one_does_not(line: str) -> None:
     assert not may_matter(f"x = 1\n{line}\n".encode())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "loss.backward()",
+        "note = 'it\\'s' # don't\nloss.backward()",
+        "x = 'a\\\\'; loss.backward(); y = 'b'",
+        'x = """a"b\\"""c"""; loss.backward()',
+        'x = "\'"; loss.backward(); y = "\'"',
+        'print(f"{names["a"]}")\nloss.backward()',
+        'def f(scaler: "torch.cuda.amp.GradScaler"): ...',
+        'def f(scaler: "GradScaler | None"): ...',
+        'getattr(torch.cuda, "amp")',
+        'importlib.import_module("apex.amp")',
+        "scaler = None  # type: torch.cuda.amp.GradScaler",
+    ],
+)
+def test_code_and_what_it_names_in_strings_counts(line: str) -> None:
+    assert may_matter(line.encode())
+    assert holds_code(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x = 1  # loss.backward()",
+        '"""Use it so:\n\n    >>> loss.backward()\n"""',
+        "'''apex'''",
+        "parser.add_argument('--amp', help='mixed precision by native amp')",
+        "raise ValueError('call loss.backward() first')",
+        'x = """a"b\\""" amp """',
+    ],
+)
+def test_what_only_the_reader_is_told_does_not_count(line: str) -> None:
+    assert may_matter(line.encode())
+    assert not holds_code(line)
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,36 @@ of several lines"""; z = y
         return inner
     # footer
 
+async def serve(queue):
+    try:
+        with open("größe.txt") as f, lock(
+            f
+        ): g = "µ"; f.write(g)
+    except (OSError,
+            ValueError) as error:
+        raise Failed(error) from error
+    except KeyError: pass
+    else:
+        async for each in queue:
+            match each:
+                case [x, y] if x > y:
+                    yield x
+                case _:
+                    del each
+    finally:
+        assert queue, (
+            queue
+        )
+    while queue and \
+            queue.pop(): continue
+    else: return None
+
+class Tabbed:
+	def step(self):
+		self.optimizer.step(
+			closure,
+		)
+
 if __name__ == "__main__":
     train(model, \\
           loader)
