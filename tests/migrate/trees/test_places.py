@@ -80,7 +80,7 @@ async def serve(queue):
     while queue and \
             queue.pop(): continue
     else: return None
-
+\f
 class Tabbed:
 	def step(self):
 		self.optimizer.step(
