@@ -5,12 +5,18 @@ A name has one meaning only where every way it can be bound agrees; anything els
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import libcst as cst
 
 from amp_migrate.analysis.scopes import Binding, BindingKind, Scope, Scopes, dotted
 from amp_migrate.trees.tree import Tree
 
 UNKNOWN = ""
+# What `from torch.cuda.amp import *` brings.
+STAR_NAMES = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
+_STAR_PACKAGES = ("torch.cuda.amp", "torch.cpu.amp", "torch.amp")
+_AMP_PACKAGES = ("torch.cuda.amp.", "torch.cpu.amp.", "torch.amp.")
 
 
 class Names:
@@ -50,6 +56,8 @@ class Names:
     def _of_path(self, path: str, node: cst.CSTNode, seen: frozenset[cst.CSTNode]) -> frozenset[str]:
         found: set[str] = set()
         for binding in self.scopes.of(node).lookup(path):
+            if self._is_dead(path, binding):
+                continue
             if binding.kind is BindingKind.IMPORT:
                 found.add(binding.imported)
             elif (
@@ -60,7 +68,37 @@ class Names:
                 found |= self._meanings(binding.value, seen | {binding.value})
             else:
                 found.add(UNKNOWN)
-        return frozenset(found or {UNKNOWN})
+        return frozenset(found or self._of_star(path))
+
+    def _of_star(self, name: str) -> set[str]:
+        """What a name that nothing binds may be through the star imports of the file."""
+        origins = self.scopes.module.star_imports
+        found = {f"{origin}.{name}" for origin in origins if origin in _STAR_PACKAGES and name in STAR_NAMES}
+        # Torch's other packages do not bring these names; anybody else's may.
+        return found if found and all(each.partition(".")[0] == "torch" for each in origins) else {*found, UNKNOWN}
+
+    def _is_dead(self, name: str, binding: Binding) -> bool:
+        """Whether a binding stands in for an import from torch's AMP packages that cannot fail: torch has them all."""
+        handler = next((a for a in self.tree.ancestors(binding.node) if isinstance(a, cst.ExceptHandler)), None)
+        if handler is None or not self.has_torch:
+            return False
+        guard = self.tree.parents[handler]
+        return any(
+            other.imported.startswith(_AMP_PACKAGES) and guard in self.tree.ancestors(other.node)
+            for other in self.scopes.of(binding.node).lookup(name)
+            if other.kind is BindingKind.IMPORT
+        )
+
+    @cached_property
+    def has_torch(self) -> bool:
+        """Whether the file imports torch where nothing provides for its absence."""
+        return any(
+            binding.imported.partition(".")[0] == "torch"
+            and not any(isinstance(a, (cst.Try, cst.If)) for a in self.tree.ancestors(binding.node))
+            for bindings in self.scopes.module.bindings.values()
+            for binding in bindings
+            if binding.kind is BindingKind.IMPORT
+        )
 
     def local(self, full: str, at: cst.CSTNode) -> str | None:
         """How `full` can be written at a place with the names that are bound there: `th.amp` for `torch.amp`."""

@@ -106,6 +106,17 @@ def device_first(device: str) -> Arguments:
     return convert
 
 
+def device_second(device: str) -> Arguments:
+    """The device between the first argument and the others."""
+
+    def convert(context: Context, args: tuple[cst.Arg, ...]) -> list[cst.Arg] | Unsure:
+        if any(arg.star for arg in args) or not args or args[0].keyword is not None:
+            return _STARRED
+        return [args[0], cst.Arg(cst.SimpleString(f'"{device}"')), *args[1:]]
+
+    return convert
+
+
 def by_keyword(args: Sequence[cst.Arg], names: Sequence[str]) -> list[cst.Arg] | Unsure:
     """Arguments with every positional one turned into a keyword."""
     found: list[cst.Arg] = []

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.names import STAR_NAMES
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.scopes import dotted, import_source
-from amp_migrate.rules.rule import Rename
+from amp_migrate.rules.rule import Rename, name_rules
 from amp_migrate.steps.draft import Draft
 from amp_migrate.trees import build
 
@@ -29,14 +30,27 @@ class Moves:
     Attributes:
         moved: for each import statement, the items that come from the new module.
         dropped: for each import statement, the items that nothing uses any more.
+        named: for each star import of which everything that is used moves, what that is.
         kept: the uses whose name stays valid because its import moves.
         exported: items that other files import from this one, and that therefore stay.
     """
 
     moved: dict[cst.CSTNode, tuple[cst.ImportAlias, ...]]
     dropped: dict[cst.CSTNode, tuple[cst.ImportAlias, ...]]
+    named: dict[cst.ImportFrom, tuple[str, ...]]
     kept: frozenset[cst.CSTNode]
     exported: tuple[tuple[cst.ImportAlias, str], ...]
+
+    @property
+    def whole(self) -> frozenset[cst.CSTNode]:
+        """The statements of which every item comes from the new module."""
+        return frozenset(
+            statement
+            for statement, items in self.moved.items()
+            if isinstance(statement, (cst.Import, cst.ImportFrom))
+            and not isinstance(statement.names, cst.ImportStar)
+            and len(items) == len(statement.names)
+        )
 
 
 def moves_of(
@@ -62,20 +76,40 @@ def moves_of(
             dropped[statement] = (*dropped.get(statement, ()), alias)
         elif _is_exported(file, project, local):
             exported.append((alias, full))
-        elif all(use in renamed and renamed[use].new.startswith(_NEW_MODULE + ".") for use in staying):
+        elif staying and all(use in renamed and not _is_in_new_module(renamed[use]) for use in staying):
+            dropped[statement] = (*dropped.get(statement, ()), alias)
+        elif full.startswith(_OLD_PACKAGES) and all(
+            use in renamed and _is_in_new_module(renamed[use]) for use in staying
+        ):
             moved[statement] = (*moved.get(statement, ()), alias)
             kept.update(staying)
-    return Moves(moved, dropped, frozenset(kept), tuple(exported))
+    named: dict[cst.ImportFrom, tuple[str, ...]] = {}
+    for star, package in star_imports(file):
+        used = {name: uses for name in STAR_NAMES if (uses := _uses_of(file, name, f"{package}.{name}"))}
+        every = [use for uses in used.values() for use in uses if use not in removed]
+        if (
+            every
+            and all(use in renamed for use in every)
+            and not any(_is_exported(file, project, each) for each in used)
+        ):
+            named[star] = tuple(used)
+            kept.update(every)
+    return Moves(moved, dropped, named, frozenset(kept), tuple(exported))
+
+
+def _is_in_new_module(rename: Rename) -> bool:
+    return rename.new.rpartition(".")[0] == _NEW_MODULE
 
 
 def _deprecated_items(file: File) -> Iterator[tuple[cst.CSTNode, cst.ImportAlias, str, str]]:
     """Each imported item that is deprecated: statement, item, full name, and the name it has in the file."""
+    old = {rename.old for rule in name_rules() for rename in rule.renames}
     for node in file.tree.order:
         if isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
             origin = import_source(node)
             for alias in node.names:
                 name = dotted(alias.name) or ""
-                if f"{origin}.{name}".startswith(_OLD_PACKAGES):
+                if f"{origin}.{name}".startswith(_OLD_PACKAGES) or f"{origin}.{name}" in old:
                     yield node, alias, f"{origin}.{name}", _local(alias) or name
         elif isinstance(node, cst.Import):
             for alias in node.names:
@@ -101,10 +135,12 @@ def _uses_of(file: File, local: str, full: str) -> list[cst.CSTNode]:
     found: list[cst.CSTNode] = []
     is_plain = "." not in local
     for node in file.uses.get(local.rpartition(".")[2], ()):
-        if isinstance(node, cst.Name) is not is_plain or full not in file.names.meanings(node):
-            continue
         top: cst.CSTNode = node
         parent = file.tree.parents[top]
+        if isinstance(node, cst.Name) is not is_plain or full not in file.names.meanings(node):
+            continue
+        if isinstance(parent, cst.AssignTarget) and file.names.full(node) == full:
+            continue  # `except ImportError: autocast = None`, which is never run
         while isinstance(parent, cst.Attribute) and full in _OLD_PACKAGES:
             top, parent = parent, file.tree.parents[parent]
         found.append(top)
@@ -130,6 +166,9 @@ def write_moves(draft: Draft, moves: Moves) -> None:
             draft.edits.replace(statement, _moved_import(statement, going))
         elif isinstance(statement, cst.ImportFrom):
             _move_from(draft, statement, going, gone)
+    for star, names in moves.named.items():
+        aliases = [cst.ImportAlias(cst.Name(name)) for name in names]
+        draft.edits.replace(star, star.with_changes(module=build.expression(_NEW_MODULE), names=aliases))
 
 
 def _moved_import(node: cst.Import, going: tuple[cst.ImportAlias, ...]) -> cst.Import:

@@ -42,6 +42,7 @@ class Draft:
         self.settings = settings
         self.edits = Edits()
         self._needs_torch = False
+        self._needs_functools = False
         self._needs_auto_dtype = False
 
     def torch(self, at: cst.CSTNode) -> str:
@@ -50,6 +51,12 @@ class Draft:
         if name is None:
             self._needs_torch = True
         return name or "torch"
+
+    def functools(self, at: cst.CSTNode) -> str:
+        """How `functools` is written at a place; it is imported where it is not."""
+        name = self.file.names.local("functools", at)
+        self._needs_functools = self._needs_functools or name is None
+        return name or "functools"
 
     def amp(self, name: str, at: cst.CSTNode) -> str:
         """How `torch.amp.<name>` is written at a place, in the target's spelling, through whatever is bound there."""
@@ -95,11 +102,17 @@ class Draft:
     @property
     def changes_nothing(self) -> bool:
         """Whether the file stays as it is."""
-        return not (self.edits or self._needs_torch or self._needs_auto_dtype)
+        return not (self.edits or self._needs_torch or self._needs_functools or self._needs_auto_dtype)
 
     def finish(self) -> str:
         """The new text of the file."""
         imports = self._imports()
+        if self._needs_functools:
+            own = [s for s in imports if not (isinstance(s, cst.ImportFrom) and dotted(s.module) == "__future__")]
+            if own:
+                self.edits.before(own[0], self.line("import functools"))
+            else:
+                self._at_top(imports, self.line("import functools"))
         if self._needs_torch:
             new = self.line("import torch")
             first = next((s for s in imports if _imports_torch(s)), None)

@@ -50,6 +50,7 @@ FORMS = {
     "torch.amp.GradScaler": (_form((2, 3), f"device= {_SCALER}"),),
     "torch.amp.custom_fwd": (_form((2, 4), "fwd= * device_type cast_inputs="),),
     "torch.amp.custom_bwd": (_form((2, 4), "bwd= * device_type"),),
+    "torch.amp.autocast_mode._cast": (_form((2, 4), "value device_type dtype"),),
     "torch.cuda.amp.autocast": (_form((1, 12), _OLD_AUTOCAST),),
     "torch.cuda.amp.GradScaler": (_form((1, 12), _SCALER),),
     "torch.cuda.amp.custom_fwd": (_form((1, 12), "fwd= * cast_inputs="),),

@@ -56,10 +56,14 @@ def test_functions_without_a_device(ignores: Check) -> None:
     )
 
 
-def test_function_as_a_value(leaves: Check) -> None:
-    leaves(
+def test_function_as_a_value(rewrites: Check) -> None:
+    rewrites(
         """
-        read = torch.get_autocast_gpu_dtype
+        + import functools
+          import torch
+        - read = torch.get_autocast_gpu_dtype
+        + read = functools.partial(torch.get_autocast_dtype, "cuda")
+          dtype = read()
         """,
-        "used as a value",
+        head="",
     )

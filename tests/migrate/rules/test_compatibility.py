@@ -8,24 +8,6 @@ from typing import Any
 Check = Callable[..., Any]
 
 
-def test_stub_class_where_the_import_fails(leaves: Check) -> None:
-    leaves(
-        """
-        import torch
-
-        try:
-            from torch.cuda.amp import GradScaler
-        except ImportError:
-            class GradScaler:
-                pass
-
-        scaler = GradScaler()
-        """,
-        "left as it was",
-        head="",
-    )
-
-
 def test_stub_class_where_the_attribute_is_missing(leaves: Check) -> None:
     leaves(
         """
@@ -94,6 +76,5 @@ def test_probe_of_the_old_name(ignores: Check) -> None:
     ignores(
         """
         available = hasattr(torch.cuda.amp, "autocast")
-        cast = getattr(torch.cuda.amp, "autocast")
         """
     )

@@ -304,28 +304,6 @@ def test_decorator_with_arguments(rewrites: Check) -> None:
     )
 
 
-def test_partial_of_the_class(leaves: Check) -> None:
-    leaves(
-        """
-        from functools import partial
-
-        f = partial(torch.cuda.amp.autocast, enabled=False)
-        """,
-        "used as a value",
-    )
-
-
-def test_class_under_a_variable(leaves: Check) -> None:
-    leaves(
-        """
-        ac = torch.cuda.amp.autocast
-        with ac():
-            pass
-        """,
-        "used as a value",
-    )
-
-
 def test_annotations_and_type_tests(rewrites: Check) -> None:
     rewrites(
         """
@@ -356,19 +334,6 @@ def test_package_under_a_variable(rewrites: Check) -> None:
         + with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
               pass
         """
-    )
-
-
-def test_star_import(leaves: Check) -> None:
-    leaves(
-        """
-        from torch.cuda.amp import *
-
-        with autocast():
-            pass
-        """,
-        "left as it was",
-        head="",
     )
 
 
@@ -460,3 +425,63 @@ def test_base_class_whose_arguments_are_not_seen_stays(leaves: Check) -> None:
 def test_apex_in_the_same_file_is_none_of_these_rules(migrate: Check) -> None:
     plan = migrate("from apex import amp\n\nmodel = amp.initialize(model, opt_level='O3')\n")
     assert not [finding for finding in plan.findings if finding.code.startswith("AMP1")]
+
+
+def test_class_under_a_variable(rewrites: Check) -> None:
+    rewrites(
+        """
+        + import functools
+          import torch
+        - ac = torch.cuda.amp.autocast
+        + ac = functools.partial(torch.amp.autocast, device_type="cuda", dtype=torch.float16)
+          with ac():
+              pass
+        """,
+        head="",
+    )
+
+
+def test_class_under_a_variable_of_its_name(rewrites: Check) -> None:
+    rewrites(
+        """
+        - autocast = torch.cuda.amp.autocast
+        - with autocast(enabled=False):
+        + autocast = torch.amp.autocast
+        + with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=False):
+              pass
+        """
+    )
+
+
+def test_partial_of_the_class(rewrites: Check) -> None:
+    rewrites(
+        """
+          from functools import partial
+
+        - f = partial(torch.cuda.amp.autocast, enabled=False)
+        + f = partial(torch.amp.autocast, device_type="cuda", dtype=torch.float16, enabled=False)
+        """
+    )
+
+
+def test_positional_arguments_of_a_base(rewrites: Check) -> None:
+    rewrites(
+        """
+        - class Scaler(torch.cuda.amp.GradScaler):
+        + class Scaler(torch.amp.GradScaler):
+              def __init__(self):
+        -         super().__init__(1024.0)
+        +         super().__init__("cuda", init_scale=1024.0)
+        """
+    )
+
+
+def test_positional_arguments_of_a_partial(rewrites: Check) -> None:
+    rewrites(
+        """
+          from functools import partial
+
+        - make = partial(torch.cuda.amp.GradScaler, 1024.0)
+        + make = partial(torch.amp.GradScaler, "cuda", init_scale=1024.0)
+        """
+    )

@@ -117,14 +117,6 @@ def test_deprecated_function_without_a_successor(ignores: Check) -> None:
     )
 
 
-def test_private_function(ignores: Check) -> None:
-    ignores(
-        """
-        y = torch.cuda.amp.autocast_mode._cast(x, torch.float16)
-        """
-    )
-
-
 def test_import_inside_a_function(rewrites: Check) -> None:
     rewrites(
         """

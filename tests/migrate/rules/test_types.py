@@ -57,28 +57,6 @@ def test_class_made_with_positional_arguments(leaves: Check) -> None:
     )
 
 
-def test_class_that_calls_super_with_positional_arguments(leaves: Check) -> None:
-    leaves(
-        """
-        class Scaler(torch.cuda.amp.GradScaler):
-            def __init__(self):
-                super().__init__(1024.0)
-        """,
-        "a class derives from it",
-    )
-
-
-def test_partial(leaves: Check) -> None:
-    leaves(
-        """
-        from functools import partial
-
-        make = partial(torch.cuda.amp.GradScaler, 1024.0)
-        """,
-        "used as a value",
-    )
-
-
 def test_argument(leaves: Check) -> None:
     leaves(
         """

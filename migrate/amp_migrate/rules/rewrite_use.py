@@ -1,0 +1,135 @@
+"""What becomes of one use of an old name: a call, a decorator, a base class, a type, or a value that is handed on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_migrate.analysis.project import Project
+from amp_migrate.rules.arguments import laid_out, switched_off
+from amp_migrate.rules.carried import Followed, is_called_by_keyword, meant_by_name, partial_call
+from amp_migrate.rules.places import names_a_type
+from amp_migrate.rules.rule import Arguments, Context, Unsure
+from amp_migrate.rules.uses import Use
+from amp_migrate.steps.draft import Draft
+from amp_migrate.trees import build
+from amp_migrate.trees.tree import find, walk
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """What becomes of a use beside its name.
+
+    Attributes:
+        calls: the calls that get new arguments, each with these.
+        made: the arguments to call the name with where it stands, because it is not called there.
+        held: the arguments that `functools.partial` is to hold for whoever calls the name.
+    """
+
+    calls: tuple[tuple[cst.Call, tuple[cst.Arg, ...]], ...] = ()
+    made: tuple[cst.Arg, ...] | None = None
+    held: tuple[cst.Arg, ...] | None = None
+
+
+_VALUE = (
+    "it is used as a value, and whoever calls it passes the old arguments",
+    "wrap it: functools.partial({new}, ...) with the device, and check its calls",
+)
+_BASE = (
+    "a class derives from it, and may be made with the old arguments",
+    "derive from {new}, and pass the device first wherever the class is made",
+)
+
+
+def rewrite_of(context: Context, project: Project, use: Use, *, disabled: bool) -> Rewrite | Unsure:
+    """Decide about a use.
+
+    Args:
+        disabled: whether a call is to say `enabled=False`.
+    """
+    file, convert = context.draft.file, use.rename.arguments
+    parent = file.tree.parents[use.node]
+    if convert is None or (use.rename.is_type and names_a_type(file.tree, use.node)):
+        return Rewrite()
+    if isinstance(parent, cst.Call) and parent.func is use.node:
+        return _calls(context, convert, [parent], 0, disabled=disabled)
+    if isinstance(parent, cst.Decorator) and use.rename.bare_call:
+        made = convert(context, ())
+        return made if isinstance(made, Unsure) else Rewrite(made=tuple(made))
+    if isinstance(parent, cst.Arg) and isinstance(owner := file.tree.parents[parent], cst.ClassDef):
+        inits = _super_inits(owner)
+        return _calls(context, convert, inits, 0) if inits else _unsure(_BASE, use)
+    partial = partial_call(file, use.node)
+    followed = meant_by_name(project, file, partial or use.node, use.rename.old)
+    if followed is Followed.WHOLLY and partial is None:
+        return Rewrite()  # every call is a use of its own
+    if followed is not Followed.NOT or not is_called_by_keyword(project, file, partial or use.node):
+        return _unsure(_VALUE, use)
+    if partial is not None:
+        return _calls(context, convert, [partial], 1)
+    held = convert(context, ())
+    return held if isinstance(held, Unsure) else Rewrite(held=tuple(held))
+
+
+def write_use(draft: Draft, use: Use, rewrite: Rewrite, *, keeps_name: bool) -> None:
+    """Write what was decided."""
+    name = use.node if keeps_name else build.expression(_new_name(draft, use))
+    new: cst.BaseExpression = name
+    if rewrite.made is not None:
+        new = cst.Call(name, rewrite.made)
+    elif rewrite.held is not None:
+        partial = build.expression(f"{draft.functools(use.node)}.partial")
+        new = cst.Call(partial, laid_out([cst.Arg(name), *rewrite.held], ()))
+    if new is not use.node:
+        draft.edits.replace(use.node, new)
+    for call, args in rewrite.calls:
+        draft.edits.change(call, lambda node, call=call, args=args: _with_arguments(node, call, args))  # type: ignore[misc]
+
+
+def _calls(
+    context: Context, convert: Arguments, calls: list[cst.Call], start: int, *, disabled: bool = False
+) -> Rewrite | Unsure:
+    """New arguments for calls, from the argument at `start` on."""
+    found: list[tuple[cst.Call, tuple[cst.Arg, ...]]] = []
+    for call in calls:
+        new = convert(context, tuple(call.args[start:]))
+        if isinstance(new, Unsure):
+            return new
+        args = laid_out([*call.args[:start], *new], call.args)
+        found.append((call, tuple(switched_off(args) if disabled else args)))
+    return Rewrite(tuple(found))
+
+
+def _super_inits(owner: cst.ClassDef) -> list[cst.Call]:
+    """The calls `super().__init__(...)` of a class that has an `__init__` of its own."""
+    return [
+        call
+        for method in find(owner.body, cst.FunctionDef)
+        if method.name.value == "__init__"
+        for call in walk(method.body)
+        if isinstance(call, cst.Call)
+        and isinstance(call.func, cst.Attribute)
+        and call.func.attr.value == "__init__"
+        and isinstance(call.func.value, cst.Call)
+        and isinstance(call.func.value.func, cst.Name)
+        and call.func.value.func.value == "super"
+    ]
+
+
+def _unsure(said: tuple[str, str], use: Use) -> Unsure:
+    return Unsure(said[0], said[1].format(new=use.rename.new))
+
+
+def _with_arguments(node: cst.CSTNode, original: cst.Call, args: tuple[cst.Arg, ...]) -> cst.CSTNode:
+    """A call with new arguments; the values that it had keep what was rewritten inside them."""
+    assert isinstance(node, cst.Call)
+    rewritten = {old.value: new.value for old, new in zip(original.args, node.args, strict=True)}
+    return node.with_changes(args=[arg.with_changes(value=rewritten.get(arg.value, arg.value)) for arg in args])
+
+
+def _new_name(draft: Draft, use: Use) -> str:
+    module, _, name = use.rename.new.rpartition(".")
+    if module == "torch.amp":
+        return draft.amp(name, use.node)
+    return draft.torch(use.node) + use.rename.new.removeprefix("torch")

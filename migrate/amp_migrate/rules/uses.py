@@ -1,0 +1,51 @@
+"""Where a file uses the names that the rules are about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.report.rule import Rule
+from amp_migrate.rules.rule import Rename, name_rules
+
+
+@dataclass(frozen=True)
+class Use:
+    """One use of an old name."""
+
+    node: cst.Name | cst.Attribute
+    rule: Rule
+    rename: Rename
+
+
+def find_uses(file: File) -> tuple[list[Use], list[Use]]:
+    """The uses of old names: those that mean exactly one, and those that may also mean something else."""
+    sure: list[Use] = []
+    doubtful: list[Use] = []
+    for rule in name_rules():
+        renames = {rename.old: rename for rename in rule.renames}
+        for node in _nodes(file, {old.rpartition(".")[2] for old in renames}):
+            if isinstance(file.tree.parents[node], cst.AssignTarget):
+                continue
+            meanings = file.names.meanings(node)
+            hits = sorted(meanings & set(renames))
+            if hits:
+                use = Use(node, rule.rule, renames[hits[0]])
+                (sure if len(meanings) == 1 else doubtful).append(use)
+    order = file.tree.order
+    return sorted(sure, key=lambda u: order[u.node]), sorted(doubtful, key=lambda u: order[u.node])
+
+
+def _nodes(file: File, last_words: set[str]) -> Iterator[cst.Name | cst.Attribute]:
+    """Names and chains that may end in one of some words, local names of imports included."""
+    local = {
+        name
+        for scope in file.scopes.all()
+        for name, bindings in scope.bindings.items()
+        if any(binding.imported.rpartition(".")[2] in last_words for binding in bindings)
+    }
+    for word in sorted(last_words | local):
+        yield from file.uses.get(word, ())

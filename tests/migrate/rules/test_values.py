@@ -1,0 +1,182 @@
+"""A class that is handed on as a value: its calls are followed, and where they cannot be, it stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Check = Callable[..., Any]
+
+
+def test_choice_between_autocast_and_nothing(rewrites: Check) -> None:
+    rewrites(
+        """
+        + import functools
+          from contextlib import suppress
+          import torch
+
+          def train(model, loader, amp_autocast=suppress):
+              for x in loader:
+                  with amp_autocast():
+                      model(x)
+
+          amp_autocast = suppress
+          if use_amp:
+        -     amp_autocast = torch.cuda.amp.autocast
+        +     amp_autocast = functools.partial(torch.amp.autocast, device_type="cuda", dtype=torch.float16)
+          train(model, loader, amp_autocast=amp_autocast)
+          train(model, loader, amp_autocast)
+        """,
+        head="",
+    )
+
+
+def test_conditional_expression(rewrites: Check) -> None:
+    rewrites(
+        """
+          import functools
+        - from torch.cuda.amp import autocast
+        + from torch.amp import autocast
+
+        - region = autocast if use_amp else nullcontext
+        + region = functools.partial(autocast, device_type="cuda", dtype=torch.float16) if use_amp else nullcontext
+          with region(enabled=True):
+              pass
+        """
+    )
+
+
+def test_partial_that_is_there_already(rewrites: Check) -> None:
+    rewrites(
+        """
+          from functools import partial
+
+          class Trainer:
+              def __init__(self):
+        -         self.region = partial(torch.cuda.amp.autocast, dtype=torch.bfloat16)
+        +         self.region = partial(torch.amp.autocast, device_type="cuda", dtype=torch.bfloat16)
+
+              def step(self):
+                  with self.region():
+                      pass
+        """
+    )
+
+
+def test_class_of_another_file(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "loop.py": """
+                def train(model, region=None):
+                    if region is not None:
+                        with region():
+                            model()
+            """,
+            "main.py": """
+                + import functools
+                  import torch
+                  from loop import train
+
+                - train(model, region=torch.cuda.amp.autocast)
+                + train(model, region=functools.partial(torch.amp.autocast, device_type="cuda", dtype=torch.float16))
+            """,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "with region(False):\n    pass",
+        "with region(*flags):\n    pass",
+        "run(region)",
+        "regions = [region]",
+        "other = region",
+        "def make():\n    return region",
+        "@region\ndef f():\n    pass",
+        "region.__name__",
+    ],
+)
+def test_value_that_cannot_be_followed(leaves: Check, use: str) -> None:
+    leaves(f"region = torch.cuda.amp.autocast if use_amp else None\n{use}\n", "used as a value")
+
+
+@pytest.mark.parametrize(
+    "made", ["[torch.cuda.amp.autocast]", "(lambda: torch.cuda.amp.autocast)", "f(torch.cuda.amp.autocast)"]
+)
+def test_value_that_has_no_name(leaves: Check, made: str) -> None:
+    leaves(f"regions = {made}\n", "used as a value")
+
+
+def test_value_handed_to_a_parameter_of_another_name(leaves: Check) -> None:
+    leaves(
+        """
+        def train(context):
+            with context(False):
+                pass
+
+        region = torch.cuda.amp.autocast if use_amp else None
+        train(region)
+        """,
+        "used as a value",
+    )
+
+
+def test_subclass_that_calls_its_base(rewrites: Check) -> None:
+    rewrites(
+        """
+        - class Scaler(torch.cuda.amp.GradScaler):
+        + class Scaler(torch.amp.GradScaler):
+              def __init__(self, growth=100):
+        -         super().__init__(growth_interval=growth)
+        +         super().__init__("cuda", growth_interval=growth)
+
+          scaler = Scaler(growth=10)
+        """
+    )
+
+
+def test_subclass_made_with_the_arguments_of_its_base(leaves: Check) -> None:
+    leaves(
+        """
+        class Scaler(torch.cuda.amp.GradScaler):
+            def state(self):
+                return self._scale
+
+        scaler = Scaler(1024.0)
+        """,
+        "a class derives from it",
+    )
+
+
+def test_type_in_quotes(rewrites: Check) -> None:
+    rewrites(
+        """
+          from typing import Optional
+        - def f(a: "torch.cuda.amp.GradScaler", b: Optional["torch.cuda.amp.GradScaler"] = None):
+        + def f(a: "torch.amp.GradScaler", b: Optional["torch.amp.GradScaler"] = None):
+              return "torch.cuda.amp.GradScaler"
+        """
+    )
+
+
+def test_quotes_that_name_something_else(ignores: Check) -> None:
+    ignores(
+        """
+        def f(a: "mytorch.cuda.amp.GradScaler", b: "torch.cuda.amp.GradScalers") -> "print":
+            pass
+        """
+    )
+
+
+def test_getattr_is_told(leaves: Check) -> None:
+    leaves('region = getattr(torch.cuda.amp, "autocast")\nwith region():\n    pass\n', "getattr takes it by its name")
+
+
+@pytest.mark.parametrize(
+    "call", ['getattr(torch, "float16")', 'getattr(model, "autocast")', "getattr(torch.cuda.amp, name)"]
+)
+def test_getattr_of_something_else(ignores: Check, call: str) -> None:
+    ignores(f"x = {call}\n")
