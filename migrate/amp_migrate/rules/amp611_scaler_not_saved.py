@@ -16,11 +16,10 @@ RULE = Rule(
     code="AMP611",
     name="scaler-not-saved",
     summary="a checkpoint holds the optimizer and not its scaler",
-    before='torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)',
+    before='state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}\ntorch.save(state, path)',
     after=(
-        "torch.save(\n"
-        '    {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}, path\n'
-        ")"
+        'state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}\n'
+        "torch.save(state, path)"
     ),
     why=(
         "A resumed run starts again with a scale of 65536 and counts again to 2000 before it grows: it skips steps "

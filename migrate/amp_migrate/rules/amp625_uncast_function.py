@@ -16,7 +16,7 @@ from amp_migrate.trees.tree import find
 
 RULE = Rule(
     code="AMP625",
-    name="custom-function",
+    name="uncast-function",
     summary="an own autograd function multiplies matrices under autocast and does not say in which dtype",
     before=(
         "class Linear(torch.autograd.Function):\n"
