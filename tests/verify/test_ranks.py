@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from amp_migrate.verify.run import RunResult
-from amp_migrate.verify.trace import Failure, Trace, combined
+from amp_migrate.verify.trace import Failure, Trace, combined, read
 
 Make = Callable[..., Trace]
 
@@ -79,16 +79,19 @@ def test_processes_that_train_together_are_recorded_each_by_its_rank(record: Cal
 def test_processes_that_train_apart_are_recorded_as_well(record: Callable[..., RunResult]) -> None:
     result = record(
         """
+        import time
         import torch.multiprocessing as mp
 
         def train(rank):
+            time.sleep(0.3 * (1 - rank))  # the second one is first to train
             for step in range(3):
-                loss_of().backward()
+                (rank + loss_of() * 0).backward()
                 optimizer.step()
 
         mp.start_processes(train, nprocs=2, start_method="fork")
         """
     )
     assert result.ended_well, result.log.read_text()
-    assert result.trace.ranks == 2
+    assert result.trace.losses == (0.5, 0.5, 0.5)
     assert len(result.trace.steps) == 3
+    assert [read(result.folder / f"rank-{rank}.jsonl").losses[0] for rank in (0, 1)] == [0.0, 1.0]

@@ -85,12 +85,16 @@ class Writer:
 
 
 def _rank() -> int | None:
-    """The rank among the processes that train together; None where there is no such group."""
+    """The rank among the processes that train together; None in a script that trains in one."""
     distributed: Any = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return int(distributed.get_rank())
     rank = os.environ.get("RANK", "")
-    return int(rank) if rank.isdigit() else None
+    if rank.isdigit():
+        return int(rank)
+    # Processes that share a model without a group: in the order in which the script made them.
+    made: tuple[int, ...] = getattr(multiprocessing.current_process(), "_identity", ())
+    return made[-1] - 1 if made else None
 
 
 def _plain(value: Any) -> Any:
