@@ -22,6 +22,8 @@ PARTS = (
     b"GradScaler",
     b"custom_fwd",
     b"custom_bwd",
+    b"ApexMixedPrecisionPlugin",
+    b"ApexOptimWrapper",
     b"FP16_Optimizer",
     b"network_to_half",
     b"scale_loss",

@@ -14,6 +14,7 @@ from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.wanted import Wanted
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Apex, Settings
+from amp_migrate.steps.apex_frameworks import framework_switches
 from amp_migrate.steps.apex_imports import ApexImports, Fate, ImportStatement, Item
 from amp_migrate.steps.apex_names import NoForm, Use, native_of, uses_of_apex, write_native
 from amp_migrate.steps.draft import Draft
@@ -62,6 +63,7 @@ class ApexRest:
                 yield _finding(file, use.node, native.code, Kind.MIGRATED, message)
                 if native.note and "load_state_dict" in file.uses:
                     yield _finding(file, use.node, native.code, Kind.NOTE, native.note)
+        yield from framework_switches(file)
         yield from self._write_imports(file, draft, ApexImports(file, self.project, converted, amp_is_gone=amp_is_gone))
 
     def _is_wanted(self, file: File, use: Use, native: Native) -> bool:
