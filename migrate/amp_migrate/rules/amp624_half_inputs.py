@@ -9,6 +9,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.hazards.hazard import Hazard
 from amp_migrate.hazards.script import Script
+from amp_migrate.hazards.training import is_step, training_calls
 from amp_migrate.report.rule import Rule, Safety
 
 RULE = Rule(
@@ -30,8 +31,10 @@ _DTYPES = frozenset({"torch.float16", "torch.half", "torch.bfloat16"})
 
 
 def detect(script: Script) -> Iterator[Hazard]:
-    """Every cast to low precision in the arguments of a module that a region runs."""
+    """Every cast to low precision in the arguments of a module that a region runs, in a file that trains."""
     file = script.file
+    if not script.regions or not any(map(is_step, training_calls(file, script.roles))):
+        return
     for region in script.regions.values():
         for call in file.calls:
             if script.region_around(call) is not region or not script.roles.calls_module(file, call):

@@ -202,11 +202,14 @@ def test_what_numpy_can_take_is_left_alone(clean: Check) -> None:
 def test_inputs_cast_by_hand_in_a_region_are_told(marked: Check) -> None:
     marked(
         """
-        def train(model: nn.Module, x, y):
+        def train(model: nn.Module, optimizer, scaler, x, y):
             with torch.autocast("cuda"):
                 out = model(x.half())  # AMP624
                 out = model(x.to(torch.float16), y)  # AMP624
-                return model(mask=x.bfloat16())  # AMP624
+                loss = model(mask=x.bfloat16()).mean()  # AMP624
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
         """
     )
 
@@ -214,7 +217,8 @@ def test_inputs_cast_by_hand_in_a_region_are_told(marked: Check) -> None:
 def test_other_casts_in_a_region_are_right(clean: Check) -> None:
     clean(
         """
-        def train(model: nn.Module, x, y, device):
+        def train(model: nn.Module, optimizer, x, y, device):
+            optimizer.step()
             with torch.autocast("cuda"):
                 out = model(x.float(), y.to(device), x.to(torch.float32), x.long())
                 stored = [x.half(), out.half()]
@@ -225,5 +229,15 @@ def test_other_casts_in_a_region_are_right(clean: Check) -> None:
         def half(x):
             with torch.autocast("cuda"):
                 return x.half()
+        """
+    )
+
+
+def test_a_comparison_that_trains_nothing_may_cast_as_it_likes(clean: Check) -> None:
+    clean(
+        """
+        def compare(model: nn.Module, x):
+            with torch.autocast("cuda"):
+                return model(x.half()) - model(x)
         """
     )
