@@ -140,7 +140,7 @@ def alive(pid: int) -> bool:
     return state != "Z"
 
 
-def wait_until(holds: object, seconds: float = 20) -> bool:
+def wait_until(holds: object, seconds: float = 90) -> bool:
     assert callable(holds)
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
