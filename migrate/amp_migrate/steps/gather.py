@@ -15,7 +15,7 @@ from amp_migrate.steps.gradients import gradient_uses
 from amp_migrate.steps.model import Backward, Extraction, OptimizerStep, Refusal, Region, TrainingStep
 from amp_migrate.steps.regions import RegionFinder
 from amp_migrate.steps.updates import place_updates
-from amp_migrate.trees.tree import LOOP_TYPES, Block, Statement, blocks, find, header, nested_statements
+from amp_migrate.trees.tree import LOOP_TYPES, Block, Statement, blocks, find, header, nested_statements, statements
 
 
 @dataclass(frozen=True)
@@ -139,12 +139,22 @@ class Gatherer:
         return found, False
 
     def _assume_forward(self, found: list[Statement]) -> bool:
-        """Take the last statement of a slice that calls anything for the forward."""
-        calling = (s for s in reversed(found) if isinstance(s, cst.Assign) and isinstance(s.value, cst.Call))
-        last = next(calling, None)
-        if last is not None:
-            self.regions.assume(last)
-        return last is not None
+        """Take a method of a slice that subclasses fill in, or that is inherited from out of sight, for the forward."""
+        for statement in found:
+            value = statement.value if isinstance(statement, cst.Assign) else None
+            if isinstance(value, cst.Call) and self._is_out_of_sight(value):
+                self.regions.assume(statement)
+                return True
+        return False
+
+    def _is_out_of_sight(self, call: cst.Call) -> bool:
+        path, owner = dotted(call.func) or "", self.tree.owner_class(call)
+        if owner is None or path.count(".") != 1 or not path.startswith("self."):
+            return False
+        function = self.roles.project.called(self.file, call)
+        if function is not None:
+            return all(isinstance(each, (cst.Raise, cst.Pass, cst.Expr)) for each in statements(_block(function.node)))
+        return not self.file.class_attribute(owner, path) and not self.roles.is_loss_call(self.file, call)
 
     def _up_to_inline(self, region: Region, backwards: list[Backward], barriers: frozenset[Statement]) -> Region:
         """A region that goes on to a `criterion(output, target).backward()` behind it, to hold the loss as well."""
@@ -260,3 +270,8 @@ class Gatherer:
             and any(dotted(arg.value) == name for arg in call.args)
             for call in self.file.calls
         )
+
+
+def _block(function: cst.FunctionDef) -> Block:
+    assert isinstance(function.body, (cst.IndentedBlock, cst.SimpleStatementSuite))
+    return function.body

@@ -127,6 +127,9 @@ def test_forward_that_cannot_be_seen_runs_where_apex_ran_it(rewrites: Check) -> 
         +         self.model = model
         +         self.scaler = torch.amp.GradScaler("cuda")
 
+              def loss(self, data):
+                  raise NotImplementedError
+
               def do_step(self, data):
         -         loss, meta = self.loss(data)
         +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
@@ -140,6 +143,34 @@ def test_forward_that_cannot_be_seen_runs_where_apex_ran_it(rewrites: Check) -> 
         +         self.scaler.update()
         """
     )
+
+
+@pytest.mark.parametrize(
+    "loss",
+    ["self.criterion(outputs, y)", "self.loss(outputs, y)", "outputs.mean()", "distance(outputs, y)"],
+)
+def test_loss_of_outputs_from_elsewhere_is_no_forward(migrate: Check, loss: str) -> None:
+    text = f"""
+        from apex import amp
+        from losses import distance
+
+        class Trainer:
+            def __init__(self, model, optimizer, criterion):
+                self.optimizer = optimizer
+                self.criterion = criterion
+                self.model, self.optimizer = amp.initialize(model, self.optimizer)
+
+            def loss(self, outputs, y):
+                return (outputs - y).pow(2).mean()
+
+            def do_step(self, outputs, y):
+                loss = {loss}
+                with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+                    scaled_loss.backward()
+                self.optimizer.step()
+        """
+    plan = migrate(text)
+    assert plan.after == plan.source.text.replace("from apex", "from amp_shim")
 
 
 def test_own_clipping_of_the_masters_comes_after_unscaling(migrate: Check) -> None:
