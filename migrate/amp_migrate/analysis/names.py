@@ -84,10 +84,15 @@ class Names:
             return False
         guard = self.tree.parents[handler]
         return any(
-            other.imported.startswith(_AMP_PACKAGES) and guard in self.tree.ancestors(other.node)
+            self._full_of(other).startswith(_AMP_PACKAGES) and guard in self.tree.ancestors(other.node)
             for other in self.scopes.of(binding.node).lookup(name)
-            if other.kind is BindingKind.IMPORT
         )
+
+    def _full_of(self, binding: Binding) -> str:
+        """The full name of what a binding brings by itself: an import, or `autocast = torch.cuda.amp.autocast`."""
+        if binding.kind is BindingKind.ASSIGNMENT and isinstance(binding.value, cst.Attribute):
+            return self.full(binding.value)
+        return binding.imported
 
     @cached_property
     def has_torch(self) -> bool:

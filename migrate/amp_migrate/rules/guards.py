@@ -13,11 +13,11 @@ from amp_migrate.analysis.files import File
 from amp_migrate.trees.tree import Block, statements, walk
 
 
-def folded_guards(file: File, imports: Collection[cst.CSTNode]) -> Iterator[tuple[cst.Try, Block]]:
+def folded_guards(file: File, bringing: Collection[cst.CSTNode]) -> Iterator[tuple[cst.Try, Block]]:
     """The guards whose handlers are never taken, with the block to keep of each.
 
     Args:
-        imports: the import statements of which everything comes from torch's new module.
+        bringing: the imports, and assignments of a class, of which everything comes from torch's new module.
     """
     if not file.names.has_torch:
         return
@@ -25,7 +25,7 @@ def folded_guards(file: File, imports: Collection[cst.CSTNode]) -> Iterator[tupl
         if not isinstance(guard, cst.Try) or guard.orelse is not None or guard.finalbody is not None:
             continue
         body = _block(guard.body)
-        if not all(statement in imports for statement in statements(body)):
+        if not all(statement in bringing for statement in statements(body)):
             continue
         brought = _bound(file, guard.body)
         if all(_bound(file, handler.body) <= brought for handler in guard.handlers):

@@ -67,13 +67,16 @@ def rename_names(
         else:
             rewrites[use.node] = rewrite
     moves = moves_of(file, project, {u.node: u.rename for u in sure if u.node not in refused}, removed)
+    aliases = {rewrite.alias for rewrite in rewrites.values()}
     for use in sure:
         if use.node in refused:
             continue
-        write_use(draft, use, rewrites[use.node], keeps_name=use.node in moves.kept)
+        is_alias = isinstance(use.node, cst.Name) and use.node.value in aliases
+        write_use(draft, use, rewrites[use.node], keeps_name=is_alias or use.node in moves.kept)
         yield _finding(file, use.node, use.rule, Kind.MIGRATED, f"{use.rename.old} is now {use.rename.new}")
     write_moves(draft, moves)
-    for guard, body in folded_guards(file, moves.whole):
+    assigned = {file.tree.statement(node) for node, rewrite in rewrites.items() if rewrite.alias is not None}
+    for guard, body in folded_guards(file, moves.whole | assigned):
         draft.edits.splice(guard, body)
     for alias, full in moves.exported:
         line, column = file.tree.position(alias)

@@ -25,11 +25,13 @@ class Rewrite:
         calls: the calls that get new arguments, each with these.
         made: the arguments to call the name with where it stands, because it is not called there.
         held: the arguments that `functools.partial` is to hold for whoever calls the name.
+        alias: the name that a value is given, where every call of that name is rewritten as a use of its own.
     """
 
     calls: tuple[tuple[cst.Call, tuple[cst.Arg, ...]], ...] = ()
     made: tuple[cst.Arg, ...] | None = None
     held: tuple[cst.Arg, ...] | None = None
+    alias: str | None = None
 
 
 _VALUE = (
@@ -63,7 +65,7 @@ def rewrite_of(context: Context, project: Project, use: Use, *, disabled: bool) 
     partial = partial_call(file, use.node)
     followed = meant_by_name(project, file, partial or use.node, use.rename.old)
     if followed is Followed.WHOLLY and partial is None:
-        return Rewrite()  # every call is a use of its own
+        return Rewrite(alias=use.rename.old.rpartition(".")[2])
     if followed is not Followed.NOT or not is_called_by_keyword(project, file, partial or use.node):
         return _unsure(_VALUE, use)
     if partial is not None:

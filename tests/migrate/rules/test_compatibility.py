@@ -8,22 +8,6 @@ from typing import Any
 Check = Callable[..., Any]
 
 
-def test_stub_class_where_the_attribute_is_missing(leaves: Check) -> None:
-    leaves(
-        """
-        try:
-            autocast = torch.cuda.amp.autocast
-        except AttributeError:
-            class autocast:
-                def __init__(self, enabled): ...
-
-        with autocast(enabled=False):
-            pass
-        """,
-        "left as it was",
-    )
-
-
 def test_new_import_with_the_old_as_a_fallback(leaves: Check) -> None:
     leaves(
         """

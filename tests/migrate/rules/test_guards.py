@@ -25,6 +25,24 @@ def test_stand_in_for_old_pytorch(rewrites: Check) -> None:
     )
 
 
+def test_stand_in_where_the_attribute_may_be_missing(rewrites: Check) -> None:
+    rewrites(
+        """
+        - try:
+        -     autocast = torch.cuda.amp.autocast
+        - except:
+        -     class autocast:
+        -         def __init__(self, enabled):
+        -             pass
+        + autocast = torch.amp.autocast
+
+        - with autocast(enabled=use_amp):
+        + with autocast(device_type="cuda", dtype=torch.float16, enabled=use_amp):
+              pass
+        """
+    )
+
+
 def test_guard_that_sets_a_flag_stays(rewrites: Check) -> None:
     rewrites(
         """

@@ -447,7 +447,7 @@ def test_class_under_a_variable_of_its_name(rewrites: Check) -> None:
         - autocast = torch.cuda.amp.autocast
         - with autocast(enabled=False):
         + autocast = torch.amp.autocast
-        + with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=False):
+        + with autocast(device_type="cuda", dtype=torch.float16, enabled=False):
               pass
         """
     )
