@@ -1,1 +1,6 @@
 """Apex as a script sees it when mixed precision is off: everything passes through."""
+
+from . import amp as amp
+from . import normalization as normalization
+from . import optimizers as optimizers
+from . import parallel as parallel
