@@ -192,13 +192,13 @@ class Roles:
 
     def module_reaches_banned_loss(self, file: File, call: cst.Call) -> bool:
         """Whether the module that a call runs computes a banned loss in one of its own methods."""
-        for where, owner in self._classes(file, call.func):
+        for where, owner in self.classes(file, call.func):
             for inner in (c for method in find(owner.body, cst.FunctionDef) for c in find(method.body, cst.Call)):
                 if self.reaches_banned_loss(where, inner, _MAX_DEPTH - 1):
                     return True
         return False
 
-    def _classes(self, file: File, node: cst.BaseExpression) -> list[tuple[File, cst.ClassDef]]:
+    def classes(self, file: File, node: cst.BaseExpression) -> list[tuple[File, cst.ClassDef]]:
         """The project's classes that an object may be made from, as far as the text shows."""
         found: list[tuple[File, cst.ClassDef]] = []
         for binding in self.bindings(file, node):

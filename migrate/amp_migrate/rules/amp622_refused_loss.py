@@ -9,7 +9,7 @@ import libcst as cst
 from amp_migrate.hazards.hazard import Hazard
 from amp_migrate.hazards.script import Script
 from amp_migrate.report.rule import Rule, Safety
-from amp_migrate.tables.torch_names import BANNED_LOSS_CLASS, BANNED_LOSS_FUNCTION
+from amp_migrate.tables.torch_names import BANNED_LOSS_CLASS, BANNED_LOSS_FUNCTION, SIGMOID_FUNCTIONS
 
 RULE = Rule(
     code="AMP622",
@@ -31,7 +31,6 @@ RULE = Rule(
     safety=Safety.MANUAL,
 )
 FLOAT16_ONLY = False
-_SIGMOID = frozenset({"torch.sigmoid", "torch.nn.functional.sigmoid", "torch.special.expit"})
 
 
 def detect(script: Script) -> Iterator[Hazard]:
@@ -62,7 +61,7 @@ def _is_refused(script: Script, call: cst.Call) -> bool:
 def _hint(script: Script, call: cst.Call) -> str:
     tree = script.file.tree
     first = call.args[0].value if call.args else None
-    if isinstance(first, cst.Call) and script.file.names.callee(first) in _SIGMOID and len(first.args) == 1:
+    if isinstance(first, cst.Call) and script.file.names.callee(first) in SIGMOID_FUNCTIONS and len(first.args) == 1:
         return f"use the form with logits, on {tree.quote(first.args[0].value)} without the sigmoid"
     inputs = ", ".join(f"{tree.quote(arg.value)}.float()" for arg in call.args[:2] if arg.keyword is None)
     return f"compute it behind the region, on {inputs or 'float32 input'}, or use the form with logits"

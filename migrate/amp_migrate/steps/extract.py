@@ -9,6 +9,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.sigmoids import logits
 from amp_migrate.steps.model import Extraction
 from amp_migrate.trees.tree import Statement, find, walk
 
@@ -32,7 +33,9 @@ def extractions(file: File, roles: Roles, statement: Statement, banned: list[cst
                 continue
             if arg.star:
                 return None
-            found.append(Extraction(statement, arg.value, _name(file, statement, forwards[0], len(found))))
+            # A sigmoid round the forward stays with the loss, in float32.
+            value = logits(roles, file, arg.value) or arg.value
+            found.append(Extraction(statement, value, _name(file, statement, forwards[0], len(found))))
             taken.update(walk(arg.value))
     left = [c for c in find(statement, cst.Call) if c not in taken and c not in banned and roles.runs_forward(file, c)]
     return None if left else found

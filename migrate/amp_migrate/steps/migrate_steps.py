@@ -9,6 +9,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import OPTIMIZER_SIGN, Roles
+from amp_migrate.analysis.sigmoids import sigmoids_behind
 from amp_migrate.analysis.wanted import Wanted, everything
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Dtype, Settings
@@ -22,7 +23,7 @@ from amp_migrate.steps.numpy_outputs import float_roots
 from amp_migrate.steps.regions import RegionFinder
 from amp_migrate.steps.travel import Traveller
 from amp_migrate.steps.unfit import unfit
-from amp_migrate.steps.write_native import write_island, write_region, write_step
+from amp_migrate.steps.write_native import as_float, write_island, write_region, write_step
 from amp_migrate.steps.write_ways import write_ways
 
 
@@ -37,6 +38,7 @@ class StepMigration:
         self.drafts: dict[File, Draft] = {}
         self.findings: list[Finding] = []
         self._traveller = Traveller(project, {})
+        self._in_float32: set[cst.CSTNode] = set()
 
     def draft(self, file: File) -> Draft:
         """The draft of a file, made when something in it is to change."""
@@ -132,6 +134,7 @@ class StepMigration:
             self._traveller.ways.add(route)
             scaler = route.scaler
         write_step(self.draft(step.file), step, self.settings.dtype, scaler)
+        self._keep_probabilities(step)
         line, column = step.file.tree.position(step.place)
         self.findings.append(
             Finding(
@@ -139,6 +142,24 @@ class StepMigration:
             )
         )
         return step
+
+    def _keep_probabilities(self, step: TrainingStep) -> None:
+        """Compute in float32 the sigmoids behind losses of probabilities, and tell of those that cannot be seen."""
+        read = [*(value for island in step.islands for value in island.inputs)]
+        read += [extraction.value for extraction in step.extractions]
+        written = {value for island in step.islands for value in island.inputs}
+        for value in read:
+            found = sigmoids_behind(self.roles, step.file, value)
+            for file, given in found.arguments:
+                if given not in written and given not in self._in_float32:
+                    self._in_float32.add(given)
+                    self.draft(file).edits.change(given, as_float)
+            if found.hidden:
+                line, column = step.file.tree.position(value)
+                message = f"{step.file.tree.quote(value)} holds probabilities that a sigmoid computes in low precision"
+                hint = "let the model give logits, and use BCEWithLogitsLoss: what is rounded to 1 has no gradient"
+                self.findings.append(Finding(step.file.name, line, column, "AMP502", Kind.NOTE, message, hint))
+                break
 
     def _what(self, scaler: str | None) -> str:
         names = {Dtype.FP16: "float16", Dtype.BF16: "bfloat16", Dtype.AUTO: "bfloat16 or float16"}

@@ -14,6 +14,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.sigmoids import logits
 from amp_migrate.steps.flow import reads, statement_reads, targets, writes
 from amp_migrate.steps.model import Island, Region
 from amp_migrate.steps.no_grad import is_no_grad
@@ -100,7 +101,7 @@ class RegionFinder:
         ]
         return Island(
             tuple(
-                arg.value
+                logits(self.roles, self.file, arg.value) or arg.value
                 for call in calls
                 for arg in call.args
                 if not arg.star and _is_tensor_path(arg.value) and reads([arg.value]) & computed

@@ -53,7 +53,7 @@ def write_region(
 def write_island(draft: Draft, island: Island) -> None:
     """Let a loss that must not run in low precision read its input in float32."""
     for value in island.inputs:
-        draft.edits.change(value, _as_float)
+        draft.edits.change(value, as_float)
 
 
 def _write_scaled_steps(draft: Draft, step: TrainingStep, scaler: str) -> None:
@@ -119,7 +119,7 @@ def _next(draft: Draft, statement: Statement) -> Statement | None:
     return siblings[index] if index < len(siblings) else None
 
 
-def _as_float(node: cst.CSTNode) -> cst.CSTNode:
+def as_float(node: cst.CSTNode) -> cst.CSTNode:
     """`x.float()`, with parentheses where the dot would otherwise bind to a part of the expression."""
     assert isinstance(node, cst.BaseExpression)
     atomic = isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or node.lpar

@@ -35,6 +35,10 @@ LOSS_FUNCTIONS = frozenset(
 BANNED_LOSS_CLASS = "torch.nn.BCELoss"
 BANNED_LOSS_FUNCTION = "torch.nn.functional.binary_cross_entropy"
 
+# What turns logits into probabilities.
+SIGMOID_FUNCTIONS = frozenset({"torch.sigmoid", "torch.nn.functional.sigmoid", "torch.special.expit"})
+SIGMOID_CLASS = "torch.nn.Sigmoid"
+
 # Calls that read or change `p.grad` of the parameters they are given.
 GRADIENT_FUNCTIONS = frozenset(
     f"torch.nn.utils.{name}"

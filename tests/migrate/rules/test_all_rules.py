@@ -67,7 +67,7 @@ def test_rules_are_found_by_their_codes() -> None:
     assert [rule.code for rule in rules_of({"AMP501", "AMP101"})] == ["AMP101", "AMP501"]
 
 
-@pytest.mark.parametrize(("code", "nearest"), [("AMP101", "AMP101"), ("AMP502", "AMP501"), ("AMP29", "AMP290")])
+@pytest.mark.parametrize(("code", "nearest"), [("AMP101", "AMP101"), ("AMP500", "AMP501"), ("AMP29", "AMP290")])
 def test_the_nearest_rule_begins_alike(code: str, nearest: str) -> None:
     assert nearest_rule(code).code == nearest
 
@@ -110,9 +110,9 @@ def test_explain_shows_the_page_of_one(code: str) -> None:
 
 
 def test_explain_of_an_unknown_code_names_the_nearest() -> None:
-    result = CliRunner().invoke(command, ["--explain", "AMP502"])
+    result = CliRunner().invoke(command, ["--explain", "AMP500"])
     assert result.exit_code == 2
-    assert "no rule has the code 'AMP502'; the nearest is AMP501, and --list-rules shows all" in result.stderr
+    assert "no rule has the code 'AMP500'; the nearest is AMP501, and --list-rules shows all" in result.stderr
 
 
 def test_the_documentation_is_what_the_rules_say() -> None:

@@ -200,3 +200,144 @@ def test_loss_inside_the_forward(leaves: Check) -> None:
         """,
         "computes a BCELoss inside its forward",
     )
+
+
+def test_sigmoid_in_the_loss_sees_float32(rewrites: Check) -> None:
+    rewrites(
+        """
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.binary_cross_entropy(torch.sigmoid(model(x)), y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         model_output = model(x)
+        +     loss = nn.functional.binary_cross_entropy(torch.sigmoid(model_output.float()), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_sigmoid_before_the_loss_sees_float32(rewrites: Check) -> None:
+    rewrites(
+        """
+          criterion = nn.BCELoss()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          for x, y in loader:
+        -     logits = model(x)
+        -     output = (logits / 2).sigmoid()
+        -     loss = criterion(output, y)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +         logits = model(x)
+        +         output = (logits / 2).float().sigmoid()
+        +     loss = criterion(output.float(), y)
+              loss.backward()
+              optimizer.step()
+        """,
+        dtype="bf16",
+    )
+
+
+def test_sigmoid_that_the_model_returns_sees_float32(rewrites: Check) -> None:
+    plan = rewrites(
+        """
+          class Net(nn.Module):
+              def __init__(self):
+                  super().__init__()
+                  self.fc = nn.Linear(2, 1)
+                  self.sigmoid = nn.Sigmoid()
+
+              def gate(self, x):
+                  return torch.sigmoid(x) * x
+
+              def forward(self, x):
+                  output = self.fc(self.gate(x))
+        -         output = self.sigmoid(output)
+        +         output = self.sigmoid(output.float())
+                  return output
+
+          net = Net()
+          criterion = nn.BCELoss()
+          optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     output = net(x).squeeze(1)
+        -     loss = criterion(output, y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         output = net(x).squeeze(1)
+        +     loss = criterion(output.float(), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+    assert [finding.code for finding in plan.findings] == ["AMP501"]
+
+
+def test_sigmoid_of_a_method_and_a_tuple_sees_float32(migrate: Check) -> None:
+    plan = migrate(
+        """
+        class VAE(nn.Module):
+            def decode(self, z):
+                return torch.sigmoid(self.fc(z))
+
+            def forward(self, x):
+                mu = self.encode(x)
+                return self.decode(mu), mu
+
+        def loss_function(recon, x, mu):
+            return nn.functional.binary_cross_entropy(recon, x) + mu.sum()
+
+        model = VAE()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x in loader:
+            recon, mu = model(x)
+            loss = loss_function(recon, x, mu)
+            loss.backward()
+            optimizer.step()
+        """
+    )
+    assert "return torch.sigmoid(self.fc(z).float())" in plan.after
+
+
+def test_sigmoid_that_cannot_be_seen_is_told(migrate: Check) -> None:
+    plan = migrate(
+        """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.main = nn.Sequential(nn.Linear(2, 1), nn.Sigmoid())
+
+            def forward(self, x):
+                return self.main(x)
+
+        net = Net()
+        criterion = nn.BCELoss()
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        for x, y in loader:
+            loss = criterion(net(x), y)
+            loss.backward()
+            optimizer.step()
+        """
+    )
+    assert "loss = criterion(net_output.float(), y)" in plan.after
+    assert {finding.code for finding in plan.findings} == {"AMP501", "AMP502"}
+
+
+def test_loss_of_logits_says_nothing_of_sigmoids(migrate: Check) -> None:
+    plan = migrate(
+        """
+        net = nn.Sequential(nn.Linear(2, 1), nn.Sigmoid())
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        for x, y in loader:
+            loss = nn.functional.mse_loss(net(x), y)
+            loss.backward()
+            optimizer.step()
+        """
+    )
+    assert [finding.code for finding in plan.findings] == ["AMP501"]
