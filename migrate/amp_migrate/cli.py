@@ -32,6 +32,7 @@ def _settings(options: Mapping[str, Any]) -> Settings:
         ignore=options["ignore"],
         target_torch=options["target_torch"],
         device_type=options["device_type"],
+        unsafe=options["unsafe"],
         annotate=options["annotate"],
         apex=Apex(options["apex"]),
         apex_o2=Apex(options["apex_o2"]),

@@ -143,6 +143,12 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
             help="What opt levels O2 and O3 become: float32 weights under autocast, or float16 weights on amp_shim.",
         ),
         click.option(
+            "--unsafe",
+            is_flag=True,
+            help="Also repair AMP that is wrong and works somehow, where there is one right way: gradients that are "
+            "clipped before unscale_(). Training will not be the same.",
+        ),
+        click.option(
             "--annotate",
             is_flag=True,
             help="Put a comment with the reason above what is left as it was.",

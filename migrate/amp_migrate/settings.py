@@ -39,6 +39,7 @@ class Settings:
         device_type: the device that new regions and scalers are for.
         apex: where Apex scripts go.
         apex_o2: where those of them go that keep float16 weights (O2 and O3): never `AUTO`.
+        unsafe: whether to repair what is wrong and works somehow: the code will not do what it did.
         annotate: whether a comment is to stand above what is left as it was.
     """
 
@@ -47,6 +48,7 @@ class Settings:
     ignore: tuple[str, ...] = ()
     target_torch: tuple[int, int] = NEWEST_TORCH
     device_type: str = "cuda"
+    unsafe: bool = False
     annotate: bool = False
     apex: Apex = Apex.AUTO
     apex_o2: Apex = Apex.NATIVE

@@ -70,8 +70,8 @@ HEAD = "import torch\nfrom torch import nn\n\n"
 def migrate() -> Callable[..., FilePlan]:
     """Migrate one text. What comes out compiles, is no fault of the tool, and is left alone by a second run."""
 
-    def run(text: str, dtype: str = "fp16", head: str = HEAD) -> FilePlan:
-        settings = Settings(dtype=Dtype(dtype))
+    def run(text: str, dtype: str = "fp16", head: str = HEAD, *, unsafe: bool = False) -> FilePlan:
+        settings = Settings(dtype=Dtype(dtype), unsafe=unsafe)
         plan = migrate_text(head + dedent(text).removeprefix("\n"), settings)
         assert [finding for finding in plan.findings if finding.kind is Kind.ERROR] == []
         compile(plan.after, plan.source.name, "exec")
@@ -85,9 +85,9 @@ def migrate() -> Callable[..., FilePlan]:
 def rewrites(migrate: Callable[..., FilePlan]) -> Callable[..., FilePlan]:
     """Assert a rewrite that is written as a diff: lines with `-` are before, with `+` after, all others both."""
 
-    def check(diff: str, dtype: str = "fp16", head: str = HEAD) -> FilePlan:
+    def check(diff: str, dtype: str = "fp16", head: str = HEAD, *, unsafe: bool = False) -> FilePlan:
         before, after = _sides(diff)
-        plan = migrate(before, dtype, head)
+        plan = migrate(before, dtype, head, unsafe=unsafe)
         assert plan.after == head + after
         assert Kind.MIGRATED in {finding.kind for finding in plan.findings}
         return plan

@@ -12,7 +12,7 @@ class Safety(str, Enum):
     """What may be expected of a rule's change."""
 
     SAFE = "safe"
-    REPAIR = "repair"
+    UNSAFE = "unsafe"
     MANUAL = "manual"
 
     @property
@@ -23,7 +23,7 @@ class Safety(str, Enum):
 
 _MEANINGS = {
     Safety.SAFE: "the new code does what the old code did",
-    Safety.REPAIR: "the new code does what the old code was meant to do; where that is in doubt, nothing is changed",
+    Safety.UNSAFE: "the new code does what the old code was meant to do, and did not; changed with --unsafe only",
     Safety.MANUAL: "nothing is changed; the finding says what to do by hand",
 }
 

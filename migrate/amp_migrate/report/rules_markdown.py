@@ -13,7 +13,8 @@ Every finding of `amp-migrate` has the code of one of these rules. `--select` an
 beginnings, `# amp-migrate: ignore[AMP501]` leaves a line as it is, and `amp-migrate --explain AMP501` shows a rule's
 page in the terminal. A rule whose safety is "safe" does what the code did; one that is "manual" changes nothing, and
 its findings say what to do by hand. The rules of AMP6xx are about hazards: AMP that is there already and used wrongly.
-They are reported, and do not make `--check` fail; a rule whose safety is "repair" also changes what is certainly wrong.
+They are reported, and do not make `--check` fail. A rule whose safety is "unsafe" makes the code do what
+it was meant to do and did not, and only with `--unsafe`.
 """
 
 

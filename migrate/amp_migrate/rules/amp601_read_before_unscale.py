@@ -38,7 +38,7 @@ RULE = Rule(
         "then one of 1/65536, and training all but stops; a logged norm means nothing. "
         "The line is added where the clipping stands in one block with the step of the only optimizer."
     ),
-    safety=Safety.REPAIR,
+    safety=Safety.UNSAFE,
 )
 FLOAT16_ONLY = True
 

@@ -8,7 +8,7 @@ import libcst as cst
 
 from amp_migrate.hazards.hazard import Hazard
 from amp_migrate.hazards.script import Script
-from amp_migrate.report.rule import Rule, Safety
+from amp_migrate.report.rule import Rule
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.model import Island, Region
 from amp_migrate.steps.numpy_outputs import float_roots
@@ -35,7 +35,6 @@ RULE = Rule(
         "`.numpy()` of a bfloat16 tensor raises TypeError. `.float()` before it changes no value, and nothing at all "
         "where the output is float32 already."
     ),
-    safety=Safety.REPAIR,
 )
 FLOAT16_ONLY = False
 

@@ -1,4 +1,4 @@
-"""Applies the hazard rules to one file: what is certainly wrong is repaired, the rest is told."""
+"""Applies the hazard rules to one file: what may be repaired is, the rest is told."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from amp_migrate.analysis.wanted import Wanted, everything
 from amp_migrate.hazards.hazard import Hazard
 from amp_migrate.hazards.script import Script
 from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.report.rule import Safety
 from amp_migrate.rules.rule import HazardRule, hazard_rules
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.draft import Draft
@@ -31,7 +32,9 @@ def find_hazards(script: Script, draft: Draft, dtype: Dtype, wanted: Wanted = ev
 def _finding(script: Script, draft: Draft, rule: HazardRule, hazard: Hazard) -> Finding:
     file = hazard.file or script.file
     line, column = file.tree.position(hazard.node)
-    if hazard.repair is None:
-        return Finding(file.name, line, column, rule.rule.code, Kind.HAZARD, hazard.message, hazard.hint)
+    held_back = rule.rule.safety is Safety.UNSAFE and not script.settings.unsafe
+    if hazard.repair is None or held_back:
+        hint = hazard.hint if hazard.repair is None else f"{hazard.hint}, or run with --unsafe, which does it"
+        return Finding(file.name, line, column, rule.rule.code, Kind.HAZARD, hazard.message, hint)
     hazard.repair(draft)
     return Finding(file.name, line, column, rule.rule.code, Kind.MIGRATED, f"repaired: {hazard.message}")

@@ -46,7 +46,7 @@ def test_a_repair_is_a_change(tmp_path: Path) -> None:
     path = tmp_path / "train.py"
     clip = "    torch.nn.utils.clip_grad_norm_(parameters, 1.0)\n    scaler.step(optimizer)\n    scaler.update()\n"
     path.write_text(HAZARD.replace("    optimizer.step()\n", clip))
-    result = CliRunner().invoke(command, ["--check", str(path)])
+    result = CliRunner().invoke(command, ["--check", "--unsafe", str(path)])
     assert result.exit_code == 1
     assert "AMP601 repaired: torch.nn.utils.clip_grad_norm_(parameters, 1.0) sees gradients" in result.stdout
 

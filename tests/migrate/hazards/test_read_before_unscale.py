@@ -36,7 +36,8 @@ def test_clipping_in_one_block_with_the_step_is_repaired(rewrites: Check) -> Non
               torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # not too far
               scaler.step(optimizer)
               scaler.update()
-        """
+        """,
+        unsafe=True,
     )
 
 
@@ -51,8 +52,14 @@ def test_clipping_under_an_if_is_repaired_before_the_if(rewrites: Check) -> None
                       torch.nn.utils.clip_grad_norm_(model.parameters(), args.clip)
                   scaler.step(optimizer)
                   scaler.update()
-        """
+        """,
+        unsafe=True,
     )
+
+
+def test_clipping_that_could_be_repaired_is_told_by_default(marked: Check) -> None:
+    found = marked(loop("nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # AMP601", *STEP))
+    assert "--unsafe" in found[0].hint
 
 
 def test_what_is_repaired_is_left_alone_if_it_is_not_wanted(marked: Check) -> None:
