@@ -17,7 +17,7 @@ demo: $(INSTALLED) ## Migrate the fixtures, verify that they train the same, and
 
 # One thread each: the tests already fill the cores, and PyTorch's threads would only wait for each other.
 test: lint ## Run everything that CI runs: the linters, the type checker and all tests.
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadgroup --durations 15
 
 lint: $(INSTALLED) ## Run the linters and the type checker.
 	$(BIN)/ruff check .

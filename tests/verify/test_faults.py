@@ -9,7 +9,8 @@ import pytest
 from amp_migrate.verify.evidence import Evidence
 from amp_migrate.verify.verdict import Assessment, Limits, Verdict, assess
 
-pytestmark = pytest.mark.slow
+# One process runs the originals once, for all of these tests.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("faults")]
 
 SCRIPTS = Path(__file__).parent / "scripts"
 RIGHT = (SCRIPTS / "fp16.py").read_text(encoding="utf-8")
