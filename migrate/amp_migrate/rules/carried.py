@@ -40,7 +40,7 @@ def meant_by_name(project: Project, file: File, value: cst.CSTNode, full: str) -
 
     Only a name that ends in the same word is looked for where `full` is.
     """
-    name = _name_given(file, value)
+    name = _name_given(project, file, value)
     if name is None or name != full.rpartition(".")[2]:
         return Followed.NOT
     meanings = [file.names.meanings(use) for use in _uses(file, name) if use is not value]
@@ -52,7 +52,7 @@ def meant_by_name(project: Project, file: File, value: cst.CSTNode, full: str) -
 
 def is_called_by_keyword(project: Project, file: File, value: cst.CSTNode) -> bool:
     """Whether a value goes under one name only, and all that is done with that name is to call it by keyword."""
-    name = _name_given(file, value)
+    name = _name_given(project, file, value)
     return name is not None and all(
         _is_harmless(project, other, use, name)
         for other in project.library.mentioning(name)
@@ -68,7 +68,7 @@ def _uses(file: File, name: str) -> Iterator[cst.Name | cst.Attribute]:
             yield use
 
 
-def _name_given(file: File, value: cst.CSTNode) -> str | None:
+def _name_given(project: Project, file: File, value: cst.CSTNode) -> str | None:
     """The last word of what a value is assigned to; None where it goes elsewhere, or to several names."""
     node, parent = value, file.tree.parents[value]
     while isinstance(parent, cst.IfExp) and parent.test is not node:
@@ -79,18 +79,12 @@ def _name_given(file: File, value: cst.CSTNode) -> str | None:
         return _last(parent.target)
     if isinstance(parent, cst.Param) and parent.default is node:
         return parent.name.value
-    if isinstance(parent, cst.Arg):
-        return _parameter(parent)
-    return None
+    return _parameter(project, file, parent) if isinstance(parent, cst.Arg) else None
 
 
 def _last(target: cst.BaseExpression) -> str | None:
     path = dotted(target)
     return None if path is None else path.rpartition(".")[2]
-
-
-def _parameter(arg: cst.Arg) -> str | None:
-    return None if arg.keyword is None else arg.keyword.value
 
 
 def _is_harmless(project: Project, file: File, use: cst.Name | cst.Attribute, name: str) -> bool:
@@ -100,18 +94,19 @@ def _is_harmless(project: Project, file: File, use: cst.Name | cst.Attribute, na
         return all(arg.keyword is not None for arg in parent.args)
     if isinstance(parent, (cst.Comparison, cst.ComparisonTarget)):
         return True
-    if isinstance(parent, cst.Arg) and parent.keyword is None and not parent.star:
-        return _name_of_position(project, file, parent) == name
-    return _name_given(file, use) == name
+    return _name_given(project, file, use) == name
 
 
-def _name_of_position(project: Project, file: File, arg: cst.Arg) -> str | None:
-    """The parameter that a positional argument of a function of the project lands in."""
+def _parameter(project: Project, file: File, arg: cst.Arg) -> str | None:
+    """The parameter of a function of the project that an argument lands in."""
     call = file.tree.parents[arg]
     function = project.called(file, call) if isinstance(call, cst.Call) else None
     if function is None or not isinstance(call, cst.Call) or any(each.star for each in call.args):
         return None
     params = function.node.params
+    if arg.keyword is not None:
+        names = [each.name.value for each in (*params.params, *params.kwonly_params)]
+        return arg.keyword.value if arg.keyword.value in names else None
     names = [each.name.value for each in (*params.posonly_params, *params.params)][function.is_bound :]
     index = list(call.args).index(arg)
     return names[index] if index < len(names) else None

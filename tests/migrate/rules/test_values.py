@@ -104,7 +104,13 @@ def test_value_that_cannot_be_followed(leaves: Check, use: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "made", ["[torch.cuda.amp.autocast]", "(lambda: torch.cuda.amp.autocast)", "f(torch.cuda.amp.autocast)"]
+    "made",
+    [
+        "[torch.cuda.amp.autocast]",
+        "(lambda: torch.cuda.amp.autocast)",
+        "dict(region=torch.cuda.amp.autocast)",
+        "f(torch.cuda.amp.autocast)",
+    ],
 )
 def test_value_that_has_no_name(leaves: Check, made: str) -> None:
     leaves(f"regions = {made}\n", "used as a value")
