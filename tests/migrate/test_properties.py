@@ -126,7 +126,7 @@ def regions_of(program: str, *, flag: bool, old: bool) -> list[tuple[Any, ...]]:
     st.lists(st.tuples(st.sampled_from(USES), st.sampled_from(ARGUMENTS)), min_size=1, max_size=4),
     st.booleans(),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_every_way_to_write_a_region_keeps_what_it_asks_for(
     brought: str, uses: list[tuple[str, str]], flag: bool
 ) -> None:
@@ -159,7 +159,7 @@ def test_no_comment_is_lost(path: Path, dtype: Dtype) -> None:
 
 
 @given(st.sampled_from(REAL), st.randoms(use_true_random=False), st.sampled_from(list(Dtype)))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_broken_text_is_told_or_migrated_and_never_a_fault(text: str, chance: random.Random, dtype: Dtype) -> None:
     lines = text.splitlines(keepends=True)
     for _ in range(chance.randint(1, 3)):
