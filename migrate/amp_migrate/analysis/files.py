@@ -23,9 +23,9 @@ class File:
         names: what names stand for.
     """
 
-    def __init__(self, name: str, module: cst.Module) -> None:
+    def __init__(self, name: str, module: cst.Module, text: str | None = None) -> None:
         self.name = name
-        self.tree = Tree(name, module)
+        self.tree = Tree(name, module, text)
         self.scopes = Scopes(self.tree)
         self.names = Names(self.tree, self.scopes)
 

@@ -155,6 +155,12 @@ class Project:
                 found.append(other)
         return found
 
+    def is_exported(self, file: File, name: str) -> bool:
+        """Whether the file's `__all__`, or another file of the project, takes a module-level name from it."""
+        listed = file.scopes.module.bindings.get("__all__", [])
+        code = "".join(file.tree.code(each.node) for each in listed)
+        return f'"{name}"' in code or f"'{name}'" in code or bool(self.takers(file, name))
+
     def _module_of(self, file: File, full: str) -> File | None:
         """The project's file that an imported name is taken from."""
         module, _, name = full.rpartition(".")

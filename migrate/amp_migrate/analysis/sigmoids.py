@@ -7,17 +7,14 @@ In float16 a sigmoid is 1 for every logit above 8, and in bfloat16 above 6. A lo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.tables.torch_names import SIGMOID_CLASS, SIGMOID_FUNCTIONS
 from amp_migrate.trees.tree import find, walk
-
-if TYPE_CHECKING:
-    from amp_migrate.analysis.roles import Roles
 
 # Methods that hand on the values they are called on.
 _SHAPES = frozenset("view reshape squeeze unsqueeze flatten contiguous permute transpose".split())

@@ -73,7 +73,7 @@ class ParsedLibrary:
         if source.path not in self._files:
             file = self._parsed_before.get(source)
             if file is None and (module := self._workspace.parse(source)) is not None:
-                file = self._parsed_before[source] = File(source.name, module)
+                file = self._parsed_before[source] = File(source.name, module, source.text)
             self._files[source.path] = file
             if file is not None:
                 self._sources[file] = source

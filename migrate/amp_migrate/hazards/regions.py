@@ -89,13 +89,17 @@ def argument(call: cst.Call, name: str, position: int) -> cst.BaseExpression | N
     return None
 
 
+def is_false(value: cst.BaseExpression | None) -> bool:
+    """Whether an argument says `False`, whatever happens."""
+    return isinstance(value, cst.Name) and value.value == "False"
+
+
 def _is_native(file: File, call: cst.Call) -> bool:
     return not file.names.callee(call).startswith(("torch.cuda.", "torch.cpu."))
 
 
 def _is_off(file: File, call: cst.Call) -> bool:
-    enabled = argument(call, "enabled", 2 if _is_native(file, call) else 0)
-    return isinstance(enabled, cst.Name) and enabled.value == "False"
+    return is_false(argument(call, "enabled", 2 if _is_native(file, call) else 0))
 
 
 def _device(file: File, call: cst.Call) -> str:

@@ -8,7 +8,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.hazards.regions import AutocastRegion, argument
+from amp_migrate.hazards.regions import AutocastRegion, argument, is_false
 from amp_migrate.hazards.script import Script
 
 
@@ -37,13 +37,9 @@ def looping_regions(script: Script) -> list[AutocastRegion]:
     for call in training_calls(script.file, script.roles):
         loop = script.file.tree.loop(call)
         region = None if loop is None or not is_step(call) else script.region_around(loop)
-        if region is not None and region not in found and not _is_false(argument(region.call, "cache_enabled", 3)):
+        if region is not None and region not in found and not is_false(argument(region.call, "cache_enabled", 3)):
             found.append(region)
     return found
-
-
-def _is_false(value: cst.BaseExpression | None) -> bool:
-    return isinstance(value, cst.Name) and value.value == "False"
 
 
 def _steps_optimizer(file: File, roles: Roles, call: cst.Call) -> bool:

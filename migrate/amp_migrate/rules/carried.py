@@ -11,6 +11,7 @@ from enum import Enum, auto
 
 import libcst as cst
 
+from amp_migrate.analysis.calls import positional_names
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.scopes import dotted
@@ -103,10 +104,10 @@ def _parameter(project: Project, file: File, arg: cst.Arg) -> str | None:
     function = project.called(file, call) if isinstance(call, cst.Call) else None
     if function is None or not isinstance(call, cst.Call) or any(each.star for each in call.args):
         return None
-    params = function.node.params
     if arg.keyword is not None:
-        names = [each.name.value for each in (*params.params, *params.kwonly_params)]
-        return arg.keyword.value if arg.keyword.value in names else None
-    names = [each.name.value for each in (*params.posonly_params, *params.params)][function.is_bound :]
+        params = function.node.params
+        by_keyword = [each.name.value for each in (*params.params, *params.kwonly_params)]
+        return arg.keyword.value if arg.keyword.value in by_keyword else None
+    names = positional_names(function.node)[function.is_bound :]
     index = list(call.args).index(arg)
     return names[index] if index < len(names) else None

@@ -15,7 +15,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.names import STAR_NAMES
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.scopes import dotted, import_source
-from amp_migrate.rules.rule import Rename, name_rules
+from amp_migrate.rules.rule import Rename, all_renames
 from amp_migrate.steps.draft import Draft
 from amp_migrate.trees import build
 
@@ -74,7 +74,7 @@ def moves_of(
         staying = [use for use in uses if use not in removed]
         if uses and not staying:
             dropped[statement] = (*dropped.get(statement, ()), alias)
-        elif _is_exported(file, project, local):
+        elif "." not in local and project.is_exported(file, local):
             exported.append((alias, full))
         elif staying and all(use in renamed and not _is_in_new_module(renamed[use]) for use in staying):
             dropped[statement] = (*dropped.get(statement, ()), alias)
@@ -87,11 +87,7 @@ def moves_of(
     for star, package in star_imports(file):
         used = {name: uses for name in STAR_NAMES if (uses := _uses_of(file, name, f"{package}.{name}"))}
         every = [use for uses in used.values() for use in uses if use not in removed]
-        if (
-            every
-            and all(use in renamed for use in every)
-            and not any(_is_exported(file, project, each) for each in used)
-        ):
+        if every and all(use in renamed for use in every) and not any(project.is_exported(file, each) for each in used):
             named[star] = tuple(used)
             kept.update(every)
     return Moves(moved, dropped, named, frozenset(kept), tuple(exported))
@@ -103,7 +99,7 @@ def _is_in_new_module(rename: Rename) -> bool:
 
 def _deprecated_items(file: File) -> Iterator[tuple[cst.CSTNode, cst.ImportAlias, str, str]]:
     """Each imported item that is deprecated: statement, item, full name, and the name it has in the file."""
-    old = {rename.old for rule in name_rules() for rename in rule.renames}
+    old = all_renames()
     for node in file.tree.order:
         if isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
             origin = import_source(node)
@@ -145,16 +141,6 @@ def _uses_of(file: File, local: str, full: str) -> list[cst.CSTNode]:
             top, parent = parent, file.tree.parents[parent]
         found.append(top)
     return found
-
-
-def _is_exported(file: File, project: Project, local: str) -> bool:
-    """Whether the file's `__all__`, or another file of the project, takes the name from here."""
-    if "." in local:
-        return False
-    listed = file.scopes.module.bindings.get("__all__", [])
-    if any(f'"{local}"' in file.tree.code(each.node) or f"'{local}'" in file.tree.code(each.node) for each in listed):
-        return True
-    return bool(project.takers(file, local))
 
 
 def write_moves(draft: Draft, moves: Moves) -> None:

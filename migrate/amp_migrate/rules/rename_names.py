@@ -15,7 +15,7 @@ from amp_migrate.rules.guards import folded_guards
 from amp_migrate.rules.imports import moves_of, star_imports, write_moves
 from amp_migrate.rules.places import is_provided_for
 from amp_migrate.rules.rewrite_use import Rewrite, rewrite_of, write_use
-from amp_migrate.rules.rule import Context, Unsure, name_rules
+from amp_migrate.rules.rule import Context, Unsure
 from amp_migrate.rules.strings import names_by_getattr, quoted_types, with_new_name
 from amp_migrate.rules.uses import find_uses
 from amp_migrate.settings import Dtype
@@ -103,16 +103,12 @@ def rename_names(
 
 def _strings(file: File, draft: Draft, wanted: Wanted) -> Iterator[Finding]:
     """Old names in strings: types in quotes are renamed, `getattr` is only told."""
-    rules = {rename.old: each.rule for each in name_rules() for rename in each.renames}
-    renames = {rename.old: rename for each in name_rules() for rename in each.renames}
-    for string, chain, rename in quoted_types(file, renames):
-        rule = rules[rename.old]
+    for string, chain, rule, rename in quoted_types(file):
         if wanted(file, string, rule.code):
             new = draft.amp(rename.new.rpartition(".")[2], string)
             draft.edits.change(string, with_new_name(chain, new))
             yield _finding(file, string, rule, Kind.MIGRATED, f"{rename.old} is now {rename.new}")
-    for call, rename in names_by_getattr(file, renames):
-        rule = rules[rename.old]
+    for call, rule, rename in names_by_getattr(file):
         if wanted(file, call, rule.code):
             message = f"{rename.old} left as it was: getattr takes it by its name, and whoever calls it cannot be seen"
             yield _finding(file, call, rule, Kind.LEFT, message, f"write {rename.new} with the arguments that it takes")

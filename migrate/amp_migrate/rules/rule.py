@@ -119,6 +119,12 @@ def name_rules() -> tuple[NameRule, ...]:
 
 
 @cache
+def all_renames() -> dict[str, tuple[Rule, Rename]]:
+    """Every old name, with its rule and what becomes of it."""
+    return {rename.old: (each.rule, rename) for each in name_rules() for rename in each.renames}
+
+
+@cache
 def hazard_rules() -> tuple[HazardRule, ...]:
     """The rules that find hazards, in the order of codes."""
     found = [

@@ -3,41 +3,43 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.report.rule import Rule
 from amp_migrate.rules.places import names_a_type
-from amp_migrate.rules.rule import Rename
+from amp_migrate.rules.rule import Rename, all_renames
 from amp_migrate.trees.edits import Change
 
 _CHAIN = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 
 
-def quoted_types(file: File, renames: Mapping[str, Rename]) -> Iterator[tuple[cst.SimpleString, str, Rename]]:
+def quoted_types(file: File) -> Iterator[tuple[cst.SimpleString, str, Rule, Rename]]:
     """The annotations in quotes that name an old type through torch itself: the string, the old chain, its rename."""
+    renames = all_renames()
     for node in file.tree.order:
         if not isinstance(node, cst.SimpleString) or not names_a_type(file.tree, node):
             continue
         for chain in _CHAIN.findall(node.raw_value):
             head, _, rest = chain.partition(".")
             bindings = file.scopes.of(node).lookup(head)
-            rename = renames.get(f"torch.{rest}")
-            if rename is not None and rename.is_type and {each.imported for each in bindings} == {"torch"}:
-                yield node, chain, rename
+            found = renames.get(f"torch.{rest}")
+            if found is not None and found[1].is_type and {each.imported for each in bindings} == {"torch"}:
+                yield node, chain, *found
 
 
-def names_by_getattr(file: File, renames: Mapping[str, Rename]) -> Iterator[tuple[cst.Call, Rename]]:
-    """The calls `getattr(torch.cuda.amp, "autocast")`."""
+def names_by_getattr(file: File) -> Iterator[tuple[cst.Call, Rule, Rename]]:
+    """The calls `getattr(torch.cuda.amp, "autocast")`, with the rename of what they get."""
     for call in file.calls:
         if not isinstance(call.func, cst.Name) or call.func.value != "getattr" or len(call.args) < 2:
             continue
         name = call.args[1].value
         if isinstance(name, cst.SimpleString):
-            rename = renames.get(f"{file.names.full(call.args[0].value)}.{name.raw_value}")
-            if rename is not None:
-                yield call, rename
+            found = all_renames().get(f"{file.names.full(call.args[0].value)}.{name.raw_value}")
+            if found is not None:
+                yield call, *found
 
 
 def with_new_name(old: str, new: str) -> Change:

@@ -106,7 +106,11 @@ class ApexImports:
     def _item(self, index: int, full: str, local: str) -> Item:
         tops = list(self._tops(local, full))
         meanings = frozenset(m for use in self.file.uses.get(local, ()) for m in self._meanings(use, full))
-        return Item(index, public_name(full), self._fate(full, tops, meanings, exported=self._is_exported(local)))
+        return Item(
+            index,
+            public_name(full),
+            self._fate(full, tops, meanings, exported=self.project.is_exported(self.file, local)),
+        )
 
     def _fate(self, full: str, tops: list[cst.CSTNode], meanings: frozenset[str], *, exported: bool) -> Fate:
         if tops and not exported and all(self._is_gone(top) for top in tops):
@@ -144,11 +148,6 @@ class ApexImports:
         """`apex.parallel` for a chain `apex.parallel.DistributedDataParallel`."""
         chain = dotted(top) or "apex"
         return ".".join(["apex", *chain.split(".")[1:2]])
-
-    def _is_exported(self, local: str) -> bool:
-        listed = self.file.scopes.module.bindings.get("__all__", [])
-        code = "".join(self.file.tree.code(each.node) for each in listed)
-        return f'"{local}"' in code or f"'{local}'" in code or bool(self.project.takers(self.file, local))
 
 
 def is_in(name: str, packages: tuple[str, ...]) -> bool:

@@ -5,6 +5,8 @@ The forward's result gets a name in a region of its own; the loss stays outside 
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 import libcst as cst
 
 from amp_migrate.analysis.files import File
@@ -24,8 +26,8 @@ def extractions(file: File, roles: Roles, statement: Statement, banned: list[cst
     found: list[Extraction] = []
     taken: set[cst.CSTNode] = set()
     for loss in banned:
-        around = [a for a in file.tree.ancestors(loss) if a is not statement]
-        if any(isinstance(a, _ELSEWHEN) for a in around[: _depth(file, loss, statement)]):
+        around = takewhile(lambda each: each is not statement, file.tree.ancestors(loss))
+        if any(isinstance(each, _ELSEWHEN) for each in around):
             return None
         for arg in loss.args:
             forwards = [call for call in find(arg.value, cst.Call) if roles.runs_forward(file, call)]
@@ -39,10 +41,6 @@ def extractions(file: File, roles: Roles, statement: Statement, banned: list[cst
             taken.update(walk(arg.value))
     left = [c for c in find(statement, cst.Call) if c not in taken and c not in banned and roles.runs_forward(file, c)]
     return None if left else found
-
-
-def _depth(file: File, node: cst.CSTNode, statement: Statement) -> int:
-    return list(file.tree.ancestors(node)).index(statement)
 
 
 def _name(file: File, statement: Statement, forward: cst.Call, index: int) -> str:

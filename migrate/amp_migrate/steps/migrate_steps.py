@@ -145,13 +145,11 @@ class StepMigration:
 
     def _keep_probabilities(self, step: TrainingStep) -> None:
         """Compute in float32 the sigmoids behind losses of probabilities, and tell of those that cannot be seen."""
-        read = [*(value for island in step.islands for value in island.inputs)]
-        read += [extraction.value for extraction in step.extractions]
-        written = {value for island in step.islands for value in island.inputs}
-        for value in read:
+        inputs = [value for island in step.islands for value in island.inputs]  # `write_step` has cast these
+        for value in (*inputs, *(extraction.value for extraction in step.extractions)):
             found = sigmoids_behind(self.roles, step.file, value)
             for file, given in found.arguments:
-                if given not in written and given not in self._in_float32:
+                if given not in inputs and given not in self._in_float32:
                     self._in_float32.add(given)
                     self.draft(file).edits.change(given, as_float)
             if found.hidden:

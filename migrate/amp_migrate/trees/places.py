@@ -26,14 +26,16 @@ class Places:
     """The places of one module's nodes.
 
     Args:
+        text: what the module was parsed from.
         statements: all statements of the module, `elif` branches included, parents before children.
     """
 
-    def __init__(self, module: cst.Module, statements: Sequence[cst.CSTNode]) -> None:
+    def __init__(self, module: cst.Module, text: str, statements: Sequence[cst.CSTNode]) -> None:
         self._module = module
         self._inside: dict[cst.CSTNode, Mapping[cst.CSTNode, tuple[int, int]]] = {}
-        self._lines = _LINE.findall(module.code)
-        self._starts = dict(zip(statements, found, strict=True)) if (found := self._found(len(statements))) else {}
+        self._lines = _LINE.findall(text)
+        found = self._found(text, len(statements))
+        self._starts = {} if found is None else dict(zip(statements, found, strict=True))
 
     def of(self, chain: Sequence[cst.CSTNode]) -> tuple[int, int]:
         """The 1-based line and column where a node starts.
@@ -54,12 +56,12 @@ class Places:
             self._inside[key] = self._print(statement, chain[index + 1 :], is_head)
         return self._inside[key][node]
 
-    def _found(self, count: int) -> list[tuple[int, int]] | None:
+    def _found(self, text: str, count: int) -> list[tuple[int, int]] | None:
         """Where Python finds the statements; None where it reads the module in another way, or not at all."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                parsed = ast.parse("".join(self._lines))
+                parsed = ast.parse(text)
             except (SyntaxError, ValueError, RecursionError, MemoryError):
                 return None
         found = [(each.lineno, self._column(each.lineno, each.col_offset)) for each in _statements(parsed)]

@@ -156,9 +156,10 @@ class Tree:
         order: a number for each node that grows with its place in the source, parents before children.
     """
 
-    def __init__(self, name: str, module: cst.Module) -> None:
+    def __init__(self, name: str, module: cst.Module, text: str | None = None) -> None:
         self.name = name
         self.module = module
+        self._text = text
         self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
         self.order: dict[cst.CSTNode, int] = {}
         stack: list[cst.CSTNode] = [module]
@@ -251,7 +252,8 @@ class Tree:
 
     @cached_property
     def _places(self) -> Places:
-        return Places(self.module, [node for node in self.order if is_kind(type(node), STATEMENT_TYPES)])
+        text = self.module.code if self._text is None else self._text
+        return Places(self.module, text, [node for node in self.order if is_kind(type(node), STATEMENT_TYPES)])
 
     def position(self, node: cst.CSTNode) -> tuple[int, int]:
         """The 1-based line and column where a node starts."""
