@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-import ast
-import warnings
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
+
+_COMMENT = re.compile(r"#[^\n]*")
+_AS = re.compile(r"\s+as\s")
+# At the start of a line, or after `;` or the `:` of a clause on one line.
+_IMPORT = re.compile(
+    r"""(?:^|[;:])[ \t\f\ufeff]*
+        (?: from\b(?P<origin>(?:[\w \t.]|\\\r?\n)*?)\bimport\b | import\b )
+        (?:[ \t]|\\\r?\n)*(?P<names> \((?:[^)\#]|\#[^\n]*)*\) | (?:[^\n;\#(\\]|\\\r?\n)* )""",
+    re.VERBOSE | re.MULTILINE,
+)
 
 
 class ImportGraph:
@@ -50,25 +59,24 @@ class ImportGraph:
 
 
 def imported_modules(text: str) -> tuple[str, ...]:
-    """The modules that a text names in its import statements, relative ones with their dots; none if it does not parse.
+    """The modules that a text may name in its import statements, relative ones with their dots.
 
-    `from a import b` names both `a` and `a.b`, because `b` may be a module.
+    `from a import b` names both `a` and `a.b`, because `b` may be a module. What only looks like an import, in a
+    docstring, counts as well: one file too many is looked at, and that is cheaper than parsing them all.
     """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
-    return tuple(dict.fromkeys(name for node in ast.walk(tree) for name in _named(node)))
+    found: dict[str, None] = {}
+    for match in _IMPORT.finditer(text):
+        names = [_name(part) for part in _COMMENT.sub("", match["names"]).strip("() \t\r\n").split(",")]
+        if match["origin"] is None:
+            found.update(dict.fromkeys(filter(None, names)))
+            continue
+        base = _name(match["origin"])
+        separator = "" if base.endswith(".") else "."
+        found[base] = None
+        found.update(dict.fromkeys(f"{base}{separator}{name}" for name in names if name))
+    return tuple(found)
 
 
-def _named(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Import):
-        for alias in node.names:
-            yield alias.name
-    elif isinstance(node, ast.ImportFrom):
-        base = "." * node.level + (node.module or "")
-        yield base
-        for alias in node.names:
-            yield f"{base}{alias.name}" if base.endswith(".") else f"{base}.{alias.name}"
+def _name(text: str) -> str:
+    """A dotted name as it stands in an import, without its `as` and the blanks that may stand around its dots."""
+    return "".join(_AS.split(text.replace("\\", " ").strip(), maxsplit=1)[0].split())

@@ -22,7 +22,7 @@ from amp_migrate.engine.imports import imported_modules
 from amp_migrate.engine.migrate import Outcome, migrate_workspace
 from amp_migrate.engine.planner import FilePlan
 from amp_migrate.engine.problems import refused
-from amp_migrate.engine.source import Source, display_name
+from amp_migrate.engine.source import display_name
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding
 from amp_migrate.settings import Dtype, Settings
@@ -58,16 +58,20 @@ def migrate_in_parts(
 def split(workspace: Workspace, dtype: Dtype) -> list[Part]:
     """The candidates of a workspace in parts that can be planned on their own, in order of name."""
     sizes: dict[Path, int] = {}
+    named: dict[Path, tuple[str, ...]] = {}
     apart: set[Path] = set()
     for source in workspace.candidates():
         sizes[source.path] = len(source.text)
+        named[source.path] = imported_modules(source.text)
         # Where regions change their dtype, the files that hang together have to agree on one.
         if dtype is Dtype.FP16 and not _STEP_SIGN.search(source.text):
             apart.add(source.path)
     if sum(sizes.values()) <= PART_BYTES:
         return [tuple(sizes)] if sizes else []
-    imports = {source.path: tuple(_imported(workspace, source, set())) for source in workspace.candidates()}
-    imports = {path: tuple(target for target in targets if target not in apart) for path, targets in imports.items()}
+    imports = {
+        path: [target for target in _imported(workspace, path, names, set()) if target not in apart]
+        for path, names in named.items()
+    }
     parts: list[Part] = []
     room = 0
     for component in _components(imports):
@@ -80,16 +84,16 @@ def split(workspace: Workspace, dtype: Dtype) -> list[Part]:
     return [tuple(sorted(part)) for part in parts]
 
 
-def _imported(workspace: Workspace, source: Source, seen: set[Path]) -> Iterator[Path]:
-    """What a file imports of the project, and what packages hand on to it."""
-    for dotted in imported_modules(source.text):
-        path = workspace.locate(dotted, source)
+def _imported(workspace: Workspace, importer: Path, named: Iterable[str], seen: set[Path]) -> Iterator[Path]:
+    """What a file that names certain modules imports of the project, and what packages hand on to it."""
+    for dotted in named:
+        path = workspace.locate(dotted, importer)
         if path is not None and path not in seen:
             seen.add(path)
             yield path
             package = workspace.file(path) if path.name == "__init__.py" else None
             if package is not None:
-                yield from _imported(workspace, package, seen)
+                yield from _imported(workspace, path, imported_modules(package.text), seen)
 
 
 def _components(imports: Mapping[Path, Iterable[Path]]) -> list[list[Path]]:

@@ -32,6 +32,8 @@ PARTS = (
 # A training step in float32. Only as a call: the word alone stands in many docstrings, and what defines a `backward`
 # is an operator, not a step.
 _BACKWARD = re.compile(rb"(?<!def )\bbackward[ \t]*\(")
+# And only beside one of these: turtles and text cursors go backward, too.
+TRAINING = (b"torch", b"loss", b".step", b"zero_grad")
 _STRINGS_AND_COMMENTS = re.compile(
     r"""(?P<comment>\#[^\n]*)
     | \"{3} [^"\\]* (?: (?: \\. | "(?!"") ) [^"\\]* )* \"{3}
@@ -52,8 +54,12 @@ def may_matter(data: Bytes) -> bool:
     # `find` runs at the speed of memory; one regular expression of all the words would take thirty times as long.
     return (
         any(data.find(part) >= 0 for part in PARTS)
-        or _BACKWARD.search(data) is not None
         or any(has_word(data, word) for word in WORDS)
+        or (
+            data.find(b"backward") >= 0
+            and any(data.find(word) >= 0 for word in TRAINING)
+            and _BACKWARD.search(data) is not None
+        )
     )
 
 

@@ -109,12 +109,12 @@ class Workspace:
 
     def module(self, dotted: str, importer: Source) -> Source | None:
         """The file of this workspace that `import dotted` (`.engine` if relative) in `importer` would load."""
-        path = self.locate(dotted, importer)
+        path = self.locate(dotted, importer.path)
         return None if path is None else self.file(path)
 
-    def locate(self, dotted: str, importer: Source) -> Path | None:
-        """The path of what `module` answers, without reading it."""
-        real = modules.resolve(dotted, os.path.realpath(importer.path), self._by_real, self._discovery.roots)
+    def locate(self, dotted: str, importer: Path) -> Path | None:
+        """The path of what `module` answers for the file `importer`, without reading any."""
+        real = modules.resolve(dotted, os.path.realpath(importer), self._by_real, self._discovery.roots)
         return None if real is None else self._by_real[real].path
 
     def parse(self, source: Source) -> libcst.Module | None:

@@ -35,10 +35,15 @@ _LAYOUT = frozenset(
     | {"leading_lines", "lines_after_decorators", "header", "footer", "operator", "newline", "first_line", "indent"}
 )
 
+# Half of all nodes; their only fields are text.
+_LEAVES = frozenset({cst.Name, cst.SimpleString, cst.Integer, cst.Float, cst.FormattedStringText, cst.Pass})
+
 
 @cache
-def _semantic_fields(kind: type) -> Callable[[cst.CSTNode], tuple[object, ...]]:
-    """What reads the fields of a node that may carry meaning."""
+def _semantic_fields(kind: type) -> Callable[[cst.CSTNode], tuple[object, ...]] | None:
+    """What reads the fields of a node that may carry meaning; None for a node that never has one below it."""
+    if kind in _LEAVES:
+        return None
     # `Module.header` is layout, but so are `If.header`s; no node keeps code in a field of these names.
     names = [f.name for f in fields(kind) if f.name not in _LAYOUT and not f.name.startswith("whitespace")]
     if len(names) > 1:
@@ -55,11 +60,16 @@ def is_kind(kind: type, wanted: type | tuple[type, ...]) -> bool:
 def children(node: cst.CSTNode) -> list[cst.CSTNode]:
     """The nodes directly below `node` that carry meaning, in source order of their fields."""
     # Every pass over every tree comes through here: no generator, no more calls than there must be.
+    read = _semantic_fields(node.__class__)
+    if read is None:
+        return []
     found: list[Any] = []
-    for value in _semantic_fields(type(node))(node):
-        kind: type = type(value)
+    for value in read(node):
+        if value is None:
+            continue
+        kind: type = value.__class__
         if kind is tuple or kind is list:
-            found.extend([item for item in cast("Sequence[Any]", value) if is_kind(item.__class__, cst.CSTNode)])
+            found += cast("Sequence[Any]", value)  # nothing but nodes stands in a node's sequences
         elif is_kind(kind, cst.CSTNode):
             found.append(value)
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -19,11 +21,37 @@ from amp_migrate.engine.workspace import Workspace
         ("from ..a import c\n", ("..a", "..a.c")),
         ("def f():\n    try:\n        import a\n    except ImportError:\n        pass\n", ("a",)),
         ("from a import *\n", ("a", "a.*")),
-        ("import (\n", ()),
+        ("import a; from b import c  # d\n", ("a", "b", "b.c")),
+        (
+            "try: import a\nexcept ImportError: from .b import (\n    c as d,  # (not e)\n    f,\n)\n",
+            ("a", ".b", ".b.c", ".b.f"),
+        ),
+        ("from a \\\n    import b, \\\n    c\n# the end \\\nimport d\n", ("a", "a.b", "a.c", "d")),
+        ("from.a import(b)\nfrom . a import b as c\n", (".a", ".a.b")),
+        ("important = important_from\n", ()),
     ],
 )
 def test_imported_modules_are_those_of_every_import_statement(text: str, names: tuple[str, ...]) -> None:
     assert imported_modules(text) == names
+
+
+def test_no_import_statement_of_the_standard_library_is_missed() -> None:
+    for path in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        assert _parsed_imports(text) <= set(imported_modules(text)), path
+
+
+def _parsed_imports(text: str) -> set[str]:
+    """What Python's own parser finds."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            separator = "" if base.endswith(".") else "."
+            found |= {base, *(base + separator + alias.name for alias in node.names)}
+    return found
 
 
 def project(root: Path) -> tuple[Workspace, dict[str, Source]]:

@@ -17,7 +17,8 @@ from amp_migrate.engine.prefilter import has_word, holds_code, may_matter
         "@custom_fwd",
         "loss.backward()",
         "loss.backward (retain_graph=True)",
-        "(a + b).backward(gradient)",
+        "(a + b).backward(gradient); self.optim.step()",
+        "error.backward(); model.zero_grad()",
         "torch.get_autocast_gpu_dtype()",
         "with scale_loss(loss, optimizer) as scaled:",
     ],
@@ -34,7 +35,9 @@ def test_a_line_that_can_matter_passes(line: str) -> None:
         "timestamp, lamp, camp_site = 1, 2, 3",
         "with torch.no_grad(): model.eval()",
         "def backward(ctx, gradient):",
-        "ctx.save_for_backward(x)",
+        "ctx.save_for_backward(x); import torch",
+        "turtle.backward(100)",
+        "text.search_backward(stop)",
     ],
 )
 def test_a_line_that_only_resembles_one_does_not(line: str) -> None:
