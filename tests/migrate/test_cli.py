@@ -214,6 +214,12 @@ def in_a_process(*args: str, code: str = "", **options: object) -> subprocess.Co
     return subprocess.run(command_line, env=environment, capture_output=True, text=True, check=False)
 
 
+def test_the_package_runs_as_a_module() -> None:
+    command = [sys.executable, "-m", "amp_migrate", "--version"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    assert subprocess.check_output(command, env=environment, text=True) == run("--version").stdout
+
+
 def test_help_names_the_exit_codes_and_imports_no_parser() -> None:
     code = """
 import sys

@@ -1,61 +1,19 @@
-"""Which files a file needs, and which files therefore stand or fall together."""
+"""What a text imports, without parsing it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterator
 
-from amp_migrate.engine.source import Source
-from amp_migrate.engine.workspace import Workspace
-
+_WORD = re.compile("import")
 _COMMENT = re.compile(r"#[^\n]*")
 _AS = re.compile(r"\s+as\s")
-# At the start of a line, or after `;` or the `:` of a clause on one line.
-_IMPORT = re.compile(
-    r"""(?:^|[;:])[ \t\f\ufeff]*
+_STATEMENT = re.compile(
+    r"""[ \t\f\ufeff]*
         (?: from\b(?P<origin>(?:[\w \t.]|\\\r?\n)*?)\bimport\b | import\b )
         (?:[ \t]|\\\r?\n)*(?P<names> \((?:[^)\#]|\#[^\n]*)*\) | (?:[^\n;\#(\\]|\\\r?\n)* )""",
-    re.VERBOSE | re.MULTILINE,
+    re.VERBOSE,
 )
-
-
-class ImportGraph:
-    """Who imports whom in a workspace, found out as far as it is asked for."""
-
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
-        self._direct: dict[Path, tuple[Source, ...]] = {}
-
-    def reachable(self, source: Source) -> dict[Path, Source]:
-        """`source` and every file that it imports, directly or through others."""
-        found = {source.path: source}
-        stack = [source]
-        while stack:
-            for module in self._imports(stack.pop()):
-                if module.path not in found:
-                    found[module.path] = module
-                    stack.append(module)
-        return found
-
-    def groups(self, sources: Iterable[Source]) -> list[list[Source]]:
-        """`sources` in groups: one that reaches another is in the other's group."""
-        groups: list[list[Source]] = []
-        for source in sources:
-            joined, apart = [source], []
-            for group in groups:
-                if any(other.path in self.reachable(source) or source.path in self.reachable(other) for other in group):
-                    joined += group
-                else:
-                    apart.append(group)
-            groups = [*apart, joined]
-        return groups
-
-    def _imports(self, source: Source) -> tuple[Source, ...]:
-        if source.path not in self._direct:
-            modules = (self._workspace.module(dotted, source) for dotted in imported_modules(source.text))
-            self._direct[source.path] = tuple(module for module in modules if module is not None)
-        return self._direct[source.path]
 
 
 def imported_modules(text: str) -> tuple[str, ...]:
@@ -65,7 +23,7 @@ def imported_modules(text: str) -> tuple[str, ...]:
     docstring, counts as well: one file too many is looked at, and that is cheaper than parsing them all.
     """
     found: dict[str, None] = {}
-    for match in _IMPORT.finditer(text):
+    for match in _statements(text):
         names = [_name(part) for part in _COMMENT.sub("", match["names"]).strip("() \t\r\n").split(",")]
         if match["origin"] is None:
             found.update(dict.fromkeys(filter(None, names)))
@@ -75,6 +33,25 @@ def imported_modules(text: str) -> tuple[str, ...]:
         found[base] = None
         found.update(dict.fromkeys(f"{base}{separator}{name}" for name in names if name))
     return tuple(found)
+
+
+def _statements(text: str) -> Iterator[re.Match[str]]:
+    """The import statements of a text; each is looked for around its word, because a plain word is found at once."""
+    end = 0
+    for word in _WORD.finditer(text):
+        if word.start() < end:
+            continue
+        starts = [text.rfind("\n", 0, word.start()) + 1]
+        while text.endswith(("\\\n", "\\\r\n"), 0, starts[0]):
+            starts.insert(0, text.rfind("\n", 0, starts[0] - 1) + 1)
+        # After `;`, or the `:` of a clause on one line.
+        starts += [text.rfind(mark, 0, word.start()) + 1 for mark in ";:"]
+        for start in starts:
+            match = _STATEMENT.match(text, start)
+            if match is not None and match.end() > word.start():
+                end = match.end()
+                yield match
+                break
 
 
 def _name(text: str) -> str:

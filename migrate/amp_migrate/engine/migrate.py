@@ -10,7 +10,7 @@ from pathlib import Path
 from amp_migrate.engine.check import Refused, check_text
 from amp_migrate.engine.choice import only_wanted
 from amp_migrate.engine.garbage import collected_later
-from amp_migrate.engine.imports import ImportGraph
+from amp_migrate.engine.import_graph import ImportGraph
 from amp_migrate.engine.layout import LayoutError, restore
 from amp_migrate.engine.library import Parsed
 from amp_migrate.engine.parse import parse

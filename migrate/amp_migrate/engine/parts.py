@@ -6,11 +6,12 @@ and are planned again, so that the result is that of planning everything at once
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
@@ -18,6 +19,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TypeAlias
 
+from amp_migrate.engine.components import Components
 from amp_migrate.engine.imports import imported_modules
 from amp_migrate.engine.migrate import Outcome, migrate_workspace
 from amp_migrate.engine.planner import FilePlan
@@ -68,13 +70,14 @@ def split(workspace: Workspace, dtype: Dtype) -> list[Part]:
             apart.add(source.path)
     if sum(sizes.values()) <= PART_BYTES:
         return [tuple(sizes)] if sizes else []
-    imports = {
-        path: [target for target in _imported(workspace, path, names, set()) if target not in apart]
-        for path, names in named.items()
-    }
+    components = Components(sizes)
+    for path, names in named.items():
+        for target in _imported(workspace, path, names, set()):
+            if target not in apart:
+                components.link(path, target)
     parts: list[Part] = []
     room = 0
-    for component in _components(imports):
+    for component in components.all():
         size = sum(sizes[path] for path in component)
         if size > room:
             parts.append(())
@@ -96,26 +99,6 @@ def _imported(workspace: Workspace, importer: Path, named: Iterable[str], seen: 
                 yield from _imported(workspace, path, imported_modules(package.text), seen)
 
 
-def _components(imports: Mapping[Path, Iterable[Path]]) -> list[list[Path]]:
-    """The files that hang together by imports, in either direction; only the keys of `imports` count."""
-    above = {path: path for path in imports}
-
-    def top(path: Path) -> Path:
-        while above[path] != path:
-            above[path] = above[above[path]]
-            path = above[path]
-        return path
-
-    for path, targets in imports.items():
-        for target in targets:
-            if target in above:
-                above[top(target)] = top(path)
-    components: dict[Path, list[Path]] = {}
-    for path in imports:
-        components.setdefault(top(path), []).append(path)
-    return list(components.values())
-
-
 def _outcomes(
     workspace: Workspace, settings: Settings, parts: Sequence[Part], workers: int
 ) -> Iterator[tuple[Part, Outcome]]:
@@ -123,6 +106,7 @@ def _outcomes(
         for part in parts:
             yield part, migrate_workspace(workspace.focused(part), settings)
         return
+    workspace.settle_projects()
     # Forking spares each child the imports; elsewhere it is not to be had, or not to be trusted.
     context = get_context("fork" if sys.platform == "linux" else "spawn")
     with ProcessPoolExecutor(min(workers, len(parts)), context, _start, (workspace, settings)) as pool:
@@ -141,6 +125,7 @@ _given: tuple[Workspace, Settings]
 def _start(workspace: Workspace, settings: Settings) -> None:
     global _given  # noqa: PLW0603  # the way of the standard library to hand a worker what all its tasks need
     _given = workspace, settings
+    gc.freeze()  # what was there before the fork is nothing to look for garbage in
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the children
 
 

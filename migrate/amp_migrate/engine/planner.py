@@ -6,6 +6,7 @@ creates the optimizer to the file that steps it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -54,6 +55,11 @@ def plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[File
     Args:
         parsed: files that need not be parsed again; those that had to be are added.
     """
+    plans = (each for project in workspace.by_project() for each in _plan_project(project, settings, parsed))
+    return tuple(sorted(plans, key=lambda each: each.source.name))
+
+
+def _plan_project(workspace: Workspace, settings: Settings, parsed: Parsed) -> Iterator[FilePlan]:
     library = ParsedLibrary(workspace, parsed)
     renaming = [each.rule for each in name_rules()]
     kept = frozenset(
@@ -93,7 +99,6 @@ def plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[File
         if has_amp or file.name in moved:
             script = Script(file, steps.roles, settings, has_amp, file.name in moved)
             steps.findings.extend(find_hazards(script, steps.draft(file), other.dtype, wanted))
-    plans: list[FilePlan] = []
     by_name: dict[str, list[Finding]] = {}
     for finding in dict.fromkeys(steps.findings):  # scripts that run one model find its hazards together
         by_name.setdefault(finding.path, []).append(finding)
@@ -110,5 +115,4 @@ def plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[File
         draft = steps.drafts.get(file)
         source = library.source(file)
         after = source.text if draft is None or draft.changes_nothing else draft.finish()
-        plans.append(FilePlan(source, after, tuple(sorted(by_name.get(name, ())))))
-    return tuple(plans)
+        yield FilePlan(source, after, tuple(sorted(by_name.get(name, ()))))

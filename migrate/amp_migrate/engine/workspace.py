@@ -14,6 +14,7 @@ from amp_migrate.engine import modules, notebook, prefilter
 from amp_migrate.engine.discover import Discovery, Found, discover
 from amp_migrate.engine.parse import parse
 from amp_migrate.engine.problems import in_the_file, os_error, unreadable
+from amp_migrate.engine.projects import Projects
 from amp_migrate.engine.scope import Scope
 from amp_migrate.engine.source import Source, SourceError, display_name
 from amp_migrate.engine.word_index import WordIndex
@@ -40,12 +41,15 @@ class Workspace:
         texts: Mapping[str, Source] | None = None,
         focus: frozenset[str] | None = None,
         index: WordIndex | None = None,
+        projects: Projects | None = None,
     ) -> None:
         self._discovery = discovery
         self._by_real = {found.real: found for found in discovery.files}
+        self._reals = {found.path: found.real for found in discovery.files}
         self._texts = dict(texts or {})
         self._focus = focus
         self._index = index or WordIndex()
+        self._projects = projects or Projects(tuple(self._by_real), discovery.roots, self._imports_of)
         self._problems = {finding.path: finding for finding in discovery.problems}
 
     @classmethod
@@ -61,14 +65,34 @@ class Workspace:
 
     def focused(self, paths: Iterable[Path]) -> Workspace:
         """This workspace with only `paths` as candidates; all of its files still answer every other question."""
-        focus = frozenset(os.path.realpath(path) for path in paths)
-        return Workspace(replace(self._discovery, problems=()), self._texts, focus, self._index)
+        focus = frozenset(map(self._real, paths))
+        return Workspace(replace(self._discovery, problems=()), self._texts, focus, self._index, self._projects)
+
+    def settle_projects(self) -> None:
+        """Find out the projects now, so that no process that begins later has to do it for itself."""
+        for found in self._discovery.files[:1]:
+            self._projects.of(found.real)
+
+    def by_project(self) -> Iterator[Workspace]:
+        """This workspace in its projects, as far as there are candidates: each sees no file of another."""
+        found: dict[frozenset[str], list[str]] = {}
+        for source in self.candidates():
+            real = self._real(source.path)
+            found.setdefault(self._projects.of(real), []).append(real)
+        for files, candidates in found.items():
+            discovery = Discovery(
+                tuple(each for each in self._discovery.files if each.real in files), self._discovery.roots, ()
+            )
+            project = Workspace(discovery, self._texts, frozenset(candidates), self._index, self._projects)
+            project._problems = self._problems
+            yield project
 
     def with_texts(self, sources: Iterable[Source]) -> Workspace:
         """This workspace with `sources` in the place of what the disk holds."""
         texts = {**self._texts, **{os.path.realpath(source.path): source for source in sources}}
         # The index knows the files as the disk has them, so it is not for this one.
-        return Workspace(replace(self._discovery, problems=()), texts, self._focus)
+        discovery = replace(self._discovery, problems=())
+        return Workspace(discovery, texts, self._focus, projects=self._projects)
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -82,7 +106,7 @@ class Workspace:
 
     def file(self, path: Path) -> Source | None:
         """One file of this workspace; None where it is not among them or cannot be read."""
-        found = self._by_real.get(os.path.realpath(path))
+        found = self._by_real.get(self._real(path))
         return None if found is None else next(self._reading([found], lambda *_: True), None)
 
     def candidates(self) -> Iterator[Source]:
@@ -114,7 +138,7 @@ class Workspace:
 
     def locate(self, dotted: str, importer: Path) -> Path | None:
         """The path of what `module` answers for the file `importer`, without reading any."""
-        real = modules.resolve(dotted, os.path.realpath(importer), self._by_real, self._discovery.roots)
+        real = modules.resolve(dotted, self._real(importer), self._by_real, self._discovery.roots)
         return None if real is None else self._by_real[real].path
 
     def parse(self, source: Source) -> libcst.Module | None:
@@ -125,6 +149,23 @@ class Workspace:
             finding = in_the_file(source, unreadable(source.name, error))
             self._problems.setdefault(source.name, finding)
             return None
+
+    def _real(self, path: Path) -> str:
+        return self._reals.get(path) or os.path.realpath(path)
+
+    def _imports_of(self, real: str) -> str:
+        """What a file imports, as far as its bytes can be read as text at all."""
+        if real in self._texts:
+            return self._texts[real].text
+        path = self._by_real[real].path
+        try:
+            if path.stat().st_size > MAX_NOTEBOOK_BYTES:
+                return ""
+            text = path.read_bytes().decode("utf-8", "replace")
+        except OSError:
+            return ""
+        # In a notebook, each line of code is a string of its own.
+        return text.replace('"', "\n") if path.suffix == notebook.SUFFIX else text
 
     def _reading(self, files: Iterable[Found], wanted: Callable[[str, prefilter.Bytes], bool]) -> Iterator[Source]:
         for found in files:

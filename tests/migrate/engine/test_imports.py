@@ -7,7 +7,8 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from amp_migrate.engine.imports import ImportGraph, imported_modules
+from amp_migrate.engine.import_graph import ImportGraph
+from amp_migrate.engine.imports import imported_modules
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
 

@@ -119,11 +119,11 @@ def test_the_models_below_a_script_that_moves_to_float16_are_looked_at(tmp_path:
 
 
 def test_the_models_below_a_script_that_has_amp_are_looked_at(tmp_path: Path) -> None:
-    assert project(tmp_path, "import torch\n" + AMP) == [("run/models/attention.py", "AMP626")]
+    assert project(tmp_path, "import models.attention\nimport torch\n" + AMP) == [("run/models/attention.py", "AMP626")]
 
 
 def test_models_that_no_script_runs_in_float16_are_not(tmp_path: Path) -> None:
-    assert project(tmp_path, "import torch\n" + AMP.replace("float16", "bfloat16")) == []
+    assert project(tmp_path, "import models.attention\nimport torch\n" + AMP.replace("float16", "bfloat16")) == []
 
 
 FUNCTION = """

@@ -1,0 +1,5 @@
+"""`python -m amp_migrate` is `amp-migrate`, for when the script is not on the PATH."""
+
+from amp_migrate.cli import main
+
+main()

@@ -1,0 +1,92 @@
+"""Which files of a tree can have to do with one another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from amp_migrate.engine.projects import Projects
+from amp_migrate.engine.workspace import Workspace
+
+NOTEBOOK = '{"cells": [{"cell_type": "code", "source": ["import b.m\\n", "x = 1"]}], "nbformat": 4}'
+
+
+def projects(files: Mapping[str, str]) -> list[list[str]]:
+    found = Projects([f"/r/{name}" for name in files], ["/r"], lambda file: files[file.removeprefix("/r/")])
+    together = dict.fromkeys(found.of(f"/r/{name}") for name in files)
+    return [sorted(file.removeprefix("/r/") for file in project) for project in together]
+
+
+def test_files_of_one_folder_belong_together_and_those_of_others_do_not() -> None:
+    assert projects({"a/x.py": "", "a/y.py": "", "b/x.py": "", "b/c/x.py": ""}) == [
+        ["a/x.py", "a/y.py"],
+        ["b/x.py"],
+        ["b/c/x.py"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("importer", "text"),
+    [
+        ("a/x.py", "import b.m\n"),
+        ("a/x.py", "from b import m as n\n"),
+        ("a/x.py", "def f():\n    from ..b.m import g\n"),
+        ("b/tools/x.py", "import m\n"),  # run from the folder above
+        ("a/deep/x.py", "from b.m import g\n"),
+        ("a/x.py", "import sys\nsys.path.append('../b')\nimport m\n"),
+        ("x.py", "importlib.import_module(f'{package}.{name}')\n"),  # whatever is below it
+    ],
+)
+def test_a_file_belongs_to_what_it_may_import(importer: str, text: str) -> None:
+    assert projects({importer: text, "b/m.py": ""}) == [sorted([importer, "b/m.py"])]
+
+
+@pytest.mark.parametrize(
+    ("importer", "text"),
+    [
+        ("a/x.py", "import m\n"),  # nothing says that b is searched
+        ("a/x.py", "import torch.b.m\n"),
+        ("a/x.py", "importlib.import_module(name)\n"),
+    ],
+)
+def test_a_file_that_only_looks_alike_is_another_project(importer: str, text: str) -> None:
+    assert projects({importer: text, "b/m.py": ""}) == [[importer], ["b/m.py"]]
+
+
+def test_a_chain_of_imports_is_one_project() -> None:
+    files = {"a/x.py": "import b.y", "b/y.py": "", "c/z.py": "from b import y", "d/w.py": ""}
+    assert projects(files) == [["a/x.py", "b/y.py", "c/z.py"], ["d/w.py"]]
+
+
+def test_a_workspace_comes_apart_where_there_is_something_to_migrate(tmp_path: Path) -> None:
+    texts = {
+        "a/x.py": "loss.backward()\n",
+        "a/y.py": "def train(): ...\n",
+        "b/m.py": "import apex\n",
+        "d/z.py": "def train(): ...\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = list(Workspace.open([tmp_path]).by_project())
+    assert [[source.path.name for source in each.candidates()] for each in found] == [["x.py"], ["m.py"]]
+    assert [[source.path.name for source in each.mentioning("train")] for each in found] == [["y.py"], []]
+    assert [path.name for path in found[1].files] == ["m.py"]
+
+
+def test_what_does_not_parse_in_a_project_is_told_by_the_whole(tmp_path: Path) -> None:
+    (tmp_path / "x.py").write_text("loss.backward(\n")
+    workspace = Workspace.open([tmp_path])
+    (project,) = workspace.by_project()
+    (source,) = project.candidates()
+    assert project.parse(source) is None
+    assert [finding.code for finding in workspace.problems] == ["AMP001"]
+
+
+def test_a_notebook_imports_like_a_script(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b/m.py").write_text("import apex\n")
+    (tmp_path / "n.ipynb").write_text(NOTEBOOK)
+    (project,) = Workspace.open([tmp_path]).by_project()
+    assert [path.name for path in project.files] == ["m.py", "n.ipynb"]
