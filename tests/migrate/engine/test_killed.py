@@ -16,7 +16,7 @@ from amp_migrate.run import Request, execute, undo
 from amp_migrate.settings import Settings
 
 pytestmark = [pytest.mark.usefixtures("toy_planner"), pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")]
-KILLS = 60
+KILLS = 200
 OLD, NEW = b"amp, old_amp = 1, 2\n", b"amp, new_amp = 1, 2\n"
 
 
