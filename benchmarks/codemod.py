@@ -1,9 +1,11 @@
 """Speed of the codemod beside its floors: a plain search of the same tree, starting LibCST, and parsing alone.
 
-    python benchmarks/codemod.py --tree ~/src/pytorch-image-models --tree ~/src/examples
+    python benchmarks/codemod.py --tree ~/src/pytorch-image-models --torchfix ~/torchfix/bin/python
 
-Everything is a process of its own, start-up included, and all of them take turns in one run. The table shows medians;
-a ratio compares with parsing the files that survive the prefilter, which no tool on LibCST can do without.
+Besides the trees that are named: ten thousand files without AMP, one script of 500 lines, and a growing number of
+copies of the fixtures. Everything is a process of its own, start-up included, and all of them take turns in one run;
+TorchFix, which takes minutes, has one turn. The table shows medians; a ratio compares with parsing the files that
+survive the prefilter, which no tool on LibCST can do without.
 """
 
 from __future__ import annotations
@@ -14,17 +16,21 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 
+import trees
 from amp_migrate.engine.prefilter import PARTS, WORDS
 from amp_migrate.engine.workspace import Workspace
 
 RESULTS = Path(__file__).parent / "results"
+COPIES = (5, 10, 20, 40)
 # The words of `amp_migrate.engine.prefilter`, for grep.
 PATTERN = "|".join([*map(bytes.decode, PARTS), *(rf"\b{word.decode()}\b" for word in WORDS), r"backward[[:blank:]]*\("])
 PARSE = "import sys, libcst\nfor path in sys.stdin.read().splitlines(): libcst.parse_module(open(path, 'rb').read())"
@@ -72,31 +78,32 @@ def run(command: Sequence[str], text: str = "") -> Timing:
     return Timing(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
-def measure(folder: Path, repetitions: int, torchfix: str | None) -> Tree:
-    """Time every command on a tree, `repetitions` times in turn."""
-    workspace = Workspace.open([folder])
+def measure(name: str, path: Path, repetitions: int, torchfix: str | None = None) -> Tree:
+    """Time every command on a tree or a file, `repetitions` times in turn; TorchFix once."""
+    workspace = Workspace.open([path])
     surviving = [source for source in workspace.candidates() if source.path.suffix == ".py"]
     paths = "\n".join(str(source.path) for source in surviving)
     commands = {
-        "grep -rlE": (["grep", "-rlE", "--include=*.py", PATTERN, str(folder)], ""),
+        "grep -rlE": (["grep", "-rlE", "--include=*.py", PATTERN, str(path)], ""),
         "import libcst": ([sys.executable, "-c", "import libcst"], ""),
         "parse what survives": ([sys.executable, "-c", PARSE], paths),
-        "amp-migrate --check": ([sys.executable, "-c", MIGRATE, "--check", str(folder)], ""),
+        "amp-migrate --check": ([sys.executable, "-c", MIGRATE, "--check", str(path)], ""),
     }
-    if torchfix is not None:
-        commands["torchfix"] = ([torchfix, "-m", "torchfix", str(folder)], "")
     timings: dict[str, list[Timing]] = {name: [] for name in commands}
     for _ in range(repetitions):
-        for name, (command, text) in commands.items():
-            timings[name].append(run(command, text))
+        for command_name, (command, text) in commands.items():
+            timings[command_name].append(run(command, text))
+    if torchfix is not None:
+        timings["torchfix"] = [run([torchfix, "-m", "torchfix", str(path)])]
     lines = sum(source.text.count("\n") for source in surviving)
-    return Tree(folder.name, len(workspace.files), len(surviving), lines, timings)
+    return Tree(name, len(workspace.files), len(surviving), lines, timings)
 
 
 def machine() -> dict[str, object]:
     """What the numbers were taken on."""
     names = [line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
     return {
+        "date": date.today().isoformat(),
         "processor": names[0] if names else platform.processor(),
         "processors": os.cpu_count(),
         "load": os.getloadavg()[0],
@@ -125,17 +132,27 @@ def table(tree: Tree) -> str:
 def main() -> None:
     """Measure, print, and write the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tree", type=Path, action="append", required=True, help="a folder; may be repeated")
+    parser.add_argument("--tree", type=Path, action="append", default=[], help="a folder; may be repeated")
     parser.add_argument("--repetitions", type=int, default=5, help="how often everything runs (default: 5)")
-    parser.add_argument("--torchfix", metavar="PYTHON", help="an interpreter that has TorchFix installed")
+    parser.add_argument("--torchfix", metavar="PYTHON", help="an interpreter that has TorchFix: it checks each --tree")
     parser.add_argument("--output", type=Path, default=RESULTS / "codemod.json", help="default: %(default)s")
     options = parser.parse_args()
-    trees = []
-    for folder in options.tree:
-        trees.append(measure(folder, options.repetitions, options.torchfix))
-        print(table(trees[-1]), flush=True)
+    measured: list[Tree] = []
+
+    def add(name: str, path: Path, torchfix: str | None = None) -> None:
+        measured.append(measure(name, path, options.repetitions, torchfix))
+        print(table(measured[-1]), flush=True)
+
+    with tempfile.TemporaryDirectory() as name:
+        made = Path(name)
+        add("one script of 500 lines", trees.one_script(made / "script", 500))
+        for copies in COPIES:
+            add(f"{copies} copies of the fixtures", trees.projects(made / f"copies{copies}", copies))
+        add("10,000 files without AMP", trees.without_amp(made / "library", 10_000))
+        for folder in options.tree:
+            add(folder.name, folder, options.torchfix)
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    result = {"machine": machine(), "trees": [asdict(tree) for tree in trees]}
+    result = {"machine": machine(), "trees": [asdict(tree) for tree in measured]}
     options.output.write_text(json.dumps(result, indent=2) + "\n")
 
 

@@ -109,10 +109,16 @@ class Scopes:
         self.tree = tree
         self.module = Scope(tree.module, None)
         self._of_node: dict[cst.CSTNode, Scope] = {tree.module: self.module}
+        self._around: dict[cst.CSTNode, Scope] = {}
         _fill(self.module, tree.module, self._of_node)
 
     def of(self, node: cst.CSTNode) -> Scope:
         """The scope in which a node's names are looked up."""
+        if node not in self._around:
+            self._around[node] = self._find(node)
+        return self._around[node]
+
+    def _find(self, node: cst.CSTNode) -> Scope:
         previous = node
         for ancestor in self.tree.ancestors(node):
             if ancestor in self._of_node and not _evaluated_outside(ancestor, previous):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from inspect import Signature
 
 from amp_migrate.tables.signatures import FORMS, Version, forms
@@ -35,17 +35,18 @@ def _calls(text: str) -> Iterator[tuple[str, str]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tree = ast.parse(text)
-    names = dict(_imported(tree))
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    names = dict(_imported(nodes))
+    for node in nodes:
         if isinstance(node, ast.Call):
             full = _full(node.func, names)
             if full in FORMS:
                 yield full, ast.unparse(node)
 
 
-def _imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
+def _imported(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
     """What each name is imported as, wherever in the module; the last import of a name counts."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield (alias.asname, alias.name) if alias.asname else (alias.name.partition(".")[0],) * 2

@@ -43,7 +43,8 @@ _STRINGS_AND_COMMENTS = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 # What a string may name that is code all the same: an annotation, the attribute of a `getattr`, a lazy import.
-_NAMED = re.compile(r"autocast|Apex|GradScaler|custom_[fb]wd|FP16_Optimizer|\bc(?:uda|pu)\.amp\b|\bapex\b|^.amp.$")
+_NAMED = re.compile(r"autocast|Apex|GradScaler|custom_[fb]wd|FP16_Optimizer|\bc(?:uda|pu)\.amp\b|\bapex\b")
+_ATTRIBUTE = re.compile(r"getattr\([^()]*,\s*['\"]amp['\"]")
 _TYPE_COMMENT = re.compile(r"#[ \t]*type:")
 # A byte above 0x7f is a part of a letter beyond ASCII, and continues an identifier like any other letter.
 _LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") | frozenset(range(0x80, 0x100))
@@ -76,7 +77,7 @@ def holds_code(text: str) -> bool:
         return ""
 
     code = _STRINGS_AND_COMMENTS.sub(without, text)
-    return named or may_matter(code.encode("utf-8", "surrogatepass"))
+    return named or _ATTRIBUTE.search(text) is not None or may_matter(code.encode("utf-8", "surrogatepass"))
 
 
 def has_word(data: Bytes, word: bytes) -> bool:

@@ -74,6 +74,7 @@ def test_code_and_what_it_names_in_strings_counts(line: str) -> None:
         "parser.add_argument('--amp', help='mixed precision by native amp')",
         "raise ValueError('call loss.backward() first')",
         'x = """a"b\\""" amp """',
+        "entities = {'amp': 0x26, 'gt': 0x3E}",
     ],
 )
 def test_what_only_the_reader_is_told_does_not_count(line: str) -> None:
