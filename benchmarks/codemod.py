@@ -30,7 +30,7 @@ from amp_migrate.engine.prefilter import PARTS, WORDS
 from amp_migrate.engine.workspace import Workspace
 
 RESULTS = Path(__file__).parent / "results"
-COPIES = (5, 10, 20, 40)
+COPIES = (5, 10, 20)
 # The words of `amp_migrate.engine.prefilter`, for grep.
 PATTERN = "|".join([*map(bytes.decode, PARTS), *(rf"\b{word.decode()}\b" for word in WORDS), r"backward[[:blank:]]*\("])
 PARSE = "import sys, libcst\nfor path in sys.stdin.read().splitlines(): libcst.parse_module(open(path, 'rb').read())"

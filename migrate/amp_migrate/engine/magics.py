@@ -44,7 +44,9 @@ def hide(cell: str, kept: list[str]) -> str:
         while whole.rstrip("\r\n").endswith("\\") and (more := next(lines, "")):
             whole += more  # a shell command goes on in the next line
         body = whole.rstrip("\r\n")
-        head = match["indent"] + (match["target"] or "")
+        # IPython does not mind blanks before the first line of a cell.
+        indent = match["indent"] if "".join(out).strip() or match["target"] else ""
+        head = indent + (match["target"] or "")
         out.append(f"{head}{'None' if match['target'] else 'pass'}{_MARK}{len(kept)}{whole[len(body) :]}")
         kept.append(body[len(head) :])
     return "".join(out)

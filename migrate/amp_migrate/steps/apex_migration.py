@@ -25,7 +25,8 @@ from amp_migrate.steps.apex_write import ApexWriter, Sited
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.read_apex import ApexStep, amp_name
-from amp_migrate.steps.travel import Route, Traveller
+from amp_migrate.steps.travel import Traveller
+from amp_migrate.steps.ways import Route
 from amp_migrate.steps.write_shim import apex_uses
 from amp_migrate.tables.apex_names import AMP, SHIM_SINCE
 from amp_migrate.trees.tree import Statement

@@ -22,7 +22,8 @@ from amp_migrate.steps.evaluation import evaluation_regions
 from amp_migrate.steps.model import Refusal, Region, TrainingStep
 from amp_migrate.steps.read_apex import ApexStep, amp_calls
 from amp_migrate.steps.read_fp32 import bodies
-from amp_migrate.steps.travel import Creation, Route, Traveller
+from amp_migrate.steps.travel import Traveller
+from amp_migrate.steps.ways import Creation, Route
 from amp_migrate.steps.write_native import write_island, write_region, write_step
 from amp_migrate.steps.write_ways import write_ways
 from amp_migrate.tables.apex_names import AMP

@@ -6,8 +6,6 @@ same object, or as an argument beside it through every call on the way.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import libcst as cst
 
 from amp_migrate.analysis.calls import parameter, passed
@@ -16,78 +14,10 @@ from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.analysis.scopes import Binding, BindingKind, Scope, dotted
 from amp_migrate.steps.flow import reads
 from amp_migrate.steps.model import Refusal
-from amp_migrate.trees.tree import Statement
+from amp_migrate.steps.ways import Creation, NewArgument, NewParameter, Route, Ways
+from amp_migrate.trees.tree import Statement, find
 
 SCALER_NAMES = ("scaler", "grad_scaler", "amp_scaler")
-
-
-@dataclass(frozen=True)
-class Creation:
-    """A scaler is made after the statement that makes the optimizer (or in place of it, for Apex's `initialize`)."""
-
-    file: File
-    home: Statement
-    target: str
-
-
-@dataclass(frozen=True)
-class NewParameter:
-    """A function takes the scaler, directly after one of its parameters."""
-
-    function: FunctionRef
-    after: str
-    name: str
-
-
-@dataclass(frozen=True)
-class NewArgument:
-    """A call passes the scaler, directly after one of its arguments."""
-
-    site: CallSite
-    after: int
-    name: str
-    by_keyword: bool
-    value: str
-
-
-@dataclass(frozen=True)
-class Route:
-    """How the code at one place writes the scaler, and what it takes to get it there."""
-
-    scaler: str
-    creations: tuple[Creation, ...] = ()
-    parameters: tuple[NewParameter, ...] = ()
-    arguments: tuple[NewArgument, ...] = ()
-
-
-@dataclass(eq=False)
-class Ways:
-    """All that has been decided so far; routes that share a part of the way share it here too."""
-
-    creations: dict[cst.CSTNode, Creation] = field(default_factory=dict)
-    parameters: dict[cst.CSTNode, NewParameter] = field(default_factory=dict)
-    arguments: dict[cst.Call, NewArgument] = field(default_factory=dict)
-
-    def add(self, route: Route) -> None:
-        for creation in route.creations:
-            known = self.creations.get(_home_key(creation))
-            order = creation.file.tree.order
-            if known is None or order[creation.home] < order[known.home]:  # made before any step that uses it
-                self.creations[_home_key(creation)] = creation
-        for new in route.parameters:
-            self.parameters.setdefault(new.function.node, new)
-        for argument in route.arguments:
-            self.arguments.setdefault(argument.site.call, argument)
-
-
-def _home_key(creation: Creation) -> cst.CSTNode:
-    """Scalers are told apart by the scope they live in: one class, one function, one module."""
-    tree = creation.file.tree
-    if creation.target.startswith("self."):
-        owner = tree.owner_class(creation.home)
-        assert owner is not None
-        return owner
-    return tree.function(creation.home) or tree.module
 
 
 class Traveller:
@@ -126,12 +56,18 @@ class Traveller:
         if scope is None or any(each is not scope for each in found):
             return _lost(file, at, "the optimizers of this step come from different places")
         bindings = [scope.bindings.get(name, []) for name in names]
+        others = [_other_name(each) for each in bindings]
+        if any(others):
+            return self._from_other_names(file, at, optimizers, others, create, seen)
         initialized = scope.node in self.homes
         if isinstance(scope.node, cst.FunctionDef) and any(map(_is_parameter, bindings)) and not initialized:
             if not all(_is_same_object(name, each) for name, each in zip(names, bindings, strict=True)):
                 return _lost(file, at, f"`{file.tree.quote(at)}` is a parameter that may be given another value")
             return self._from_caller(file, scope.node, names, create, seen)
-        return self._from_scope(file, at, scope, bindings, create)
+        route = self._from_scope(file, at, scope, bindings, create)
+        if not seen and isinstance(route, Route) and any(_is_anew(each, at) for each in route.creations):
+            return _lost(file, at, f"`{file.tree.quote(at)}` is made or fetched anew for every step")
+        return route
 
     def _from_self(self, file: File, at: cst.CSTNode, names: list[str], create: bool) -> Route | Refusal:
         owner = file.tree.owner_class(at)
@@ -149,6 +85,21 @@ class Traveller:
         method = file.tree.function(nodes[0])
         homes = [n for n in nodes if file.tree.function(n) is method]
         return Route(name, (Creation(file, self._home(file, [homes]), name),))
+
+    def _from_other_names(
+        self,
+        file: File,
+        at: cst.BaseExpression,
+        optimizers: list[cst.BaseExpression],
+        others: list[cst.BaseExpression | None],
+        create: bool,
+        seen: tuple[cst.CSTNode, ...],
+    ) -> Route | Refusal:
+        """The way to what `optimizer = self.optimizer` takes its optimizer from: the scaler is kept there, too."""
+        if any(other in seen for other in others):
+            return _lost(file, at, f"where `{file.tree.quote(at)}` is made cannot be seen")
+        behind = [given if other is None else other for given, other in zip(optimizers, others, strict=True)]
+        return self._reach(file, behind, create, (*seen, *(other for other in others if other is not None)))
 
     def _from_scope(
         self, file: File, at: cst.CSTNode, scope: Scope, bindings: list[list[Binding]], create: bool
@@ -222,7 +173,7 @@ class Traveller:
         if beside.argument is None:  # the optimizer is left to its default, and so is the scaler
             return Route("None")
         values = [each.argument.value for each in given if each is not None and each.argument is not None]
-        optimizers = [value for value in values if not (isinstance(value, cst.Name) and value.value == "None")]
+        optimizers = [value for value in values if not _is_none(value)]
         if optimizers:
             route = self._reach(site.file, optimizers, create, seen)
             if isinstance(route, Refusal):
@@ -277,8 +228,42 @@ def _is_same_object(name: str, bindings: list[Binding]) -> bool:
 
 
 def _makes(binding: Binding) -> bool:
-    is_none = isinstance(binding.value, cst.Name) and binding.value.value == "None"
-    return binding.kind is BindingKind.ASSIGNMENT and not is_none
+    """Whether a binding may make an object: it calls something, and does not only name what there is already."""
+    value = binding.value if binding.value is not None else binding.source
+    return binding.kind is BindingKind.ASSIGNMENT and (value is None or _calls(value))
+
+
+def _calls(value: cst.BaseExpression) -> bool:
+    if isinstance(value, cst.IfExp):
+        made = [each for each in (value.body, value.orelse) if not _is_none(each)]
+        return bool(made) and all(map(_calls, made))
+    return any(find(value, cst.Call))
+
+
+def _is_none(value: cst.BaseExpression) -> bool:
+    return isinstance(value, cst.Name) and value.value == "None"
+
+
+def _other_name(bindings: list[Binding]) -> cst.BaseExpression | None:
+    """What a name is another name for: `self.optimizer` for `optimizer = self.optimizer`."""
+    value = bindings[0].value if len(bindings) == 1 else None
+    return None if value is None or _is_none(value) or dotted(_container(value)) is None else value
+
+
+def _is_anew(creation: Creation, at: cst.CSTNode) -> bool:
+    """Whether a scaler would be made as often as the step runs at `at`, so that its scale would never adapt."""
+    tree = creation.file.tree
+    loop = tree.loop(creation.home)
+    if loop is not tree.loop(at) or tree.function(creation.home) is not tree.function(at):
+        return False
+    # Without a loop, a function that makes its optimizer runs once; one that asks somebody for it runs for every step.
+    return loop is not None or (tree.function(at) is not None and _asks(creation.home))
+
+
+def _asks(statement: Statement) -> bool:
+    """Whether a statement gets an object that is kept elsewhere: `optimizer = self.optimizers()`."""
+    calls = list(find(statement, cst.Call))
+    return len(calls) == 1 and not calls[0].args and isinstance(calls[0].func, cst.Attribute)
 
 
 def _lost(file: File, node: cst.CSTNode, why: str) -> Refusal:

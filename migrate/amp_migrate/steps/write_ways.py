@@ -9,7 +9,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.draft import Draft
-from amp_migrate.steps.travel import Creation, NewArgument, NewParameter, Ways
+from amp_migrate.steps.ways import Creation, NewArgument, NewParameter, Ways
 from amp_migrate.trees import build
 from amp_migrate.trees.sequences import insert_after
 from amp_migrate.trees.tree import Statement

@@ -22,6 +22,8 @@ from amp_migrate.engine.magics import hide, is_python, show
         ),
         ("if x:\n    !ls\n    %cd ..\n", "if x:\n    pass  # amp-migrate: magic 0\n    pass  # amp-migrate: magic 1\n"),
         ("!pip install \\\n    apex\nx = 1\n", "pass  # amp-migrate: magic 0\nx = 1\n"),
+        (" !pip install \\\n    apex\n", "pass  # amp-migrate: magic 0\n"),
+        ("\n  %cd ..\nx = 1\n", "\npass  # amp-migrate: magic 0\nx = 1\n"),
         ("!ls\r\nx = 1\r\n", "pass  # amp-migrate: magic 0\r\nx = 1\r\n"),
         ("x = (1\n% 2)\n!ls\n", "x = (1\n% 2)\npass  # amp-migrate: magic 0\n"),
         ("x = '''\n%s\n'''\n!ls\n", "x = '''\n%s\n'''\npass  # amp-migrate: magic 0\n"),

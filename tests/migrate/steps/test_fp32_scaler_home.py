@@ -216,3 +216,71 @@ def test_taken_name_is_not_used_again(rewrites: Check) -> None:
         +     grad_scaler.update()
         """
     )
+
+
+def test_scaler_stays_with_the_optimizer_that_a_method_gives_another_name(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Trainer:
+              def __init__(self, model):
+                  self.model = model
+                  self.optimizers = [torch.optim.SGD(model.parameters(), lr=0.1)]
+        +         self.scaler = torch.amp.GradScaler("cuda")
+
+              def step(self, x, y):
+                  optimizer = self.optimizers[0]
+                  optimizer.zero_grad()
+        -         loss = nn.functional.mse_loss(self.model(x), y)
+        -         loss.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = nn.functional.mse_loss(self.model(x), y)
+        +         self.scaler.scale(loss).backward()
+        +         self.scaler.step(optimizer)
+        +         self.scaler.update()
+        """
+    )
+
+
+def test_scaler_follows_a_chain_of_names(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2).cuda()
+          adam = torch.optim.Adam(model.parameters())
+        + scaler = torch.amp.GradScaler("cuda")
+          current = adam
+
+          def train(loader):
+              optimizer = current
+              for x, y in loader:
+                  optimizer.zero_grad()
+        -         loss = nn.functional.mse_loss(model(x), y)
+        -         loss.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = nn.functional.mse_loss(model(x), y)
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+        """
+    )
+
+
+def test_scaler_is_made_beside_an_optimizer_that_is_made_for_training_only(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2).cuda()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1) if args.train else None
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+              optimizer.zero_grad()
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )

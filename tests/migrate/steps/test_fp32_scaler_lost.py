@@ -155,3 +155,65 @@ def test_parameter_that_the_function_fills_in(leaves: Check) -> None:
         """,
         "no way for a loss scaler",
     )
+
+
+def test_optimizer_that_is_fetched_for_every_step(leaves: Check) -> None:
+    leaves(
+        """
+        class Trainer(Base):
+            def step(self, x, y):
+                optimizer = self.optimizers()
+                optimizer.zero_grad()
+                loss = nn.functional.mse_loss(self.model(x), y)
+                loss.backward()
+                optimizer.step()
+        """,
+        "`optimizer` is made or fetched anew for every step",
+    )
+
+
+def test_optimizer_that_is_made_for_every_step(leaves: Check) -> None:
+    leaves(
+        """
+        model = nn.Linear(2, 2)
+        for x, y in loader:
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            optimizer.zero_grad()
+            loss = nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            optimizer.step()
+        """,
+        "`optimizer` is made or fetched anew for every step",
+    )
+
+
+def test_optimizer_that_is_one_of_two(leaves: Check) -> None:
+    leaves(
+        """
+        model = nn.Linear(2, 2)
+        first = torch.optim.SGD(model.parameters(), lr=0.1)
+        second = torch.optim.Adam(model.parameters())
+        for x, y in loader:
+            optimizer = first if x.sum() > 0 else second
+            optimizer.zero_grad()
+            loss = nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            optimizer.step()
+        """,
+        "where `optimizer` is made cannot be seen",
+    )
+
+
+def test_optimizers_that_are_names_of_one_another(leaves: Check) -> None:
+    leaves(
+        """
+        model = nn.Linear(2, 2)
+        for x, y in loader:
+            optimizer = other
+            loss = nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            optimizer.step()
+            other = optimizer
+        """,
+        "where `optimizer` is made cannot be seen",
+    )

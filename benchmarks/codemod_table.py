@@ -1,0 +1,83 @@
+"""Writes docs/speed.md, and the table in README.md, from what codemod.py measured.
+
+python benchmarks/codemod_table.py
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+RESULT = ROOT / "benchmarks/results/codemod.json"
+COMMANDS = ("grep -rlE", "import libcst", "parse what survives", "amp-migrate --check", "torchfix")
+_OPEN, _CLOSE = "<!-- speed -->\n", "<!-- /speed -->\n"
+_HEAD = """# Speed
+
+Made by `benchmarks/codemod_table.py` from `benchmarks/results/codemod.json`, which `python benchmarks/codemod.py`
+measures.
+"""
+_TAIL = """\
+Each number is a process from its start to its end. `grep -rlE` searches the tree for the words that make a file worth
+reading; `import libcst` is Python's start and that of the parser; parsing alone is what no tool on LibCST can do
+without. TorchFix is the nearest tool: a linter of PyTorch code on LibCST. It ran once, the others in turns.
+
+The time grows with the lines that have to be parsed, not with those of the tree: files without a word of mixed
+precision or training are read and not parsed. Of the rest, each is parsed, rewritten, checked, and planned a second
+time to see that nothing would change again. As many processes work as there are processors, and the memory is that of
+the largest of them.
+"""
+
+
+def generated(result: Mapping[str, Any]) -> Mapping[Path, str]:
+    """What each file with text from the measurement should hold."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    before, _, rest = readme.partition(_OPEN)
+    _, _, after = rest.partition(_CLOSE)
+    trees = result["trees"]
+    return {
+        ROOT / "docs/speed.md": "\n".join(
+            [_HEAD, _machine(result["machine"]), "", *_table(trees, COMMANDS), "", _TAIL]
+        ),
+        ROOT / "README.md": before
+        + _OPEN
+        + "".join(f"{line}\n" for line in _table(trees, COMMANDS[2:]))
+        + _CLOSE
+        + after,
+    }
+
+
+def _machine(machine: Mapping[str, Any]) -> str:
+    return (
+        f"{machine['date']}, {machine['processor']}, {machine['processors']} processors, "
+        f"Python {machine['python']}, LibCST {machine['libcst']}. Medians, in seconds."
+    )
+
+
+def _table(trees: Sequence[Mapping[str, Any]], commands: Sequence[str]) -> Iterator[str]:
+    columns = ("tree", "files", "lines to parse", *(f"`{name}`" for name in commands), "memory (MiB)")
+    yield "| " + " | ".join(columns) + " |"
+    yield "|---|" + "---:|" * (len(columns) - 1)
+    for tree in trees:
+        timings = tree["timings"]
+        seconds = [_seconds(timings.get(name, ())) for name in commands]
+        memory = median(each["peak"] for each in timings["amp-migrate --check"])
+        cells = (tree["name"], f"{tree['files']:,}", f"{tree['surviving_lines']:,}", *seconds, f"{memory:.0f}")
+        yield "| " + " | ".join(cells) + " |"
+
+
+def _seconds(timings: Sequence[Mapping[str, float]]) -> str:
+    return f"{median(each['seconds'] for each in timings):.2f}" if timings else ""
+
+
+def main() -> None:
+    """Write the files."""
+    for path, text in generated(json.loads(RESULT.read_text(encoding="utf-8"))).items():
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""What it takes to bring a scaler to the places that need it: creations, parameters, arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import CallSite, FunctionRef
+from amp_migrate.trees.tree import Statement
+
+
+@dataclass(frozen=True)
+class Creation:
+    """A scaler is made after the statement that makes the optimizer (or in place of it, for Apex's `initialize`)."""
+
+    file: File
+    home: Statement
+    target: str
+
+
+@dataclass(frozen=True)
+class NewParameter:
+    """A function takes the scaler, directly after one of its parameters."""
+
+    function: FunctionRef
+    after: str
+    name: str
+
+
+@dataclass(frozen=True)
+class NewArgument:
+    """A call passes the scaler, directly after one of its arguments."""
+
+    site: CallSite
+    after: int
+    name: str
+    by_keyword: bool
+    value: str
+
+
+@dataclass(frozen=True)
+class Route:
+    """How the code at one place writes the scaler, and what it takes to get it there."""
+
+    scaler: str
+    creations: tuple[Creation, ...] = ()
+    parameters: tuple[NewParameter, ...] = ()
+    arguments: tuple[NewArgument, ...] = ()
+
+
+@dataclass(eq=False)
+class Ways:
+    """All that has been decided so far; routes that share a part of the way share it here too."""
+
+    creations: dict[cst.CSTNode, Creation] = field(default_factory=dict)
+    parameters: dict[cst.CSTNode, NewParameter] = field(default_factory=dict)
+    arguments: dict[cst.Call, NewArgument] = field(default_factory=dict)
+
+    def add(self, route: Route) -> None:
+        for creation in route.creations:
+            known = self.creations.get(_home_key(creation))
+            order = creation.file.tree.order
+            if known is None or order[creation.home] < order[known.home]:  # made before any step that uses it
+                self.creations[_home_key(creation)] = creation
+        for new in route.parameters:
+            self.parameters.setdefault(new.function.node, new)
+        for argument in route.arguments:
+            self.arguments.setdefault(argument.site.call, argument)
+
+
+def _home_key(creation: Creation) -> cst.CSTNode:
+    """Scalers are told apart by the scope they live in: one class, one function, one module."""
+    tree = creation.file.tree
+    if creation.target.startswith("self."):
+        owner = tree.owner_class(creation.home)
+        assert owner is not None
+        return owner
+    return tree.function(creation.home) or tree.module

@@ -1,0 +1,104 @@
+"""The published figures are those that were measured, and what measures them can fail."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BENCHMARKS = ROOT / "benchmarks"
+STEP = """
+import torch
+
+model = torch.nn.Linear(2, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = torch.nn.functional.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def measured(name: str) -> Any:
+    return json.loads((BENCHMARKS / "results" / name).read_text(encoding="utf-8"))
+
+
+def test_the_tables_of_speed_are_made_of_the_latest_measurement() -> None:
+    made = runpy.run_path(str(BENCHMARKS / "codemod_table.py"))["generated"](measured("codemod.json"))
+    for path, text in made.items():
+        assert path.read_text(encoding="utf-8") == text, "run benchmarks/codemod_table.py"
+
+
+def test_the_page_of_real_code_is_made_of_the_latest_runs() -> None:
+    made = runpy.run_path(str(BENCHMARKS / "field_table.py"))["page"](measured("field.json")["runs"])
+    assert (ROOT / "docs/field-results.md").read_text(encoding="utf-8") == made, "run benchmarks/field_table.py"
+
+
+def test_nothing_went_wrong_on_real_code() -> None:
+    runs = measured("field.json")["runs"]
+    assert len({run["repository"] for run in runs}) >= 15
+    assert {run["dtype"] for run in runs} == {"fp16", "bf16", "auto"}
+    assert [run["repository"] for run in runs if run["crashes"] or run["broken"] or run["unstable"]] == []
+
+
+PROGRAM = """
+import runpy, sys
+sys.argv = {arguments!r}
+{code}
+runpy.run_path({arguments[0]!r}, run_name="__main__")
+"""
+
+
+def field(folder: Path, output: Path, code: str = "") -> tuple[int, Any]:
+    """Run field.py on a folder, after some code."""
+    arguments = [str(BENCHMARKS / "field.py"), str(folder), "--dtype", "fp16", "--output", str(output)]
+    command = [sys.executable, "-c", PROGRAM.format(arguments=arguments, code=code)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert output.exists(), done.stderr
+    (run,) = json.loads(output.read_text(encoding="utf-8"))["runs"]
+    return done.returncode, run
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    (folder / "train.py").write_text(STEP)
+    (folder / "left.py").write_text(STEP.replace("loss.backward()", "loss.to_sparse().backward()"))
+    return folder
+
+
+def test_real_code_is_migrated_on_a_copy_and_counted_twice(repository: Path, tmp_path: Path) -> None:
+    code, run = field(repository, tmp_path / "out.json")
+    assert (code, run["files"], run["changed"], run["plain"], run["scaled"]) == (0, 2, 1, 2, 1)
+    assert run["codes"]["AMP501 migrated"] == 1
+    assert sum(run["reasons"].values()) == 1
+    assert (run["crashes"], run["broken"], run["unstable"]) == ([], [], [])
+    assert (repository / "train.py").read_text() == STEP
+
+
+BREAK = """
+import subprocess
+original = subprocess.run
+def run(command, **options):
+    done = original(command, **options)
+    if "--check" not in command and "--format" in command:
+        from pathlib import Path
+        path = Path(command[-1]) / "train.py"
+        path.write_text({text!r})
+    return done
+subprocess.run = run
+"""
+
+
+@pytest.mark.parametrize(("text", "fault"), [("def (\n", "broken"), (STEP, "unstable")])
+def test_a_wrong_result_is_a_fault(repository: Path, tmp_path: Path, text: str, fault: str) -> None:
+    code, run = field(repository, tmp_path / "out.json", BREAK.format(text=text))
+    assert (code, run[fault]) == (1, ["train.py"])
