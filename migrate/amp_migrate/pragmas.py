@@ -16,6 +16,8 @@ from functools import lru_cache
 from amp_migrate.settings import matches
 
 _PRAGMA = re.compile(r"#\s*amp-migrate:\s*(?:(?P<skip>skip-file)\b|ignore\b(?:\[(?P<codes>[^\]]*)\])?)")
+# The comment above the code of each cell, where a notebook is one module.
+CELL = "# amp-migrate: cell "
 _ALL = ("AMP",)
 _LAYOUT = frozenset({tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING})
 

@@ -34,7 +34,8 @@ ALLOWED = {
     "settings": (),
     "report": ("settings", "__version__"),
     "analysis": ("trees", "tables"),
-    "steps": ("analysis", "trees", "tables", "report", "settings"),
+    "pragmas": ("settings",),
+    "steps": ("analysis", "trees", "tables", "report", "settings", "pragmas"),
     "hazards": ("analysis", "steps", "trees", "tables", "settings"),
     "rules": ("analysis", "hazards", "steps", "trees", "tables", "report", "settings"),
 }

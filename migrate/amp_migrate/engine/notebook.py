@@ -15,10 +15,11 @@ from pathlib import Path
 from amp_migrate.engine import magics
 from amp_migrate.engine.json_spans import Cell, cells
 from amp_migrate.engine.source import Source, SourceError, display_name
+from amp_migrate.pragmas import CELL
 
 SUFFIX = ".ipynb"
-_MARKER = "# amp-migrate: cell {}\n"
-_MARKERS = re.compile(r"^# amp-migrate: cell (\d+)\n", re.MULTILINE)
+_MARKER = f"{CELL}{{}}\n"
+_MARKERS = re.compile(rf"^{CELL}(\d+)\n", re.MULTILINE)
 
 
 @dataclass(frozen=True)

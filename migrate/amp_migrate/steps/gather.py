@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from dataclasses import dataclass
 
 import libcst as cst
@@ -16,6 +17,8 @@ from amp_migrate.steps.model import Backward, Extraction, OptimizerStep, Refusal
 from amp_migrate.steps.regions import RegionFinder
 from amp_migrate.steps.updates import place_updates
 from amp_migrate.trees.tree import LOOP_TYPES, Block, Statement, blocks, find, header, nested_statements, statements
+
+_BUILTINS = frozenset(dir(builtins))
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,23 @@ class Gatherer:
             found = backward_slice(self.tree, reads([backward.loss]), before, at)
             if any(self.regions.runs_forward(each) for each in found):
                 return found, True
+            given = [each for each in found if self._hands_on_a_module(each)]
+            if given:
+                for each in given:
+                    self.regions.assume(each)
+                return found, True
         return found, False
+
+    def _hands_on_a_module(self, statement: Statement) -> bool:
+        """Whether a statement calls what cannot be seen with a module: `inferer(images, model)` runs its forward."""
+        return any(
+            self.roles.project.called(self.file, call) is None
+            and (dotted(call.func) or "").partition(".")[0] not in _BUILTINS
+            and not self.file.names.callee(call).startswith("torch.")
+            and any(not arg.star and self.roles.is_module(self.file, arg.value) for arg in call.args)
+            for part in header(statement)
+            for call in find(part, cst.Call)
+        )
 
     def _assume_forward(self, found: list[Statement]) -> bool:
         """Take a method of a slice that subclasses fill in, or that is inherited from out of sight, for the forward."""

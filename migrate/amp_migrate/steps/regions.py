@@ -7,14 +7,16 @@ forward and the losses computed from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.sigmoids import logits
+from amp_migrate.pragmas import CELL
 from amp_migrate.steps.flow import reads, statement_reads, targets, writes
 from amp_migrate.steps.model import Island, Region
 from amp_migrate.steps.no_grad import is_no_grad
@@ -113,6 +115,9 @@ class RegionFinder:
     ) -> None:
         run: list[Statement] = []
         for statement in statements(block):
+            if self._begins_cell(statement):
+                self._close(run, members, barriers, found)
+                run = []
             # The cast of a weight that is cached without gradients must not serve a forward that needs them, so what
             # runs under no_grad never shares a region with what does not.
             if barriers.isdisjoint(_with_nested(statement)) and not self._is_quiet_forward(statement):
@@ -199,6 +204,9 @@ class RegionFinder:
         end: Statement | None = None
         computed: frozenset[str] = frozenset()
         for statement in statements(block):
+            if start is not None and end is not None and self._begins_cell(statement):
+                regions.append(Region(start, end))
+                start = end = None
             for inner in _own_blocks(statement):
                 self._evaluate(inner, covered, is_quiet, regions, islands)
             if statement in covered or _own_blocks(statement):
@@ -219,6 +227,13 @@ class RegionFinder:
                 computed |= writes(statement)
         if start is not None and end is not None:
             regions.append(Region(start, end))
+
+    def _begins_cell(self, statement: Statement) -> bool:
+        """Whether a statement is the first of a notebook's cell: no region can go over the border."""
+        parent = self.tree.parents[statement]
+        line = parent if isinstance(parent, cst.SimpleStatementLine) else statement
+        above = cast("Sequence[cst.EmptyLine]", getattr(line, "leading_lines", ()))
+        return any(each.comment is not None and each.comment.value.startswith(CELL) for each in above)
 
     def _members(self, region: Region) -> list[Statement]:
         siblings = self.tree.siblings(region.first)

@@ -20,12 +20,31 @@ _SHARDED = (
     "torch.distributed.pipelining",
     "torch.distributed.pipeline",
     "deepspeed",
+    "fairscale",
 )
+_HOROVOD = "horovod.torch.DistributedOptimizer"
 
 
 def unfit(file: File, roles: Roles, dtype: Dtype) -> Refusal | None:
     """Why no step of a file is to be moved; None where nothing speaks against it."""
-    return next(_reasons(file, roles), None) or (_late_choice(file) if dtype is Dtype.AUTO else None)
+    refusal = next(_reasons(file, roles), None)
+    if refusal is None and dtype is not Dtype.BF16:
+        refusal = _reduced_in_step(file)
+    return refusal or (_late_choice(file) if dtype is Dtype.AUTO else None)
+
+
+def _reduced_in_step(file: File) -> Refusal | None:
+    """Horovod's optimizer adds up the gradients of all processes in `step()`, where a scaler has read them already."""
+    for call in file.calls:
+        if file.names.callee(call) == _HOROVOD:
+            return Refusal(
+                file,
+                call,
+                "Horovod's optimizer adds up gradients after a loss scaler has read them",
+                "call optimizer.synchronize() before scaler.unscale_(optimizer) and scaler.step(optimizer) under "
+                "optimizer.skip_synchronize() by hand, or run with --dtype bf16, which needs no scaler",
+            )
+    return None
 
 
 def _late_choice(file: File) -> Refusal | None:

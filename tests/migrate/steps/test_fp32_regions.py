@@ -349,3 +349,58 @@ def test_later_term_computed_from_an_earlier_output_gets_a_region_too(rewrites: 
         +     scaler.update()
         """
     )
+
+
+def test_a_region_ends_at_the_border_of_a_cell(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2).cuda()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          # amp-migrate: cell 1
+        - outputs = model(inputs)
+        + with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +     outputs = model(inputs)
+          # amp-migrate: cell 2
+        - loss = nn.functional.cross_entropy(outputs, targets)
+        - loss.backward()
+        - optimizer.step()
+        + with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +     loss = nn.functional.cross_entropy(outputs, targets)
+        + scaler.scale(loss).backward()
+        + scaler.step(optimizer)
+        + scaler.update()
+          # amp-migrate: cell 3
+          with torch.no_grad():
+        -     print(model(inputs))
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         print(model(inputs))
+        """
+    )
+
+
+def test_a_call_that_is_given_the_model_is_its_forward(rewrites: Check) -> None:
+    rewrites(
+        """
+          from monai.inferers import DiffusionInferer
+
+          encoder = nn.Linear(2, 2).cuda()
+          size = encoder(sample).shape[1]
+          model = nn.Linear(size, 2).cuda()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          inferer = DiffusionInferer()
+          for x, y in loader:
+              optimizer.zero_grad()
+        -     noise = inferer(x, model, size)
+        -     loss = nn.functional.mse_loss(noise, y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         noise = inferer(x, model, size)
+        +         loss = nn.functional.mse_loss(noise, y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )

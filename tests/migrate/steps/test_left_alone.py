@@ -350,3 +350,25 @@ def test_reason_is_one_line_however_long_the_code(leaves: Check) -> None:
         "is part of a longer expression",
     )
     assert "\n" not in finding.message
+
+
+HOROVOD = """
+import horovod.torch as hvd
+model = nn.Linear(2, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(model(x), y)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "auto"])
+def test_an_optimizer_that_adds_up_gradients_when_it_steps(leaves: Check, dtype: str) -> None:
+    leaves(HOROVOD, "Horovod's optimizer adds up gradients", dtype)
+
+
+def test_no_scaler_reads_them_in_bfloat16(migrate: Check) -> None:
+    assert "dtype=torch.bfloat16):\n        loss = nn" in migrate(HOROVOD, "bf16").after
