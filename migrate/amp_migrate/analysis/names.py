@@ -9,8 +9,8 @@ from functools import cached_property
 
 import libcst as cst
 
-from amp_migrate.analysis.scopes import Binding, BindingKind, Scope, Scopes, dotted
-from amp_migrate.trees.tree import Tree
+from amp_migrate.analysis.scopes import Binding, BindingKind, Scope, Scopes, dotted, import_source
+from amp_migrate.trees.tree import Tree, walk
 
 UNKNOWN = ""
 # What `from torch.cuda.amp import *` brings.
@@ -79,14 +79,26 @@ class Names:
 
     def _is_dead(self, name: str, binding: Binding) -> bool:
         """Whether a binding stands in for an import from torch's AMP packages that cannot fail: torch has them all."""
-        handler = next((a for a in self.tree.ancestors(binding.node) if isinstance(a, cst.ExceptHandler)), None)
-        if handler is None or not self.has_torch:
+        bindings = self.scopes.of(binding.node).lookup(name)
+        if len(bindings) < 2 or not self.has_torch:
             return False
-        guard = self.tree.parents[handler]
-        return any(
-            self._full_of(other).startswith(_AMP_PACKAGES) and guard in self.tree.ancestors(other.node)
-            for other in self.scopes.of(binding.node).lookup(name)
+        handler = next((a for a in self.tree.ancestors(binding.node) if isinstance(a, cst.ExceptHandler)), None)
+        guard = None if handler is None else self.tree.parents[handler]
+        return (
+            isinstance(guard, cst.Try)
+            and any(
+                self._full_of(other).startswith(_AMP_PACKAGES) and guard.body in self.tree.ancestors(other.node)
+                for other in bindings
+            )
+            and not any(self._imports_something_else(each) for each in walk(guard.body))
         )
+
+    @staticmethod
+    def _imports_something_else(node: cst.CSTNode) -> bool:
+        """Whether a node imports what may be missing although torch is there."""
+        if isinstance(node, cst.Import):
+            return any((dotted(alias.name) or "").partition(".")[0] != "torch" for alias in node.names)
+        return isinstance(node, cst.ImportFrom) and import_source(node).partition(".")[0] != "torch"
 
     def _full_of(self, binding: Binding) -> str:
         """The full name of what a binding brings by itself: an import, or `autocast = torch.cuda.amp.autocast`."""
