@@ -87,7 +87,7 @@ class Names:
         return (
             isinstance(guard, cst.Try)
             and any(
-                self._full_of(other).startswith(_AMP_PACKAGES) and guard.body in self.tree.ancestors(other.node)
+                f"{self._full_of(other)}.".startswith(_AMP_PACKAGES) and guard.body in self.tree.ancestors(other.node)
                 for other in bindings
             )
             and not any(self._imports_something_else(each) for each in walk(guard.body))

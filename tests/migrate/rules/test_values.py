@@ -182,7 +182,7 @@ def test_getattr_is_told(leaves: Check) -> None:
 
 
 @pytest.mark.parametrize(
-    "call", ['getattr(torch, "float16")', 'getattr(model, "autocast")', "getattr(torch.cuda.amp, name)"]
+    "call", ['getattr(torch, "float16")', 'getattr(model, "autocast")', 'hasattr(torch.cuda.amp, "autocast")']
 )
 def test_getattr_of_something_else(ignores: Check, call: str) -> None:
     ignores(f"x = {call}\n")
