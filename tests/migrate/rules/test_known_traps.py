@@ -319,7 +319,7 @@ def test_annotations_and_type_tests(rewrites: Check) -> None:
 def test_class_chosen_by_an_expression(leaves: Check) -> None:
     leaves(
         """
-        with (torch.cuda.amp.autocast if c else nullcontext)():
+        with (torch.cuda.amp.autocast if c else nullcontext)(False):
             pass
         """,
         "used as a value",
