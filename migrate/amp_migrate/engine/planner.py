@@ -54,7 +54,7 @@ def plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[File
     Args:
         parsed: files that need not be parsed again; those that had to be are added.
     """
-    library = ParsedLibrary(workspace, parsed)
+    library = ParsedLibrary(workspace, parsed, settings.target_torch)
     renaming = [each.rule for each in name_rules()]
     kept = frozenset(
         rule.code for rule in renaming if rule.since > settings.target_torch or not settings.applies(rule.code)

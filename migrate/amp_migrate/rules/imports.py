@@ -66,7 +66,7 @@ def moves_of(
 
     Args:
         renamed: the uses that will be rewritten.
-        removed: the uses that go away with the code around them.
+        removed: the uses, and imports, that go away with the code around them.
         wanted: whether an import that nothing uses is to move.
     """
     moved: dict[cst.CSTNode, tuple[cst.ImportAlias, ...]] = {}
@@ -74,7 +74,9 @@ def moves_of(
     kept: set[cst.CSTNode] = set()
     exported: list[tuple[cst.ImportAlias, str]] = []
     unused: list[tuple[cst.ImportAlias, str]] = []
-    for statement, alias, full, local in _deprecated_items(file):
+    for statement, alias, full, local in deprecated_items(file):
+        if statement in removed:
+            continue
         uses = uses_of(file, local, full)
         staying = [use for use in uses if use not in removed]
         if uses and not staying:
@@ -85,9 +87,7 @@ def moves_of(
             dropped[statement] = (*dropped.get(statement, ()), alias)
         elif not full.startswith(OLD_PACKAGES):
             continue
-        elif all(stays_right(file, use, renamed) for use in staying) and (
-            uses or _is_wanted(file, alias, full, wanted)
-        ):
+        elif all(stays_right(file, use, renamed) for use in staying) and (uses or is_wanted(file, alias, full, wanted)):
             moved[statement] = (*moved.get(statement, ()), alias)
             if "." not in local:
                 kept.update(staying)
@@ -108,14 +108,14 @@ def stays_right(file: File, use: cst.CSTNode, renamed: dict[cst.CSTNode, Rename]
     return moves_with_module(renamed[use]) if use in renamed else is_only_tested(file.tree, use)
 
 
-def _is_wanted(file: File, alias: cst.ImportAlias, full: str, wanted: Wanted) -> bool:
+def is_wanted(file: File, alias: cst.ImportAlias, full: str, wanted: Wanted) -> bool:
     """Whether the rules want an import that nothing uses to move: that of its name, or for a module all of them."""
     found = all_renames().get(full)
     rules = [each.rule for each in name_rules()] if found is None else [found[0]]
     return all(wanted(file, alias, rule.code) for rule in rules)
 
 
-def _deprecated_items(file: File) -> Iterator[tuple[cst.CSTNode, cst.ImportAlias, str, str]]:
+def deprecated_items(file: File) -> Iterator[tuple[cst.CSTNode, cst.ImportAlias, str, str]]:
     """Each imported item that is deprecated: statement, item, full name, and the name it has in the file."""
     old = all_renames()
     for node in file.tree.order:

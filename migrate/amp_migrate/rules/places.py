@@ -52,8 +52,13 @@ def is_only_tested(tree: Tree, node: cst.CSTNode) -> bool:
 
 def is_provided_for(file: File, node: cst.CSTNode, rename: Rename) -> bool:
     """Whether a use of the old name is one side of a choice between PyTorch versions, or between old and new name."""
+    if file.names.is_never_run(node):
+        return True
     inside: cst.CSTNode = node
     for ancestor in file.tree.ancestors(node):
+        if isinstance(ancestor, (cst.If, cst.IfExp)) and file.names.outcome(ancestor) is not None:
+            inside = ancestor
+            continue
         if isinstance(ancestor, cst.IfExp) and inside is not ancestor.test:
             other = ancestor.orelse if inside is ancestor.body else ancestor.body
             if _asks_for_version(file, ancestor.test) or _names(file, other, rename.new):
