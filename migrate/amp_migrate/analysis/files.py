@@ -10,7 +10,9 @@ import libcst as cst
 
 from amp_migrate.analysis.names import Names
 from amp_migrate.analysis.scopes import Scopes, dotted
-from amp_migrate.trees.tree import Tree, find, is_kind
+from amp_migrate.settings import OLDEST_TORCH
+from amp_migrate.tables.signatures import Version
+from amp_migrate.trees.tree import Tree, find, is_kind, walk
 
 
 class File:
@@ -23,11 +25,13 @@ class File:
         names: what names stand for.
     """
 
-    def __init__(self, name: str, module: cst.Module, text: str | None = None) -> None:
+    def __init__(
+        self, name: str, module: cst.Module, text: str | None = None, target_torch: Version = OLDEST_TORCH
+    ) -> None:
         self.name = name
         self.tree = Tree(name, module, text)
         self.scopes = Scopes(self.tree)
-        self.names = Names(self.tree, self.scopes)
+        self.names = Names(self.tree, self.scopes, target_torch)
 
     @cached_property
     def calls(self) -> tuple[cst.Call, ...]:
@@ -38,9 +42,14 @@ class File:
     def uses(self) -> dict[str, list[cst.Name | cst.Attribute]]:
         """For each identifier, where it is used: as a name, or as an attribute (`x.f` for `f`); imports left out."""
         found: dict[str, list[cst.Name | cst.Attribute]] = defaultdict(list)
+        imported: set[cst.CSTNode] = set()
         for node in self.tree.order:
             kind = type(node)
-            if kind is cst.Attribute:
+            if kind is cst.Import or kind is cst.ImportFrom:
+                imported.update(walk(node))
+            elif node in imported:
+                continue
+            elif kind is cst.Attribute:
                 attribute = cast(cst.Attribute, node)
                 found[attribute.attr.value].append(attribute)
             elif kind is cst.Name and not self._is_label(name := cast(cst.Name, node)):
@@ -56,7 +65,7 @@ class File:
             return parent.keyword is node
         if is_kind(type(parent), (cst.FunctionDef, cst.ClassDef, cst.Param)):
             return cast("cst.FunctionDef | cst.ClassDef | cst.Param", parent).name is node
-        return type(parent) in (cst.ImportAlias, cst.ImportFrom, cst.AsName)
+        return type(parent) is cst.AsName
 
     @cached_property
     def methods(self) -> dict[str, list[cst.FunctionDef]]:

@@ -9,8 +9,11 @@ from functools import cached_property
 
 import libcst as cst
 
-from amp_migrate.analysis.scopes import Binding, BindingKind, Scope, Scopes, dotted
-from amp_migrate.trees.tree import Tree
+from amp_migrate.analysis.scopes import Binding, BindingKind, Scope, Scopes, dotted, import_source
+from amp_migrate.analysis.versions import outcome
+from amp_migrate.settings import OLDEST_TORCH
+from amp_migrate.tables.signatures import FORMS, Version, forms
+from amp_migrate.trees.tree import Tree, walk
 
 UNKNOWN = ""
 # What `from torch.cuda.amp import *` brings.
@@ -22,10 +25,16 @@ _AMP_PACKAGES = ("torch.cuda.amp.", "torch.cpu.amp.", "torch.amp.")
 class Names:
     """Full names of the expressions of one tree."""
 
-    def __init__(self, tree: Tree, scopes: Scopes) -> None:
+    def __init__(self, tree: Tree, scopes: Scopes, target_torch: Version = OLDEST_TORCH) -> None:
+        """
+        Args:
+            target_torch: the oldest PyTorch that the file is read for.
+        """
         self.tree = tree
         self.scopes = scopes
+        self.target_torch = target_torch
         self._known: dict[cst.CSTNode, frozenset[str]] = {}
+        self._outcomes: dict[cst.CSTNode, bool | None] = {}
 
     def meanings(self, node: cst.CSTNode) -> frozenset[str]:
         """Every full name a name or attribute chain may stand for; `UNKNOWN` among them where one is not an import."""
@@ -77,16 +86,50 @@ class Names:
         # Torch's other packages do not bring these names; anybody else's may.
         return found if found and all(each.partition(".")[0] == "torch" for each in origins) else {*found, UNKNOWN}
 
+    def outcome(self, choice: cst.If | cst.IfExp) -> bool | None:
+        """Which way a test of PyTorch's version always goes; None for every other test."""
+        if choice not in self._outcomes:
+            self._outcomes[choice] = None  # while it is worked out: a name in it may be bound behind it
+            self._outcomes[choice] = outcome(self, choice.test, self.target_torch)
+        return self._outcomes[choice]
+
+    def is_never_run(self, node: cst.CSTNode) -> bool:
+        """Whether a node stands on the side of a test of PyTorch's version that is never taken."""
+        inside = node
+        for ancestor in self.tree.ancestors(node):
+            if isinstance(ancestor, (cst.If, cst.IfExp)) and inside is not ancestor.test:
+                taken = self.outcome(ancestor)
+                if taken is not None and taken is not (inside is ancestor.body):
+                    return True
+            inside = ancestor
+        return False
+
     def _is_dead(self, name: str, binding: Binding) -> bool:
-        """Whether a binding stands in for an import from torch's AMP packages that cannot fail: torch has them all."""
-        handler = next((a for a in self.tree.ancestors(binding.node) if isinstance(a, cst.ExceptHandler)), None)
-        if handler is None or not self.has_torch:
+        """Whether a binding stands in for what torch has: in the branch for another version, or in a handler."""
+        bindings = self.scopes.of(binding.node).lookup(name)
+        if len(bindings) < 2:
             return False
-        guard = self.tree.parents[handler]
+        if self.is_never_run(binding.node):
+            return True
+        handler = next((a for a in self.tree.ancestors(binding.node) if isinstance(a, cst.ExceptHandler)), None)
+        guard = None if handler is None else self.tree.parents[handler]
+        if not isinstance(guard, cst.Try) or not (self.has_torch or binding.imported.startswith("torch.")):
+            return False
         return any(
-            self._full_of(other).startswith(_AMP_PACKAGES) and guard in self.tree.ancestors(other.node)
-            for other in self.scopes.of(binding.node).lookup(name)
-        )
+            self._is_there(self._full_of(other)) and guard.body in self.tree.ancestors(other.node) for other in bindings
+        ) and not any(self._imports_something_else(each) for each in walk(guard.body))
+
+    def _is_there(self, full: str) -> bool:
+        """Whether the PyTorch that the file is read for has something of torch's AMP packages."""
+        is_amp = f"{full}.".startswith(_AMP_PACKAGES)
+        return is_amp and (full not in FORMS or bool(forms(full, self.target_torch)))
+
+    @staticmethod
+    def _imports_something_else(node: cst.CSTNode) -> bool:
+        """Whether a node imports what may be missing although torch is there."""
+        if isinstance(node, cst.Import):
+            return any((dotted(alias.name) or "").partition(".")[0] != "torch" for alias in node.names)
+        return isinstance(node, cst.ImportFrom) and import_source(node).partition(".")[0] != "torch"
 
     def _full_of(self, binding: Binding) -> str:
         """The full name of what a binding brings by itself: an import, or `autocast = torch.cuda.amp.autocast`."""

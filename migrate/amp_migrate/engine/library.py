@@ -10,6 +10,7 @@ from typing import TypeAlias
 from amp_migrate.analysis.files import File
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
+from amp_migrate.tables.signatures import Version
 
 Parsed: TypeAlias = "dict[Source, File]"
 
@@ -19,10 +20,12 @@ class ParsedLibrary:
 
     Args:
         parsed: files that were parsed for an earlier plan, looked up by their whole text; new ones are added.
+        target_torch: the oldest PyTorch that they are read for.
     """
 
-    def __init__(self, workspace: Workspace, parsed: Parsed) -> None:
+    def __init__(self, workspace: Workspace, parsed: Parsed, target_torch: Version) -> None:
         self._workspace = workspace
+        self._target_torch = target_torch
         self._parsed_before = parsed
         self._files: dict[Path, File | None] = {}
         self._sources: dict[File, Source] = {}
@@ -73,7 +76,7 @@ class ParsedLibrary:
         if source.path not in self._files:
             file = self._parsed_before.get(source)
             if file is None and (module := self._workspace.parse(source)) is not None:
-                file = self._parsed_before[source] = File(source.name, module, source.text)
+                file = self._parsed_before[source] = File(source.name, module, source.text, self._target_torch)
             self._files[source.path] = file
             if file is not None:
                 self._sources[file] = source

@@ -60,7 +60,7 @@ def plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[File
 
 
 def _plan_project(workspace: Workspace, settings: Settings, parsed: Parsed) -> Iterator[FilePlan]:
-    library = ParsedLibrary(workspace, parsed)
+    library = ParsedLibrary(workspace, parsed, settings.target_torch)
     renaming = [each.rule for each in name_rules()]
     kept = frozenset(
         rule.code for rule in renaming if rule.since > settings.target_torch or not settings.applies(rule.code)

@@ -21,6 +21,6 @@ RULE = Rule(
     ),
 )
 RENAMES = tuple(
-    Rename(old, "torch.amp.autocast", arguments.autocast("cuda"))
+    Rename(old, "torch.amp.autocast", arguments.autocast("cuda"), is_type=True)
     for old in ("torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast")
 )

@@ -13,6 +13,6 @@ RULE = Rule(
     why="As AMP101, for the CPU, where the default was bfloat16.",
 )
 RENAMES = tuple(
-    Rename(old, "torch.amp.autocast", arguments.autocast("cpu"))
+    Rename(old, "torch.amp.autocast", arguments.autocast("cpu"), is_type=True)
     for old in ("torch.cpu.amp.autocast", "torch.cpu.amp.autocast_mode.autocast")
 )

@@ -20,8 +20,11 @@ RULE = Rule(
     ),
     since=(2, 3),
 )
-RENAMES = tuple(
-    Rename(f"torch.{device}.amp.{path}", "torch.amp.GradScaler", arguments.grad_scaler(device), is_type=True)
-    for device in ("cuda", "cpu")
-    for path in ("GradScaler", "grad_scaler.GradScaler")
+RENAMES = (
+    *(
+        Rename(f"torch.{device}.amp.{path}", "torch.amp.GradScaler", arguments.grad_scaler(device), is_type=True)
+        for device in ("cuda", "cpu")
+        for path in ("GradScaler", "grad_scaler.GradScaler")
+    ),
+    Rename("torch.cuda.amp.grad_scaler.OptState", "torch.amp.grad_scaler.OptState"),
 )

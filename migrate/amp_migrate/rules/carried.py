@@ -7,6 +7,7 @@ and not with positional arguments, so every call of every name that the value tr
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import Enum, auto
 
 import libcst as cst
@@ -15,6 +16,7 @@ from amp_migrate.analysis.calls import positional_names
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.scopes import dotted
+from amp_migrate.rules.places import is_only_tested, is_target
 
 _PARTIAL = "functools.partial"
 
@@ -52,20 +54,74 @@ def meant_by_name(project: Project, file: File, value: cst.CSTNode, full: str) -
 
 
 def is_called_by_keyword(project: Project, file: File, value: cst.CSTNode) -> bool:
-    """Whether a value goes under one name only, and all that is done with that name is to call it by keyword."""
-    name = _name_given(project, file, value)
-    return name is not None and all(
-        _is_harmless(project, other, use, name)
-        for other in project.library.mentioning(name)
-        for use in _uses(other, name)
-    )
+    """Whether all that is done with a value, under every name that it goes by, is to call it by keyword."""
+    values: list[tuple[File, cst.CSTNode]] = [(file, value)]
+    followed: set[cst.CSTNode | str] = set()
+    while values:
+        where, node = values.pop()
+        if node in followed:
+            continue
+        followed.add(node)
+        further = _further(project, where, node)
+        if further is None:
+            return False
+        values += further.values
+        for name in further.names:
+            if name not in followed:
+                followed.add(name)
+                values += ((other, use) for other in project.library.mentioning(name) for use in _uses(other, name))
+    return True
+
+
+@dataclass(frozen=True)
+class _Further:
+    """Where a value goes from one place: to calls of the function that returns it, or to names."""
+
+    values: tuple[tuple[File, cst.CSTNode], ...] = ()
+    names: tuple[str, ...] = ()
+
+
+def _further(project: Project, file: File, value: cst.CSTNode) -> _Further | None:
+    """Where a value goes; nowhere where it is called by keyword or only asked for, None where that cannot be seen."""
+    node, parent = value, file.tree.parents[value]
+    while isinstance(parent, cst.IfExp) and parent.test is not node:
+        node, parent = parent, file.tree.parents[parent]
+    if isinstance(parent, cst.Call) and parent.func is node:
+        return _Further() if all(arg.keyword is not None for arg in parent.args) else None
+    if is_only_tested(file.tree, node):
+        return _Further()
+    if isinstance(parent, cst.Return):
+        return _to_callers(project, file, parent)
+    name = _name_given(project, file, node) or _name_in_loop(file, node)
+    return None if name is None else _Further(names=(name,))
+
+
+def _to_callers(project: Project, file: File, statement: cst.Return) -> _Further | None:
+    """The calls of the plain function that returns a value; those of a method cannot all be known."""
+    node = file.tree.function(statement)
+    function = None if node is None else project.reference(file, node)
+    if function is None or function.owner is not None or function.node.decorators or function.node.asynchronous:
+        return None
+    sites = project.call_sites(function)
+    return None if sites is None else _Further(values=tuple((site.file, site.call) for site in sites))
+
+
+def _name_in_loop(file: File, value: cst.CSTNode) -> str | None:
+    """The variable of a loop over a list that is written out: `for context in (nullcontext, autocast):`."""
+    element = file.tree.parents[value]
+    items = file.tree.parents[element]
+    if not isinstance(element, cst.Element) or not isinstance(items, (cst.Tuple, cst.List)):
+        return None
+    loop = file.tree.parents[items]
+    is_loop = isinstance(loop, (cst.For, cst.CompFor)) and loop.iter is items
+    return _last(loop.target) if is_loop and isinstance(loop, (cst.For, cst.CompFor)) else None
 
 
 def _uses(file: File, name: str) -> Iterator[cst.Name | cst.Attribute]:
-    targets = (cst.AssignTarget, cst.AnnAssign)
     for use in file.uses.get(name, ()):
         parent = file.tree.parents[use]
-        if not isinstance(parent, targets) or parent.target is not use:
+        is_loop_variable = isinstance(parent, (cst.For, cst.CompFor)) and parent.target is use
+        if not is_target(file.tree, use) and not is_loop_variable:
             yield use
 
 
@@ -86,16 +142,6 @@ def _name_given(project: Project, file: File, value: cst.CSTNode) -> str | None:
 def _last(target: cst.BaseExpression) -> str | None:
     path = dotted(target)
     return None if path is None else path.rpartition(".")[2]
-
-
-def _is_harmless(project: Project, file: File, use: cst.Name | cst.Attribute, name: str) -> bool:
-    """Whether a use calls the value by keyword, asks whether there is one, or hands it on under the same name."""
-    parent = file.tree.parents[use]
-    if isinstance(parent, cst.Call):
-        return all(arg.keyword is not None for arg in parent.args)
-    if isinstance(parent, (cst.Comparison, cst.ComparisonTarget)):
-        return True
-    return _name_given(project, file, use) == name
 
 
 def _parameter(project: Project, file: File, arg: cst.Arg) -> str | None:

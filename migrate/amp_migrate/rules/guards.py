@@ -1,16 +1,22 @@
-"""Guards round the imports of AMP: `try: from torch.cuda.amp import GradScaler` with a stand-in for old PyTorch.
+"""Choices between the AMP of old PyTorch and new: `try: from torch.cuda.amp import GradScaler` with a stand-in.
 
-Every PyTorch that is written for has what is imported, so that the stand-in is never taken. The guard goes with it.
+Every PyTorch that is written for has what is imported, so that the stand-in is never taken. The guard goes with it, as
+does a test of the version, or of what torch has, that always goes one way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.trees.tree import Block, statements, walk
+from amp_migrate.analysis.scopes import dotted, import_source
+from amp_migrate.rules.old_modules import NEW_MODULE
+from amp_migrate.steps.draft import Draft
+from amp_migrate.tables.signatures import FORMS, forms
+from amp_migrate.trees.tree import Block, Statement, statements, walk
 
 
 def folded_guards(file: File, bringing: Collection[cst.CSTNode]) -> Iterator[tuple[cst.Try, Block]]:
@@ -27,9 +33,123 @@ def folded_guards(file: File, bringing: Collection[cst.CSTNode]) -> Iterator[tup
         body = _block(guard.body)
         if not all(statement in bringing for statement in statements(body)):
             continue
-        brought = _bound(file, guard.body)
-        if all(_bound(file, handler.body) <= brought for handler in guard.handlers):
+        if _handlers_bind_no_more(file, guard):
             yield guard, body
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A choice of which one side is never taken.
+
+    Attributes:
+        choice: the statement or expression that goes.
+        kept: the block, or the side of a conditional expression, that takes its place; None for nothing.
+        gone: the sides that go with it.
+    """
+
+    choice: cst.If | cst.IfExp | cst.Try
+    kept: cst.CSTNode | None
+    gone: tuple[cst.CSTNode, ...]
+
+
+def folds(file: File, old: Collection[cst.CSTNode], untouchable: Collection[cst.CSTNode]) -> Iterator[Fold]:
+    """The choices between PyTorch versions, or old and new name, that always go one way where old names stand in them.
+
+    Args:
+        old: the uses of old names, and the statements that import them.
+        untouchable: those of them that are to stay.
+    """
+    gone: set[cst.CSTNode] = set()
+    for node in file.tree.order:
+        fold = None
+        if isinstance(node, (cst.If, cst.IfExp)):
+            fold = _by_version(file, node, old)
+        elif isinstance(node, cst.Try):
+            fold = _by_import(file, node, old)
+        if fold is None or node in gone or any(each in untouchable for each in walk(node)):
+            continue
+        gone.update(each for part in fold.gone for each in walk(part))
+        yield fold
+
+
+def _by_version(file: File, node: cst.If | cst.IfExp, old: Collection[cst.CSTNode]) -> Fold | None:
+    taken = file.names.outcome(node)
+    if taken is None or isinstance(file.tree.parents[node], cst.If):
+        return None
+    kept, gone = (node.body, node.orelse) if taken else (node.orelse, node.body)
+    if isinstance(kept, cst.If) or (isinstance(node, cst.IfExp) and "#" in file.tree.code(node)):
+        return None  # an `elif` has no place of its own, and a comment would be lost
+    kept = kept.body if isinstance(kept, cst.Else) else kept
+    if gone is None or not (_holds(gone, old) or _stands_in(file, gone, kept, old)):
+        return None
+    return Fold(node, kept, (gone,))
+
+
+def _by_import(file: File, guard: cst.Try, old: Collection[cst.CSTNode]) -> Fold | None:
+    """`try: from torch.amp import GradScaler`, with the old class for a PyTorch that does not have it."""
+    handled = [handler.body for handler in guard.handlers]
+    needs_torch = file.names.has_torch or all(_holds(body, old) for body in handled)
+    if guard.orelse is not None or guard.finalbody is not None or not needs_torch:
+        return None
+    if not all(_brings_new(file, each) for each in statements(_block(guard.body))):
+        return None
+    is_answered = any(_holds(body, old) for body in handled) and _handlers_bind_no_more(file, guard)
+    return Fold(guard, guard.body, tuple(guard.handlers)) if is_answered else None
+
+
+def _brings_new(file: File, statement: Statement) -> bool:
+    """Whether a statement only takes from torch's new module what the PyTorch that is written for has."""
+    if isinstance(statement, cst.ImportFrom) and not isinstance(statement.names, cst.ImportStar):
+        origin = import_source(statement)
+        return all(_is_new(file, f"{origin}.{dotted(alias.name)}") for alias in statement.names)
+    return isinstance(statement, cst.Assign) and _is_new(file, file.names.full(statement.value))
+
+
+def _is_new(file: File, full: str) -> bool:
+    return full.startswith(f"{NEW_MODULE}.") and full in FORMS and bool(forms(full, file.names.target_torch))
+
+
+def _holds(part: cst.CSTNode, wanted: Collection[cst.CSTNode]) -> bool:
+    return any(each in wanted for each in walk(part))
+
+
+def _stands_in(file: File, gone: cst.CSTNode, kept: cst.CSTNode | None, old: Collection[cst.CSTNode]) -> bool:
+    """Whether one side only provides what the other has from torch: `else: class autocast: ...`."""
+    return kept is not None and _holds(kept, old) and set() < _bound(file, gone) <= _bound(file, kept)
+
+
+def write_fold(draft: Draft, fold: Fold) -> None:
+    """Put the side that is taken in the place of a choice."""
+    if isinstance(fold.choice, cst.IfExp):
+        is_body = fold.kept is fold.choice.body
+        draft.edits.change(fold.choice, _first_side if is_body else _second_side)
+    elif fold.kept is None:
+        draft.edits.substitute(fold.choice)
+    else:
+        assert isinstance(fold.kept, cst.BaseSuite)
+        draft.edits.splice(fold.choice, _block(fold.kept))
+
+
+def _first_side(node: cst.CSTNode) -> cst.CSTNode:
+    assert isinstance(node, cst.IfExp)
+    return _in_parentheses_of(node, node.body)
+
+
+def _second_side(node: cst.CSTNode) -> cst.CSTNode:
+    assert isinstance(node, cst.IfExp)
+    return _in_parentheses_of(node, node.orelse)
+
+
+def _in_parentheses_of(node: cst.IfExp, side: cst.BaseExpression) -> cst.BaseExpression:
+    if isinstance(side, (cst.Name, cst.Attribute, cst.Call)) or not node.lpar:
+        return side
+    return side.with_changes(lpar=[*node.lpar, *side.lpar], rpar=[*side.rpar, *node.rpar])
+
+
+def _handlers_bind_no_more(file: File, guard: cst.Try) -> bool:
+    """Whether all that the handlers of a guard bind is bound by what it tries as well."""
+    brought = _bound(file, guard.body)
+    return all(_bound(file, handler.body) <= brought for handler in guard.handlers)
 
 
 def _block(suite: cst.BaseSuite) -> Block:

@@ -15,12 +15,12 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.names import STAR_NAMES
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.scopes import dotted, import_source
-from amp_migrate.rules.rule import Rename, all_renames
+from amp_migrate.analysis.wanted import Wanted
+from amp_migrate.rules.old_modules import NEW_MODULE, OLD_MODULES, OLD_PACKAGES, home, moves_with_module, successor
+from amp_migrate.rules.places import is_only_tested, is_target
+from amp_migrate.rules.rule import Rename, all_renames, name_rules
 from amp_migrate.steps.draft import Draft
 from amp_migrate.trees import build
-
-_NEW_MODULE = "torch.amp"
-_OLD_PACKAGES = ("torch.cuda.amp", "torch.cpu.amp")
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class Moves:
         named: for each star import of which everything that is used moves, what that is.
         kept: the uses whose name stays valid because its import moves.
         exported: items that other files import from this one, and that therefore stay.
+        unused: items that move although nothing in the file uses them.
     """
 
     moved: dict[cst.CSTNode, tuple[cst.ImportAlias, ...]]
@@ -40,6 +41,7 @@ class Moves:
     named: dict[cst.ImportFrom, tuple[str, ...]]
     kept: frozenset[cst.CSTNode]
     exported: tuple[tuple[cst.ImportAlias, str], ...]
+    unused: tuple[tuple[cst.ImportAlias, str], ...]
 
     @property
     def whole(self) -> frozenset[cst.CSTNode]:
@@ -58,46 +60,62 @@ def moves_of(
     project: Project,
     renamed: dict[cst.CSTNode, Rename],
     removed: frozenset[cst.CSTNode],
+    wanted: Wanted,
 ) -> Moves:
     """Decide about every import of a deprecated module or name.
 
     Args:
         renamed: the uses that will be rewritten.
-        removed: the uses that go away with the code around them.
+        removed: the uses, and imports, that go away with the code around them.
+        wanted: whether an import that nothing uses is to move.
     """
     moved: dict[cst.CSTNode, tuple[cst.ImportAlias, ...]] = {}
     dropped: dict[cst.CSTNode, tuple[cst.ImportAlias, ...]] = {}
     kept: set[cst.CSTNode] = set()
     exported: list[tuple[cst.ImportAlias, str]] = []
-    for statement, alias, full, local in _deprecated_items(file):
-        uses = _uses_of(file, local, full)
+    unused: list[tuple[cst.ImportAlias, str]] = []
+    for statement, alias, full, local in deprecated_items(file):
+        if statement in removed:
+            continue
+        uses = uses_of(file, local, full)
         staying = [use for use in uses if use not in removed]
         if uses and not staying:
             dropped[statement] = (*dropped.get(statement, ()), alias)
         elif "." not in local and project.is_exported(file, local):
             exported.append((alias, full))
-        elif staying and all(use in renamed and not _is_in_new_module(renamed[use]) for use in staying):
+        elif staying and all(use in renamed and not moves_with_module(renamed[use]) for use in staying):
             dropped[statement] = (*dropped.get(statement, ()), alias)
-        elif full.startswith(_OLD_PACKAGES) and all(
-            use in renamed and _is_in_new_module(renamed[use]) for use in staying
-        ):
+        elif not full.startswith(OLD_PACKAGES):
+            continue
+        elif all(stays_right(file, use, renamed) for use in staying) and (uses or is_wanted(file, alias, full, wanted)):
             moved[statement] = (*moved.get(statement, ()), alias)
-            kept.update(staying)
+            if "." not in local:
+                kept.update(staying)
+            if not uses:
+                unused.append((alias, full))
     named: dict[cst.ImportFrom, tuple[str, ...]] = {}
     for star, package in star_imports(file):
-        used = {name: uses for name in STAR_NAMES if (uses := _uses_of(file, name, f"{package}.{name}"))}
+        used = {name: uses for name in STAR_NAMES if (uses := uses_of(file, name, f"{package}.{name}"))}
         every = [use for uses in used.values() for use in uses if use not in removed]
         if every and all(use in renamed for use in every) and not any(project.is_exported(file, each) for each in used):
             named[star] = tuple(used)
             kept.update(every)
-    return Moves(moved, dropped, named, frozenset(kept), tuple(exported))
+    return Moves(moved, dropped, named, frozenset(kept), tuple(exported), tuple(unused))
 
 
-def _is_in_new_module(rename: Rename) -> bool:
-    return rename.new.rpartition(".")[0] == _NEW_MODULE
+def stays_right(file: File, use: cst.CSTNode, renamed: dict[cst.CSTNode, Rename]) -> bool:
+    """Whether a use can stay as it is written when the module that it comes from is the new one."""
+    return moves_with_module(renamed[use]) if use in renamed else is_only_tested(file.tree, use)
 
 
-def _deprecated_items(file: File) -> Iterator[tuple[cst.CSTNode, cst.ImportAlias, str, str]]:
+def is_wanted(file: File, alias: cst.ImportAlias, full: str, wanted: Wanted) -> bool:
+    """Whether the rules want an import that nothing uses to move: that of its name, or for a module all of them."""
+    found = all_renames().get(full)
+    rules = [each.rule for each in name_rules()] if found is None else [found[0]]
+    return all(wanted(file, alias, rule.code) for rule in rules)
+
+
+def deprecated_items(file: File) -> Iterator[tuple[cst.CSTNode, cst.ImportAlias, str, str]]:
     """Each imported item that is deprecated: statement, item, full name, and the name it has in the file."""
     old = all_renames()
     for node in file.tree.order:
@@ -105,12 +123,12 @@ def _deprecated_items(file: File) -> Iterator[tuple[cst.CSTNode, cst.ImportAlias
             origin = import_source(node)
             for alias in node.names:
                 name = dotted(alias.name) or ""
-                if f"{origin}.{name}".startswith(_OLD_PACKAGES) or f"{origin}.{name}" in old:
+                if f"{origin}.{name}" in OLD_MODULES or f"{origin}.{name}" in old:
                     yield node, alias, f"{origin}.{name}", _local(alias) or name
         elif isinstance(node, cst.Import):
             for alias in node.names:
                 full = dotted(alias.name) or ""
-                if full in _OLD_PACKAGES:
+                if full in OLD_MODULES:
                     yield node, alias, full, _local(alias) or full
 
 
@@ -118,7 +136,7 @@ def star_imports(file: File) -> Iterator[tuple[cst.ImportFrom, str]]:
     """The statements `from torch.cuda.amp import *`, with the package."""
     for node in file.tree.order:
         is_star = isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar)
-        if is_star and isinstance(node, cst.ImportFrom) and import_source(node).startswith(_OLD_PACKAGES):
+        if is_star and isinstance(node, cst.ImportFrom) and import_source(node).startswith(OLD_PACKAGES):
             yield node, import_source(node)
 
 
@@ -126,8 +144,8 @@ def _local(alias: cst.ImportAlias) -> str | None:
     return None if alias.asname is None else dotted(alias.asname.name)
 
 
-def _uses_of(file: File, local: str, full: str) -> list[cst.CSTNode]:
-    """Where an imported item is used: the name itself, or for a package the longest chain that starts with it."""
+def uses_of(file: File, local: str, full: str) -> list[cst.CSTNode]:
+    """Where an imported item is used: the name itself, or for a module the longest chain that starts with it."""
     found: list[cst.CSTNode] = []
     is_plain = "." not in local
     for node in file.uses.get(local.rpartition(".")[2], ()):
@@ -135,9 +153,9 @@ def _uses_of(file: File, local: str, full: str) -> list[cst.CSTNode]:
         parent = file.tree.parents[top]
         if isinstance(node, cst.Name) is not is_plain or full not in file.names.meanings(node):
             continue
-        if isinstance(parent, cst.AssignTarget) and file.names.full(node) == full:
+        if is_target(file.tree, node) and file.names.full(node) == full:
             continue  # `except ImportError: autocast = None`, which is never run
-        while isinstance(parent, cst.Attribute) and full in _OLD_PACKAGES:
+        while isinstance(parent, cst.Attribute) and full in OLD_MODULES:
             top, parent = parent, file.tree.parents[parent]
         found.append(top)
     return found
@@ -154,15 +172,18 @@ def write_moves(draft: Draft, moves: Moves) -> None:
             _move_from(draft, statement, going, gone)
     for star, names in moves.named.items():
         aliases = [cst.ImportAlias(cst.Name(name)) for name in names]
-        draft.edits.replace(star, star.with_changes(module=build.expression(_NEW_MODULE), names=aliases))
+        draft.edits.replace(star, star.with_changes(module=build.expression(NEW_MODULE), names=aliases))
 
 
 def _moved_import(node: cst.Import, going: tuple[cst.ImportAlias, ...]) -> cst.Import:
-    names = {dotted(alias.name) for alias in going}
-    new = build.expression(_NEW_MODULE)
-    assert isinstance(new, cst.Attribute)
+    names = {full for alias in going if (full := dotted(alias.name))}
     return node.with_changes(
-        names=[alias.with_changes(name=new) if dotted(alias.name) in names else alias for alias in node.names]
+        names=[
+            alias.with_changes(name=build.expression(successor(full)))
+            if (full := dotted(alias.name) or "") in names
+            else alias
+            for alias in node.names
+        ]
     )
 
 
@@ -171,7 +192,8 @@ def _move_from(
 ) -> None:
     assert not isinstance(node.names, cst.ImportStar)
     origin = import_source(node)
-    module = build.expression("torch" if origin in ("torch.cuda", "torch.cpu") else _NEW_MODULE)
+    homes = {home(f"{origin}.{dotted(alias.name)}") for alias in going}
+    module = build.expression(max(homes, key=len, default=NEW_MODULE))  # a submodule has what its package has
     left = [alias for alias in node.names if alias not in gone]
     staying = [alias for alias in left if alias not in going]
     if not left:

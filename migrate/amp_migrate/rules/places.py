@@ -24,10 +24,41 @@ def names_a_type(tree: Tree, node: cst.CSTNode) -> bool:
     return False
 
 
+def is_target(tree: Tree, node: cst.CSTNode) -> bool:
+    """Whether a name is assigned to, alone or among others (`a, b = ...`)."""
+    parent = tree.parents[node]
+    while isinstance(parent, (cst.BaseElement, cst.Tuple, cst.List)):
+        node, parent = parent, tree.parents[parent]
+    return isinstance(parent, cst.AssignTarget) or (
+        isinstance(parent, (cst.AnnAssign, cst.NamedExpr)) and parent.target is node
+    )
+
+
+def is_only_tested(tree: Tree, node: cst.CSTNode) -> bool:
+    """Whether a value is only asked for being there: `if amp:`, `amp is not None and x`."""
+    parent = tree.parents[node]
+    if isinstance(parent, cst.Comparison) and parent.left is node:
+        return all(
+            isinstance(each.operator, (cst.Is, cst.IsNot, cst.Equal, cst.NotEqual))
+            and dotted(each.comparator) == "None"
+            for each in parent.comparisons
+        )
+    while isinstance(parent, cst.BooleanOperation):
+        node, parent = parent, tree.parents[parent]
+    if isinstance(parent, cst.UnaryOperation):
+        return isinstance(parent.operator, cst.Not)
+    return isinstance(parent, (cst.If, cst.While, cst.IfExp, cst.Assert)) and parent.test is node
+
+
 def is_provided_for(file: File, node: cst.CSTNode, rename: Rename) -> bool:
     """Whether a use of the old name is one side of a choice between PyTorch versions, or between old and new name."""
+    if file.names.is_never_run(node):
+        return True
     inside: cst.CSTNode = node
     for ancestor in file.tree.ancestors(node):
+        if isinstance(ancestor, (cst.If, cst.IfExp)) and file.names.outcome(ancestor) is not None:
+            inside = ancestor
+            continue
         if isinstance(ancestor, cst.IfExp) and inside is not ancestor.test:
             other = ancestor.orelse if inside is ancestor.body else ancestor.body
             if _asks_for_version(file, ancestor.test) or _names(file, other, rename.new):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 
@@ -10,16 +10,19 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.wanted import Wanted, everything
 from amp_migrate.report.finding import Finding, Kind
-from amp_migrate.report.rule import Rule
-from amp_migrate.rules.guards import folded_guards
-from amp_migrate.rules.imports import moves_of, star_imports, write_moves
+from amp_migrate.rules.guards import Fold, folded_guards, folds, write_fold
+from amp_migrate.rules.imports import Moves, deprecated_items, is_wanted, moves_of, star_imports, write_moves
+from amp_migrate.rules.module_values import ModuleValues, module_values, write_module_values
+from amp_migrate.rules.old_modules import successor
 from amp_migrate.rules.places import is_provided_for
 from amp_migrate.rules.rewrite_use import Rewrite, rewrite_of, write_use
-from amp_migrate.rules.rule import Context, Unsure
+from amp_migrate.rules.rule import Context, Rename, Unsure, all_renames
 from amp_migrate.rules.strings import names_by_getattr, quoted_types, with_new_name
-from amp_migrate.rules.uses import find_uses
+from amp_migrate.rules.type_comments import type_comments, write_type_comments
+from amp_migrate.rules.uses import Use, find_uses, uses_without_successor
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.draft import Draft
+from amp_migrate.trees.tree import walk
 
 _AMBIGUOUS = Unsure(
     "the name stands for different things on different ways to this line",
@@ -49,8 +52,13 @@ def rename_names(
         disabled: calls that are to say `enabled=False`.
     """
     sure, doubtful = find_uses(file)
+    folded = _folds(file, [*sure, *doubtful], wanted)
+    removed = removed | {node for fold in folded for part in fold.gone for node in walk(part)}
+    for fold in folded:
+        write_fold(draft, fold)
+        yield _finding(file, fold.choice, "AMP101", Kind.MIGRATED, "what was for another PyTorch is gone")
     sure = [use for use in sure if use.node not in removed and wanted(file, use.node, use.rule.code)]
-    doubtful = [use for use in doubtful if wanted(file, use.node, use.rule.code)]
+    doubtful = [use for use in doubtful if use.node not in removed and wanted(file, use.node, use.rule.code)]
     refused: dict[cst.CSTNode, Unsure] = {use.node: _AMBIGUOUS for use in doubtful}
     rewrites: dict[cst.CSTNode, Rewrite] = {}
     for use in sure:
@@ -66,54 +74,88 @@ def rename_names(
             refused[use.node] = rewrite
         else:
             rewrites[use.node] = rewrite
-    moves = moves_of(file, project, {u.node: u.rename for u in sure if u.node not in refused}, removed)
+    renamed: dict[cst.CSTNode, Rename] = {use.node: use.rename for use in sure if use.node not in refused}
+    modules = module_values(file, project, renamed, removed)
+    moves = moves_of(file, project, renamed, removed | modules.moved.keys(), wanted)
+    kept = moves.kept | modules.kept
     aliases = {rewrite.alias for rewrite in rewrites.values()}
     for use in sure:
         if use.node in refused:
             continue
         is_alias = isinstance(use.node, cst.Name) and use.node.value in aliases
-        write_use(draft, use, rewrites[use.node], keeps_name=is_alias or use.node in moves.kept)
-        yield _finding(file, use.node, use.rule, Kind.MIGRATED, f"{use.rename.old} is now {use.rename.new}")
+        write_use(draft, use, rewrites[use.node], keeps_name=is_alias or use.node in kept)
+        yield _finding(file, use.node, use.rule.code, Kind.MIGRATED, f"{use.rename.old} is now {use.rename.new}")
+    write_module_values(draft, modules)
     write_moves(draft, moves)
     assigned = {file.tree.statement(node) for node, rewrite in rewrites.items() if rewrite.alias is not None}
     for guard, body in folded_guards(file, moves.whole | assigned):
-        draft.edits.splice(guard, body)
-    for alias, full in moves.exported:
-        line, column = file.tree.position(alias)
-        message = f"{full} left as it was: other files import it from here"
-        yield Finding(
-            file.name, line, column, "AMP190", Kind.LEFT, message, "import it from torch.amp there, then here"
-        )
-    for statement, package in star_imports(file):
-        if statement in moves.named:
+        if guard in removed:
             continue
-        line, column = file.tree.position(statement)
-        message = f"from {package} import * left as it was: what it brings cannot be told"
-        yield Finding(
-            file.name, line, column, "AMP190", Kind.LEFT, message, "import the names from torch.amp, one by one"
-        )
-    yield from _strings(file, draft, wanted)
+        draft.edits.splice(guard, body)
+    for alias, full in moves.unused:
+        found = all_renames().get(full)
+        code, new = ("AMP101", successor(full)) if found is None else (found[0].code, found[1].new)
+        yield _finding(file, alias, code, Kind.MIGRATED, f"{full} is now {new}")
+    for node, message, hint in _not_followed(file, moves, modules):
+        yield _finding(file, node, "AMP190", Kind.LEFT, message, hint)
+    yield from _texts(file, draft, removed, wanted)
     for use in (*sure, *doubtful):
         if use.node in refused:
             why = refused[use.node]
             yield _finding(
-                file, use.node, use.rule, Kind.LEFT, f"{use.rename.old} left as it was: {why.reason}", why.hint
+                file, use.node, use.rule.code, Kind.LEFT, f"{use.rename.old} left as it was: {why.reason}", why.hint
             )
 
 
-def _strings(file: File, draft: Draft, wanted: Wanted) -> Iterator[Finding]:
-    """Old names in strings: types in quotes are renamed, `getattr` is only told."""
+def _folds(file: File, uses: list[Use], wanted: Wanted) -> list[Fold]:
+    """The choices to fold, none of which holds an old name that is to stay."""
+    old: set[cst.CSTNode] = {use.node for use in uses}
+    untouchable: set[cst.CSTNode] = {use.node for use in uses if not wanted(file, use.node, use.rule.code)}
+    for statement, alias, full, _ in deprecated_items(file):
+        old.add(statement)
+        if not is_wanted(file, alias, full, wanted):
+            untouchable.add(statement)
+    return list(folds(file, old, untouchable)) if old else []
+
+
+def _not_followed(file: File, moves: Moves, modules: ModuleValues) -> Iterator[tuple[cst.CSTNode, str, str]]:
+    """What stays of the deprecated modules, the message about it, and what to write by hand."""
+    for alias, full in moves.exported:
+        message = f"{full} left as it was: other files import it from here"
+        yield alias, message, "import it from torch.amp there, then here"
+    for value, message in modules.left.items():
+        yield value, message, "take what is needed from torch.amp, with the arguments that it takes"
+    for use, full in uses_without_successor(file):
+        message = f"{full} left as it was: torch.amp has nothing that asks the same"
+        yield use, message, "ask torch.cuda.is_available()"
+    for star, package in star_imports(file):
+        if star not in moves.named:
+            message = f"from {package} import * left as it was: what it brings cannot be told"
+            yield star, message, "import the names from torch.amp, one by one"
+
+
+def _texts(file: File, draft: Draft, removed: Collection[cst.CSTNode], wanted: Wanted) -> Iterator[Finding]:
+    """Old names in texts: types in quotes and comments are renamed, `getattr` is only told."""
     for string, chain, rule, rename in quoted_types(file):
-        if wanted(file, string, rule.code):
+        if string not in removed and wanted(file, string, rule.code):
             new = draft.amp(rename.new.rpartition(".")[2], string)
             draft.edits.change(string, with_new_name(chain, new))
-            yield _finding(file, string, rule, Kind.MIGRATED, f"{rename.old} is now {rename.new}")
+            yield _finding(file, string, rule.code, Kind.MIGRATED, f"{rename.old} is now {rename.new}")
+    comments = [each for each in type_comments(file) if each.holder not in removed]
+    comments = [each for each in comments if wanted(file, each.holder, each.rule.code)]
+    new_names = [draft.amp(each.rename.new.rpartition(".")[2], each.holder) for each in comments]
+    write_type_comments(draft, zip(comments, new_names, strict=True))
+    for each in comments:
+        message = f"{each.rename.old} is now {each.rename.new}"
+        yield _finding(file, each.holder, each.rule.code, Kind.MIGRATED, message)
     for call, rule, rename in names_by_getattr(file):
-        if wanted(file, call, rule.code):
+        if call not in removed and wanted(file, call, rule.code):
             message = f"{rename.old} left as it was: getattr takes it by its name, and whoever calls it cannot be seen"
-            yield _finding(file, call, rule, Kind.LEFT, message, f"write {rename.new} with the arguments that it takes")
+            yield _finding(
+                file, call, rule.code, Kind.LEFT, message, f"write {rename.new} with the arguments that it takes"
+            )
 
 
-def _finding(file: File, node: cst.CSTNode, rule: Rule, kind: Kind, message: str, hint: str = "") -> Finding:
+def _finding(file: File, node: cst.CSTNode, code: str, kind: Kind, message: str, hint: str = "") -> Finding:
     line, column = file.tree.position(node)
-    return Finding(file.name, line, column, rule.code, kind, message, hint)
+    return Finding(file.name, line, column, code, kind, message, hint)

@@ -9,7 +9,7 @@ import libcst as cst
 from amp_migrate.analysis.project import Project
 from amp_migrate.rules.arguments import laid_out, switched_off
 from amp_migrate.rules.carried import Followed, is_called_by_keyword, meant_by_name, partial_call
-from amp_migrate.rules.places import names_a_type
+from amp_migrate.rules.places import is_only_tested, names_a_type
 from amp_migrate.rules.rule import Arguments, Context, Unsure
 from amp_migrate.rules.uses import Use
 from amp_migrate.steps.draft import Draft
@@ -52,7 +52,8 @@ def rewrite_of(context: Context, project: Project, use: Use, *, disabled: bool) 
     """
     file, convert = context.draft.file, use.rename.arguments
     parent = file.tree.parents[use.node]
-    if convert is None or (use.rename.is_type and names_a_type(file.tree, use.node)):
+    is_named_only = use.rename.is_type and names_a_type(file.tree, use.node)
+    if convert is None or is_named_only or is_only_tested(file.tree, use.node):
         return Rewrite()
     if isinstance(parent, cst.Call) and parent.func is use.node:
         return _calls(context, convert, [parent], 0, disabled=disabled)

@@ -18,16 +18,20 @@ _CHAIN = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 
 def quoted_types(file: File) -> Iterator[tuple[cst.SimpleString, str, Rule, Rename]]:
     """The annotations in quotes that name an old type through torch itself: the string, the old chain, its rename."""
-    renames = all_renames()
     for node in file.tree.order:
-        if not isinstance(node, cst.SimpleString) or not names_a_type(file.tree, node):
-            continue
-        for chain in _CHAIN.findall(node.raw_value):
-            head, _, rest = chain.partition(".")
-            bindings = file.scopes.of(node).lookup(head)
-            found = renames.get(f"torch.{rest}")
-            if found is not None and found[1].is_type and {each.imported for each in bindings} == {"torch"}:
-                yield node, chain, *found
+        if isinstance(node, cst.SimpleString) and names_a_type(file.tree, node):
+            yield from ((node, *found) for found in old_types_in(file, node, node.raw_value))
+
+
+def old_types_in(file: File, at: cst.CSTNode, text: str) -> Iterator[tuple[str, Rule, Rename]]:
+    """The old types that a text names through torch itself, read where `at` is: the chain of names, its rename."""
+    renames = all_renames()
+    for chain in dict.fromkeys(_CHAIN.findall(text)):
+        head, _, rest = chain.partition(".")
+        bindings = file.scopes.of(at).lookup(head)
+        found = renames.get(f"torch.{rest}")
+        if found is not None and found[1].is_type and {each.imported for each in bindings} == {"torch"}:
+            yield chain, *found
 
 
 def names_by_getattr(file: File) -> Iterator[tuple[cst.Call, Rule, Rename]]:
@@ -47,6 +51,11 @@ def with_new_name(old: str, new: str) -> Change:
 
     def change(node: cst.CSTNode) -> cst.CSTNode:
         assert isinstance(node, cst.SimpleString)
-        return node.with_changes(value=re.sub(rf"(?<![\w.]){re.escape(old)}(?!\w)", lambda _: new, node.value))
+        return node.with_changes(value=renamed(node.value, old, new))
 
     return change
+
+
+def renamed(text: str, old: str, new: str) -> str:
+    """A text with another chain of names wherever a whole chain of it is the old one."""
+    return re.sub(rf"(?<![\w.]){re.escape(old)}(?!\w)", lambda _: new, text)

@@ -9,7 +9,12 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.report.rule import Rule
+from amp_migrate.rules.old_modules import OLD_PACKAGES
+from amp_migrate.rules.places import is_target
 from amp_migrate.rules.rule import Rename, name_rules
+
+# `not torch.amp.is_autocast_available("cuda")` asks something else: whether the build knows the device.
+_NO_SUCCESSOR = "amp_definitely_not_available"
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,7 @@ def find_uses(file: File) -> tuple[list[Use], list[Use]]:
     for rule in name_rules():
         renames = {rename.old: rename for rename in rule.renames}
         for node in _nodes(file, {old.rpartition(".")[2] for old in renames}):
-            if isinstance(file.tree.parents[node], cst.AssignTarget):
+            if is_target(file.tree, node):
                 continue
             meanings = file.names.meanings(node)
             hits = sorted(meanings & set(renames))
@@ -37,6 +42,14 @@ def find_uses(file: File) -> tuple[list[Use], list[Use]]:
                 (sure if len(meanings) == 1 else doubtful).append(use)
     order = file.tree.order
     return sorted(sure, key=lambda u: order[u.node]), sorted(doubtful, key=lambda u: order[u.node])
+
+
+def uses_without_successor(file: File) -> Iterator[tuple[cst.CSTNode, str]]:
+    """The uses of what the old module has and the new one has not, with its full name."""
+    for node in _nodes(file, {_NO_SUCCESSOR}):
+        full = file.names.full(node)
+        if full.startswith(OLD_PACKAGES) and full.endswith(f".{_NO_SUCCESSOR}"):
+            yield node, full
 
 
 def _nodes(file: File, last_words: set[str]) -> Iterator[cst.Name | cst.Attribute]:

@@ -82,6 +82,30 @@ def test_name_in_doubt_is_unknown(parse: Parse, text: str) -> None:
     assert file.names.full(marked(file)) == ""
 
 
+TRIED = "import torch\ntry:\n    {}\nexcept ImportError:\n    {}\nhere(autocast)"
+OLD = "from torch.cuda.amp import autocast"
+
+
+@pytest.mark.parametrize("stand_in", ["autocast = None", "class autocast: ...", "from mine import autocast"])
+def test_stand_in_for_what_torch_has_counts_for_nothing(parse: Parse, stand_in: str) -> None:
+    file = parse(TRIED.format(OLD, stand_in))
+    assert file.names.full(marked(file)) == "torch.cuda.amp.autocast"
+
+
+@pytest.mark.parametrize(
+    ("tried", "handled"),
+    [
+        ("from mine import autocast", OLD),  # what is tried may be there
+        ("from mine import autocast", f"try:\n        {OLD}\n    except ImportError:\n        autocast = None"),
+        (f"import mine; {OLD}", "autocast = None"),  # the other import may fail
+        (f"from . import mine; {OLD}", "autocast = None"),
+    ],
+)
+def test_stand_in_that_may_be_taken_counts(parse: Parse, tried: str, handled: str) -> None:
+    file = parse(TRIED.format(tried, handled))
+    assert len(file.names.meanings(marked(file))) == 2
+
+
 @pytest.mark.parametrize(
     ("text", "full", "local"),
     [

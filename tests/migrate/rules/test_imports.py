@@ -72,6 +72,7 @@ def test_private_cast(rewrites: Check) -> None:
         """
         - from torch.cuda.amp.autocast_mode import _cast
         - y = _cast(x, torch.float16)
-        + y = torch.amp.autocast_mode._cast(x, "cuda", torch.float16)
+        + from torch.amp.autocast_mode import _cast
+        + y = _cast(x, "cuda", torch.float16)
         """
     )

@@ -319,7 +319,7 @@ def test_annotations_and_type_tests(rewrites: Check) -> None:
 def test_class_chosen_by_an_expression(leaves: Check) -> None:
     leaves(
         """
-        with (torch.cuda.amp.autocast if c else nullcontext)():
+        with (torch.cuda.amp.autocast if c else nullcontext)(False):
             pass
         """,
         "used as a value",
@@ -329,9 +329,10 @@ def test_class_chosen_by_an_expression(leaves: Check) -> None:
 def test_package_under_a_variable(rewrites: Check) -> None:
     rewrites(
         """
-          amp = torch.cuda.amp
+        - amp = torch.cuda.amp
         - with amp.autocast():
-        + with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        + amp = torch.amp
+        + with amp.autocast(device_type="cuda", dtype=torch.float16):
               pass
         """
     )
@@ -347,11 +348,12 @@ def test_class_in_its_own_module(rewrites: Check) -> None:
     )
 
 
-def test_state_of_the_scaler_in_its_own_module(ignores: Check) -> None:
-    ignores(
+def test_state_of_the_scaler_in_its_own_module(rewrites: Check) -> None:
+    rewrites(
         """
-        from torch.cuda.amp.grad_scaler import OptState
-        x = OptState.READY
+        - from torch.cuda.amp.grad_scaler import OptState
+        + from torch.amp.grad_scaler import OptState
+          x = OptState.READY
         """,
         head="",
     )

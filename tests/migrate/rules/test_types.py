@@ -45,6 +45,55 @@ def test_annotation_inside_another(rewrites: Check) -> None:
     )
 
 
+def test_type_in_a_comment(rewrites: Check) -> None:
+    rewrites(
+        """
+        - scaler = None  # type: torch.cuda.amp.GradScaler
+        + scaler = None  # type: torch.amp.GradScaler
+        - def train(scaler, region):  # type: (torch.cuda.amp.GradScaler, torch.cpu.amp.autocast) -> None
+        -     made = []  # type: List[torch.cuda.amp.GradScaler]  # torch.cuda.amp
+        + def train(scaler, region):  # type: (torch.amp.GradScaler, torch.amp.autocast) -> None
+        +     made = []  # type: List[torch.amp.GradScaler]  # torch.cuda.amp
+
+          def step(
+              loss,
+        -     scaler=None,  # type: torch.cuda.amp.GradScaler
+        -     last=None  # type: Union[torch.cuda.amp.GradScaler, torch.cpu.amp.GradScaler]
+        +     scaler=None,  # type: torch.amp.GradScaler
+        +     last=None  # type: Union[torch.amp.GradScaler, torch.amp.GradScaler]
+          ):
+        -     # type: (...) -> torch.cuda.amp.GradScaler
+        +     # type: (...) -> torch.amp.GradScaler
+              if scaler is None:
+                  return last
+        """
+    )
+
+
+def test_comment_that_is_no_type(ignores: Check) -> None:
+    ignores(
+        """
+        scaler = None  # a torch.cuda.amp.GradScaler
+        scaler = None  # type: ignore[torch.cuda.amp.GradScaler]
+        scaler = None  # type: mytorch.cuda.amp.GradScaler
+
+        def f(torch):
+            scaler = None  # type: torch.cuda.amp.GradScaler
+        """
+    )
+
+
+def test_region_as_a_type(rewrites: Check) -> None:
+    rewrites(
+        """
+        - def train(region: torch.cuda.amp.autocast):
+        -     assert isinstance(region, torch.cuda.amp.autocast)
+        + def train(region: torch.amp.autocast):
+        +     assert isinstance(region, torch.amp.autocast)
+        """
+    )
+
+
 def test_class_made_with_positional_arguments(leaves: Check) -> None:
     leaves(
         """

@@ -93,8 +93,15 @@ def test_class_of_another_file(rewrites_files: Check) -> None:
         "with region(*flags):\n    pass",
         "run(region)",
         "regions = [region]",
-        "other = region",
-        "def make():\n    return region",
+        "other = region\nother(True)",
+        "def make():\n    return region\nwith make()(True):\n    pass",
+        "def make():\n    return region\nrun(make)",
+        "if region is torch.no_grad:\n    pass",
+        "class A:\n    def make(self):\n        return region",
+        "@cache\ndef make():\n    return region",
+        "async def make():\n    return region",
+        "for context in (region, nullcontext):\n    context(True)",
+        "for context, name in ((region, 1),):\n    context()",
         "@region\ndef f():\n    pass",
         "region.__name__",
     ],
@@ -114,6 +121,28 @@ def test_value_that_cannot_be_followed(leaves: Check, use: str) -> None:
 )
 def test_value_that_has_no_name(leaves: Check, made: str) -> None:
     leaves(f"regions = {made}\n", "used as a value")
+
+
+PARTIAL = 'functools.partial(torch.amp.autocast, device_type="cuda", dtype=torch.float16)'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "with ({0} if c else nullcontext)():\n    pass",
+        "({0} if c else nullcontext)(enabled=True)",
+        "def make():\n    return {0} if c else nullcontext\n\nwith make()(enabled=True):\n    pass",
+        "def make():\n    return {0}\n\nregion = make()\nwith region():\n    pass",
+        "region = {0}\nother = region\nif other:\n    other(enabled=False)",
+        "def train(context):\n    with context(enabled=False):\n        pass\n\ntrain({0})",
+        "for context in ({0}, nullcontext):\n    with context():\n        pass",
+        "made = [context(enabled=False) for context in [{0}, nullcontext]]",
+        "def make(n):\n    return make(n - 1) if n else {0}",
+    ],
+)
+def test_value_that_is_followed_to_its_calls(migrate: Check, text: str) -> None:
+    plan = migrate(text.format("torch.cuda.amp.autocast") + "\n", head="import functools\nimport torch\n\n")
+    assert plan.after == f"import functools\nimport torch\n\n{text.format(PARTIAL)}\n"
 
 
 def test_value_handed_to_a_parameter_of_another_name(leaves: Check) -> None:
@@ -182,7 +211,7 @@ def test_getattr_is_told(leaves: Check) -> None:
 
 
 @pytest.mark.parametrize(
-    "call", ['getattr(torch, "float16")', 'getattr(model, "autocast")', "getattr(torch.cuda.amp, name)"]
+    "call", ['getattr(torch, "float16")', 'getattr(model, "autocast")', 'hasattr(torch.cuda.amp, "autocast")']
 )
 def test_getattr_of_something_else(ignores: Check, call: str) -> None:
     ignores(f"x = {call}\n")

@@ -1,0 +1,144 @@
+"""Tests of PyTorch's version, and of what it has, that come out the same on every PyTorch that is written for.
+
+Only forms that compare the way they look are read: `torch.__version__[:3] >= "1.6"` is false of PyTorch 1.13.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from amp_migrate.analysis.scopes import BindingKind
+from amp_migrate.tables.signatures import FORMS, Version, forms
+
+if TYPE_CHECKING:
+    from amp_migrate.analysis.names import Names
+
+_PARSERS = frozenset(
+    (
+        "packaging.version.parse packaging.version.Version pkg_resources.packaging.version.parse "
+        "pkg_resources.parse_version distutils.version.LooseVersion looseversion.LooseVersion "
+        "torch.torch_version.TorchVersion "
+        "mmcv.digit_version mmcv.utils.digit_version mmengine.utils.digit_version"
+    ).split()
+)
+_TEXT = re.compile(r"(\d+)\.(\d+)((?:\.0)*)")
+_MODULES = ("torch.amp", "torch.cuda.amp")
+
+
+def outcome(names: Names, test: cst.BaseExpression, target: Version) -> bool | None:
+    """What a test says on every PyTorch from `target` on; None where that depends, or is not about PyTorch."""
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        inner = outcome(names, test.expression, target)
+        return None if inner is None else not inner
+    if isinstance(test, cst.BooleanOperation):
+        sides = {outcome(names, test.left, target), outcome(names, test.right, target)}
+        decisive = isinstance(test.operator, cst.Or)
+        return decisive if decisive in sides else None if None in sides else not decisive
+    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+        return _compared(names, test.left, test.comparisons[0], target)
+    if isinstance(test, cst.Call):
+        return True if _asks_for_what_is_there(names, test, target) else None
+    value = _value(names, test)
+    return None if value is test else outcome(names, value, target)
+
+
+def _compared(names: Names, left: cst.BaseExpression, comparison: cst.ComparisonTarget, target: Version) -> bool | None:
+    left, right = _value(names, left), _value(names, comparison.comparator)
+    operator = comparison.operator
+    if not isinstance(operator, (cst.GreaterThanEqual, cst.GreaterThan, cst.LessThan, cst.LessThanEqual)):
+        return None
+    is_turned = isinstance(operator, (cst.LessThan, cst.LessThanEqual))
+    is_strict = isinstance(operator, (cst.GreaterThan, cst.LessThanEqual))
+    if _is_parsed_version(names, left):
+        bound = _version(names, right)
+    elif _is_tuple_of_version(names, left):
+        bound = _tuple(right, longest=2)
+    else:
+        return None
+    if bound is None or not (target > bound or (target == bound and not is_strict)):
+        return None
+    return not is_turned
+
+
+def _value(names: Names, node: cst.BaseExpression) -> cst.BaseExpression:
+    """What a variable that is assigned once, further up, holds; any other expression as it is."""
+    if isinstance(node, cst.Name):
+        bindings = names.scopes.of(node).lookup(node.value)
+        value = bindings[0].value if len(bindings) == 1 and bindings[0].kind is BindingKind.ASSIGNMENT else None
+        if value is not None and names.tree.order[value] < names.tree.order[node]:
+            return value
+    return node
+
+
+def _is_version(names: Names, node: cst.BaseExpression) -> bool:
+    """`torch.__version__`, with or without what stands behind its `+`."""
+    if isinstance(node, cst.Subscript):
+        call = node.value
+        is_first = names.tree.code(node).replace("'", '"').replace(" ", "").endswith('.split("+")[0]')
+        return (
+            is_first
+            and isinstance(call, cst.Call)
+            and isinstance(call.func, cst.Attribute)
+            and _is_version(names, call.func.value)
+        )
+    return names.full(_value(names, node)) == "torch.__version__"
+
+
+def _is_parsed_version(names: Names, node: cst.BaseExpression) -> bool:
+    """`version.parse(torch.__version__)`; `torch.__version__` itself compares as a version, too."""
+    if isinstance(node, cst.Call) and len(node.args) == 1 and names.callee(node) in _PARSERS:
+        return _is_version(names, node.args[0].value)
+    return names.full(node) == "torch.__version__"
+
+
+def _version(names: Names, node: cst.BaseExpression) -> Version | None:
+    """The version that a literal, parsed or not, names; None for one that is more than major and minor."""
+    if isinstance(node, cst.Call) and len(node.args) == 1 and names.callee(node) in _PARSERS:
+        node = node.args[0].value
+    if isinstance(node, cst.SimpleString):
+        found = _TEXT.fullmatch(node.raw_value)
+        return None if found is None else (int(found[1]), int(found[2]))
+    return _tuple(node, longest=3)
+
+
+def _tuple(node: cst.BaseExpression, longest: int) -> Version | None:
+    """`(2, 3)`, or `(2, 3, 0)` where three numbers may be compared."""
+    if not isinstance(node, (cst.Tuple, cst.List)) or not 2 <= len(node.elements) <= longest:
+        return None
+    numbers = [each.value.value for each in node.elements if isinstance(each.value, cst.Integer)]
+    if len(numbers) != len(node.elements) or numbers[2:] not in ([], ["0"]):
+        return None
+    return int(numbers[0]), int(numbers[1])
+
+
+def _is_tuple_of_version(names: Names, node: cst.BaseExpression) -> bool:
+    """`tuple(map(int, torch.__version__.split(".")[:2]))`, or the same as a comprehension."""
+    if not isinstance(node, cst.Call) or names.tree.code(node.func) != "tuple" or len(node.args) != 1:
+        return False
+    inner = node.args[0].value
+    numbers: cst.BaseExpression | None = None
+    if isinstance(inner, cst.Call) and len(inner.args) == 2 and names.tree.code(inner.func) == "map":
+        numbers = inner.args[1].value if names.tree.code(inner.args[0].value) == "int" else None
+    elif isinstance(inner, (cst.GeneratorExp, cst.ListComp)) and inner.for_in.inner_for_in is None:
+        loop = inner.for_in
+        is_int = names.tree.code(inner.elt) == f"int({names.tree.code(loop.target)})"
+        numbers = loop.iter if is_int and not loop.ifs else None
+    if not isinstance(numbers, cst.Subscript) or not isinstance(numbers.value, cst.Call):
+        return False
+    code = names.tree.code(numbers).replace("'", '"').replace(" ", "")
+    split = numbers.value.func
+    return code.endswith('.split(".")[:2]') and isinstance(split, cst.Attribute) and _is_version(names, split.value)
+
+
+def _asks_for_what_is_there(names: Names, call: cst.Call, target: Version) -> bool:
+    """`hasattr(torch.amp, "GradScaler")`."""
+    if not isinstance(call.func, cst.Name) or call.func.value != "hasattr" or len(call.args) != 2:
+        return False
+    owner, name = names.full(call.args[0].value), call.args[1].value
+    if not owner or not isinstance(name, cst.SimpleString):
+        return False
+    full = f"{owner}.{name.raw_value}"
+    return full in _MODULES or (full in FORMS and bool(forms(full, target)))

@@ -1,0 +1,84 @@
+"""Old types in comments: `scaler = None  # type: torch.cuda.amp.GradScaler`, and those of functions and parameters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.report.rule import Rule
+from amp_migrate.rules.rule import Rename
+from amp_migrate.rules.strings import old_types_in, renamed
+from amp_migrate.steps.draft import Draft
+from amp_migrate.trees.tree import is_kind
+
+_TYPE = re.compile(r"#[ \t]*type:(?![ \t]*ignore\b)")
+_HOLDERS = (cst.SimpleStatementLine, cst.BaseCompoundStatement, cst.IndentedBlock, cst.Param)
+
+
+@dataclass(frozen=True)
+class TypeComment:
+    """An old type that a comment names.
+
+    Attributes:
+        holder: the line, block or parameter that the comment belongs to.
+        comment: the comment.
+        chain: how the type is written.
+    """
+
+    holder: cst.CSTNode
+    comment: cst.Comment
+    chain: str
+    rule: Rule
+    rename: Rename
+
+
+def type_comments(file: File) -> Iterator[TypeComment]:
+    """The types in comments that name an old class through torch itself."""
+    for node in file.tree.order:
+        if not is_kind(type(node), _HOLDERS):
+            continue
+        for comment in _comments(node):
+            if _TYPE.match(comment.value):
+                for chain, rule, rename in old_types_in(file, node, comment.value):
+                    yield TypeComment(node, comment, chain, rule, rename)
+
+
+def write_type_comments(draft: Draft, found: Iterable[tuple[TypeComment, str]]) -> None:
+    """Write new names in the place of the old ones."""
+    texts: dict[cst.Comment, str] = {}
+    holders: dict[cst.Comment, cst.CSTNode] = {}
+    for each, new in found:
+        texts[each.comment] = renamed(texts.get(each.comment, each.comment.value), each.chain, new)
+        holders[each.comment] = each.holder
+    for comment, text in texts.items():
+        draft.edits.change(holders[comment], partial(_with_comment, comment=comment, text=text))
+
+
+def _with_comment(node: cst.CSTNode, comment: cst.Comment, text: str) -> cst.CSTNode:
+    changed = node.deep_replace(comment, comment.with_changes(value=text))
+    assert isinstance(changed, cst.CSTNode)
+    return changed
+
+
+def _comments(node: cst.CSTNode) -> Iterator[cst.Comment]:
+    """The comments above a line and behind it, behind the head of a block, and behind a parameter."""
+    if isinstance(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
+        yield from (line.comment for line in node.leading_lines if line.comment is not None)
+    behind: list[cst.BaseParenthesizableWhitespace | cst.TrailingWhitespace] = []
+    if isinstance(node, cst.SimpleStatementLine):
+        behind = [node.trailing_whitespace]
+    elif isinstance(node, cst.IndentedBlock):
+        behind = [node.header]
+    elif isinstance(node, cst.Param):
+        behind = [node.whitespace_after_param]
+        if isinstance(node.comma, cst.Comma):
+            behind.append(node.comma.whitespace_after)
+    for place in behind:
+        line = place.first_line if isinstance(place, cst.ParenthesizedWhitespace) else place
+        if isinstance(line, cst.TrailingWhitespace) and line.comment is not None:
+            yield line.comment
