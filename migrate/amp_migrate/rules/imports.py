@@ -15,6 +15,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.names import STAR_NAMES
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.scopes import dotted, import_source
+from amp_migrate.analysis.wanted import Wanted, everything
 from amp_migrate.rules.rule import Rename, all_renames
 from amp_migrate.steps.draft import Draft
 from amp_migrate.trees import build
@@ -58,12 +59,14 @@ def moves_of(
     project: Project,
     renamed: dict[cst.CSTNode, Rename],
     removed: frozenset[cst.CSTNode],
+    wanted: Wanted = everything,
 ) -> Moves:
     """Decide about every import of a deprecated module or name.
 
     Args:
         renamed: the uses that will be rewritten.
         removed: the uses that go away with the code around them.
+        wanted: asked about imports that nothing uses; for the others `renamed` says it.
     """
     moved: dict[cst.CSTNode, tuple[cst.ImportAlias, ...]] = {}
     dropped: dict[cst.CSTNode, tuple[cst.ImportAlias, ...]] = {}
@@ -78,6 +81,8 @@ def moves_of(
             exported.append((alias, full))
         elif staying and all(use in renamed and not _is_in_new_module(renamed[use]) for use in staying):
             dropped[statement] = (*dropped.get(statement, ()), alias)
+        elif not staying and not _is_wanted(file, alias, full, wanted):
+            continue
         elif full.startswith(_OLD_PACKAGES) and all(
             use in renamed and _is_in_new_module(renamed[use]) for use in staying
         ):
@@ -91,6 +96,12 @@ def moves_of(
             named[star] = tuple(used)
             kept.update(every)
     return Moves(moved, dropped, named, frozenset(kept), tuple(exported))
+
+
+def _is_wanted(file: File, alias: cst.ImportAlias, full: str, wanted: Wanted) -> bool:
+    """Whether a rule about an imported name, or about one in the imported module, is to be applied."""
+    codes = {rule.code for old, (rule, _) in all_renames().items() if old == full or old.startswith(f"{full}.")}
+    return any(wanted(file, alias, code) for code in sorted(codes))
 
 
 def _is_in_new_module(rename: Rename) -> bool:

@@ -66,7 +66,7 @@ def rename_names(
             refused[use.node] = rewrite
         else:
             rewrites[use.node] = rewrite
-    moves = moves_of(file, project, {u.node: u.rename for u in sure if u.node not in refused}, removed)
+    moves = moves_of(file, project, {u.node: u.rename for u in sure if u.node not in refused}, removed, wanted)
     aliases = {rewrite.alias for rewrite in rewrites.values()}
     for use in sure:
         if use.node in refused:
