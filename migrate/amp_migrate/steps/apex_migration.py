@@ -239,8 +239,10 @@ class ApexMigration:
             self._tell(step.file, step.place, "AMP201", Kind.MIGRATED, f"Apex step moved to native autocast{scaler}")
         is_import_only = not any(map(_calls, group.files))
         for file in group.files:
-            for node in _imports(file) if is_import_only else ():
-                self._tell(file, node, "AMP301", Kind.MIGRATED, "import of apex.amp is gone: no step here needs it")
+            for statement in _imports(file) if is_import_only else ():
+                self._tell(
+                    file, statement, "AMP301", Kind.MIGRATED, "import of apex.amp is gone: no step here needs it"
+                )
             for node in float_functions(file):
                 note = "inside a function that was float_function, Apex went on casting and torch does not"
                 self._tell(file, node, "AMP210", Kind.NOTE, note)
