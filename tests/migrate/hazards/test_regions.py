@@ -194,8 +194,27 @@ def test_a_refused_loss_that_autocast_does_not_see_is_right(clean: Check) -> Non
             scaler.scale(loss).backward()
 
         def on_cpu(model, x, y):
+            criterion = nn.BCELoss()
             with torch.amp.autocast("cpu"):
-                return F.binary_cross_entropy(model(x), y)
+                return F.binary_cross_entropy(model(x), y) + criterion(torch.sigmoid(model(x)), y)
+
+        def switched_off(model, x, y):
+            with torch.cuda.amp.autocast(enabled=False):
+                return nn.BCELoss()(torch.sigmoid(model(x)), y)
+
+        def made_only(model, x):
+            with torch.amp.autocast("cuda"):
+                return model(x), nn.BCELoss(), F.binary_cross_entropy
+
+        def own(model, x, y, binary_cross_entropy):
+            with torch.amp.autocast("cuda"):
+                return binary_cross_entropy(torch.sigmoid(model(x)), y)
+
+        def defined(model, x, y):
+            with torch.amp.autocast("cuda"):
+                out = model(x)
+                later = lambda: F.binary_cross_entropy(out.float(), y)
+            return later()
 
         def somewhere(model, x, y, device):
             with torch.amp.autocast(device):
