@@ -88,7 +88,7 @@ def _repair(course: Course, statement: cst.Expr) -> Repair | None:
     update = updates[0].statement
     behind = siblings[siblings.index(update) + 1 :]
     is_taken = bool(course.file.scopes.of(statement).lookup("scale"))
-    if statement not in behind[:1] or is_taken or _has_comment(course, statement):
+    if statement not in behind[:1] or is_taken or tree.trailing_comment(statement):
         return None
 
     def write(draft: Draft) -> None:
@@ -97,8 +97,3 @@ def _repair(course: Course, statement: cst.Expr) -> Repair | None:
         draft.edits.substitute(statement, guard)
 
     return write
-
-
-def _has_comment(course: Course, statement: cst.Expr) -> bool:
-    line = course.file.tree.parents[statement]
-    return not isinstance(line, cst.SimpleStatementLine) or line.trailing_whitespace.comment is not None
