@@ -59,6 +59,10 @@ class Settings:
         ignored = max((len(prefix) for prefix in self.ignore if matches(code, prefix)), default=0)
         return (ignored == 0 and not self.select) or selected > ignored
 
+    def asks_for(self, code: str) -> bool:
+        """Whether the rule with this code is wanted by its whole code, and not only among others."""
+        return code in self.select and self.applies(code)
+
 
 def matches(code: str, prefix: str) -> bool:
     """Whether `prefix` is a rule's code, or the beginning of one."""

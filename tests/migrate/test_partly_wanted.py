@@ -113,6 +113,64 @@ def test_an_apex_script_that_is_not_wanted_stays_whole(settings: Settings) -> No
     assert (plan.after, plan.findings) == (APEX, ())
 
 
+PROBE = """\
+try:
+    from apex import amp
+
+    has_apex = True
+except ImportError:
+    has_apex = False
+"""
+UNUSED = """\
+from torch.cuda import amp
+from torch.cuda.amp import GradScaler, autocast
+try:
+    from torch.cuda.amp import custom_fwd
+
+    has_native = True
+except ImportError:
+    has_native = False
+"""
+UNSCALED = "from apex import amp\nprint(list(amp.master_params(optimizer)))\n"
+SAVED = "from apex import amp\nsave(amp.state_dict())\n"
+PARTS = """\
+import torch
+from apex.normalization import FusedLayerNorm
+from apex.parallel import DistributedDataParallel as DDP
+from apex.optimizers import FusedAdam, FusedLAMB
+from torch.cuda.amp import autocast
+norm = FusedLayerNorm(8)
+model = DDP(norm)
+optimizers = FusedAdam(norm.parameters()), FusedLAMB(norm.parameters())
+with autocast():
+    model(torch.ones(8))
+"""
+
+
+@pytest.mark.parametrize(
+    "text", [APEX, PROBE, UNSCALED, SAVED, PARTS, UNUSED], ids="apex probe unscaled saved parts unused".split()
+)
+@pytest.mark.parametrize("selected", ["AMP6", "AMP5", "AMP590", "AMP003"])
+def test_old_names_and_imports_stay_where_only_other_rules_are_selected(text: str, selected: str) -> None:
+    plan = planned(text, Settings(select=(selected,)))
+    assert (plan.after, plan.findings) == (text, ())
+
+
+def test_a_probe_for_apex_goes_with_a_finding_that_can_be_ignored() -> None:
+    plan = planned(PROBE)
+    assert plan.after.strip() == "has_apex = True"
+    assert said(plan) == [("AMP301", 2, Kind.MIGRATED)]
+    ignored = PROBE.replace("import amp", "import amp  # amp-migrate: ignore[AMP301]")
+    assert planned(ignored).after == ignored
+
+
+def test_an_import_that_nothing_uses_moves_with_the_rule_about_its_name() -> None:
+    plan = planned(UNUSED, Settings(select=("AMP103",)))
+    assert plan.after.startswith("from torch.cuda import amp\nfrom torch.cuda.amp import autocast\n")
+    assert "from torch.amp import GradScaler\n" in plan.after
+    assert "from torch.cuda.amp import custom_fwd\n" in plan.after
+
+
 def test_an_apex_script_with_one_line_that_is_ignored_stays_whole() -> None:
     text = APEX.replace("as scaled:", "as scaled:  # amp-migrate: ignore[AMP201]")
     plan = planned(text)

@@ -9,7 +9,7 @@ from typing import cast
 import libcst as cst
 
 from amp_migrate.analysis.names import Names
-from amp_migrate.analysis.scopes import Scopes, dotted
+from amp_migrate.analysis.scopes import Binding, Scopes, dotted
 from amp_migrate.settings import OLDEST_TORCH
 from amp_migrate.tables.signatures import Version
 from amp_migrate.trees.tree import Tree, find, is_kind, walk
@@ -105,3 +105,16 @@ def object_path(node: cst.CSTNode) -> str | None:
         base = object_path(node.value)
         return None if base is None else f"{base}.{node.attr.value}"
     return dotted(node)
+
+
+def object_bindings(file: File, node: cst.CSTNode) -> list[Binding]:
+    """Where an object gets its value: the name's bindings, or for `self.x` those in all methods of the class."""
+    path = dotted(node)
+    if path is None:
+        return []
+    found = file.scopes.of(node).lookup(path)
+    owner = file.tree.owner_class(node)
+    if path.startswith("self.") and owner is not None:
+        for method in find(owner.body, cst.FunctionDef):
+            found.extend(b for b in file.scopes.inside(method).bindings.get(path, ()) if b not in found)
+    return found

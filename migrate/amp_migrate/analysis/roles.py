@@ -12,7 +12,7 @@ import re
 import libcst as cst
 
 from amp_migrate.analysis.calls import passed
-from amp_migrate.analysis.files import File, object_path
+from amp_migrate.analysis.files import File, object_bindings, object_path
 from amp_migrate.analysis.own_gradients import OwnGradients
 from amp_migrate.analysis.project import FunctionRef, Project
 from amp_migrate.analysis.scopes import Binding, BindingKind, dotted
@@ -242,15 +242,7 @@ class Roles:
 
     def bindings(self, file: File, node: cst.CSTNode) -> list[Binding]:
         """Where an object gets its value: the name's bindings, or for `self.x` those in all methods of the class."""
-        path = dotted(node)
-        if path is None:
-            return []
-        found = file.scopes.of(node).lookup(path)
-        owner = file.tree.owner_class(node)
-        if path.startswith("self.") and owner is not None:
-            for method in find(owner.body, cst.FunctionDef):
-                found.extend(b for b in file.scopes.inside(method).bindings.get(path, ()) if b not in found)
-        return found
+        return object_bindings(file, node)
 
 
 def _is_class_name(full: str) -> bool:

@@ -43,9 +43,10 @@ class ParsedLibrary:
         files = self._matching(rf"\.[\s\\]*{method}[\s\\]*\(", method)
         return self._parsed(each for each in files if beside.search(each.text))
 
-    def defining(self, name: str, *beside: str) -> Iterator[File]:
-        """The files that may define a function or method of that name, and contain all words `beside`."""
-        return self._parsed(self._matching(rf"\bdef[\s\\]+{name}\b", name, *beside))
+    def defining(self, name: str, *beside: str, text: re.Pattern[str] | None = None) -> Iterator[File]:
+        """The files that may define a function or method of that name, contain all words `beside`, and match `text`."""
+        files = self._matching(rf"\bdef[\s\\]+{name}\b", name, *beside)
+        return self._parsed(each for each in files if text is None or text.search(each.text))
 
     def _matching(self, pattern: str, *identifiers: str) -> Iterator[Source]:
         """The sources that contain words in a certain place: not every one that contains them is worth a parse."""

@@ -6,24 +6,33 @@ import re
 
 import libcst as cst
 
-from amp_migrate.analysis.files import File
+from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.scopes import Binding
 from amp_migrate.trees.tree import find
 
 # Products of matrices, which autocast computes in low precision whatever they are given.
-_FUNCTIONS = frozenset(f"torch.{name}" for name in "addmm baddbmm bmm einsum matmul mm".split()) | {
-    "torch.nn.functional.linear"
-}
-_METHODS = frozenset("addmm baddbmm bmm matmul mm".split())
-_KEEPS_DTYPE = frozenset(
-    "clone contiguous div expand flatten masked_fill mul permute reshape squeeze transpose unsqueeze view".split()
+_FUNCTIONS = frozenset(f"torch.{name}" for name in "addmm baddbmm bmm einsum matmul mm".split()) | frozenset(
+    f"torch.nn.functional.{name}" for name in "linear conv1d conv2d conv3d".split()
 )
+_LAYERS = frozenset(
+    f"torch.nn.{name}" for name in "Linear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d".split()
+)
+_METHODS = frozenset("addmm baddbmm bmm matmul mm".split())
+KEEPS_DTYPE = frozenset(
+    (
+        "abs amax amin clone contiguous detach div expand flatten masked_fill mean mul neg permute relu reshape "
+        "sigmoid sqrt squeeze tanh transpose unsqueeze view"
+    ).split()
+)
+FUNCTIONS_THAT_KEEP = frozenset(
+    f"torch.{name}" for name in "abs amax amin mean neg relu sigmoid sqrt tanh".split()
+) | frozenset(f"torch.nn.functional.{name}" for name in "dropout leaky_relu relu sigmoid tanh".split())
 _NUMBER_NAME = re.compile(r"scal|temper|sqrt|dim|head|norm|factor|d_k", re.IGNORECASE)
 _MAX_STEPS = 8
 
 
 def is_half(file: File, node: cst.BaseExpression, at: cst.CSTNode, steps: int = _MAX_STEPS) -> bool:
-    """Whether an expression is the product of matrices, scaled and reshaped at most, in the function of `at`."""
+    """Whether an expression is the product of matrices, or what keeps the dtype of one, in the function of `at`."""
     if steps == 0:
         return False
     if isinstance(node, cst.Name):
@@ -36,13 +45,22 @@ def is_half(file: File, node: cst.BaseExpression, at: cst.CSTNode, steps: int = 
         scaled = isinstance(node.operator, (cst.Multiply, cst.Divide)) and _is_number(node.right)
         return scaled and is_half(file, node.left, at, steps - 1)
     if isinstance(node, cst.Call):
-        if file.names.callee(node) in _FUNCTIONS:
+        function = file.names.callee(node)
+        if function in _FUNCTIONS or _is_layer(file, node.func):
             return True
+        if function in FUNCTIONS_THAT_KEEP:
+            return bool(node.args) and is_half(file, node.args[0].value, at, steps - 1)
         if isinstance(node.func, cst.Attribute) and not file.names.full(node.func):
             method = node.func.attr.value
-            keeps = method.removesuffix("_") in _KEEPS_DTYPE
+            keeps = method.removesuffix("_") in KEEPS_DTYPE
             return method in _METHODS or (keeps and is_half(file, node.func.value, at, steps - 1))
     return False
+
+
+def _is_layer(file: File, node: cst.BaseExpression) -> bool:
+    """Whether an object is a layer that multiplies matrices, as far as it is made in the class or the function."""
+    bindings = object_bindings(file, node)
+    return bool(bindings) and all(file.names.callee(each.value) in _LAYERS for each in bindings)
 
 
 def _last_before(file: File, name: cst.Name, at: cst.CSTNode) -> Binding | None:

@@ -5,6 +5,7 @@ Each loop is walked twice: what one iteration leaves behind meets the next. A lo
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,7 @@ from amp_migrate.trees.tree import Block, Statement, Tree, blocks, nested_statem
 
 # More ways than anybody can follow, the reader of the finding included.
 _MOST_STATES = 256
+_WORD = re.compile(r"\w+")
 _JUMPS = (cst.Return, cst.Raise, cst.Break, cst.Continue)
 
 
@@ -170,10 +172,17 @@ def _asked_again(tree: Tree, body: Block, matters: frozenset[cst.CSTNode]) -> fr
 
 
 def _forgetting(states: frozenset[State], names: frozenset[str]) -> frozenset[State]:
-    """States without the facts about names that get new values."""
-    if not any(state.facts for state in states):
+    """States without the facts about names that get new values, and without the stages of optimizers called by them."""
+    if not any(state.facts or state.stages for state in states):
         return states
-    return frozenset(replace(state, facts=without(state.facts, names)) for state in states)
+    return frozenset(
+        replace(
+            state,
+            facts=without(state.facts, names),
+            stages=frozenset(each for each in state.stages if names.isdisjoint(_WORD.findall(each[0]))),
+        )
+        for state in states
+    )
 
 
 def _bound_by(statement: Statement) -> frozenset[str]:

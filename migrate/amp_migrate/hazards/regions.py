@@ -61,6 +61,14 @@ def region_around(file: File, regions: dict[cst.CSTNode, AutocastRegion], node: 
     return None
 
 
+def is_autocast(file: File, node: cst.CSTNode) -> bool:
+    """Whether a statement opens a region, or a function is decorated to run in one, switched on or off."""
+    if isinstance(node, cst.FunctionDef):
+        names = (name for decorator in node.decorators for name in find(decorator, cst.Name))
+        return any("autocast" in name.value or name.value == "custom_fwd" for name in names)
+    return isinstance(node, cst.With) and _autocast(file, node) is not None
+
+
 def _autocast(file: File, node: cst.With) -> cst.Call | None:
     """The call of autocast that a `with` enters, by itself or by a name that stands for one."""
     for item in node.items:

@@ -68,10 +68,19 @@ class Script:
         Args:
             beside: what the text of such a file has somewhere.
         """
+        return filter(self._is_below, self.roles.project.library.calling(method, beside))
+
+    def modules(self, beside: re.Pattern[str]) -> Iterator[File]:
+        """The files in the script's folder and below that define a forward, as those of its models do.
+
+        Args:
+            beside: what the text of such a file has somewhere.
+        """
+        return filter(self._is_below, self.roles.project.library.defining("forward", text=beside))
+
+    def _is_below(self, file: File) -> bool:
         folder = self.file.name.rpartition("/")[0]
-        for file in self.roles.project.library.calling(method, beside):
-            if file.name.startswith(f"{folder}/") or not folder:
-                yield file
+        return not folder or file.name.startswith(f"{folder}/")
 
 
 def speaks_of_amp(text: str) -> bool:

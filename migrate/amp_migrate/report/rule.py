@@ -40,6 +40,7 @@ class Rule:
         why: what is behind the rule, in a paragraph.
         safety: what may be expected of the change.
         since: the first PyTorch that has what the rule writes.
+        on_request: whether it is applied only where it is selected by its whole code.
     """
 
     code: str
@@ -50,6 +51,12 @@ class Rule:
     why: str
     safety: Safety = Safety.SAFE
     since: tuple[int, int] = OLDEST_TORCH
+    on_request: bool = False
+
+    @property
+    def asking(self) -> str:
+        """How to ask for a rule that is applied on request only, as a sentence; empty for all others."""
+        return f"It is applied on request only: --select {self.code}." if self.on_request else ""
 
     @property
     def torch(self) -> str:

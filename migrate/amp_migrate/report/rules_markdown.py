@@ -53,4 +53,5 @@ def _lines(rule: Rule) -> Iterator[str]:
             yield "```"
     yield ""
     needs = f" Needs PyTorch {rule.torch} or newer." if rule.after else ""
-    yield f"Safety: {rule.safety.value}, {rule.safety.meaning}.{needs}"
+    asking = f" {rule.asking}" if rule.asking else ""
+    yield f"Safety: {rule.safety.value}, {rule.safety.meaning}.{needs}{asking}"

@@ -37,5 +37,7 @@ def _lines(rule: Rule) -> Iterator[str]:
             yield textwrap.indent(example, "    ")
     yield ""
     yield f"Safety: {rule.safety.value} ({rule.safety.meaning})"
+    if rule.asking:
+        yield rule.asking
     if rule.after:
         yield f"Needs: PyTorch {rule.torch} or newer"

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amp_migrate.hazards.events import Act
-from amp_migrate.hazards.hazard import Hazard
+import libcst as cst
+
+from amp_migrate.hazards.course import Course
+from amp_migrate.hazards.events import Act, Event
+from amp_migrate.hazards.hazard import Hazard, Repair
 from amp_migrate.hazards.script import Script
 from amp_migrate.hazards.states import Stage
 from amp_migrate.report.rule import Rule, Safety
@@ -25,9 +28,10 @@ RULE = Rule(
     ),
     why=(
         "A scaler unscales an optimizer's gradients once between two updates; a second `unscale_`, or one after "
-        "`step`, raises RuntimeError as soon as the scaler is switched on, which on a machine without a GPU it is not."
+        "`step`, raises RuntimeError as soon as the scaler is switched on, which on a machine without a GPU it is not. "
+        "It is removed where the first one stands before it in one block."
     ),
-    safety=Safety.MANUAL,
+    safety=Safety.UNSAFE,
 )
 FLOAT16_ONLY = True
 
@@ -43,5 +47,21 @@ def detect(script: Script) -> Iterator[Hazard]:
                         event.node,
                         f"{script.file.tree.quote(event.node)} runs {before} without {update} in between, and raises",
                         "unscale once, before the first line that needs true gradients, and update after the last step",
+                        _repair(course, event),
                     )
                     break
+
+
+def _repair(course: Course, event: Event) -> Repair | None:
+    """Remove it, where the first one stands before it in one block, and nothing between them makes it the first."""
+    tree, statement = course.file.tree, event.statement
+    siblings = tree.siblings(statement)
+    before = [e for e in course.events if e.statement in siblings[: siblings.index(statement)]]
+    first = next((e for e in before if e.act is Act.UNSCALE and e.optimizer == event.optimizer), None)
+    if first is None or not isinstance(statement, cst.Expr) or tree.trailing_comment(statement):
+        return None
+    order = tree.order
+    between = [e for e in course.events if order[first.statement] < order[e.statement] < order[statement]]
+    if any(e.act is not Act.READ for e in between):
+        return None
+    return lambda draft: draft.edits.substitute(statement)

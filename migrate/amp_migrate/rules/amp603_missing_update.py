@@ -9,10 +9,11 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.hazards.course import Course
 from amp_migrate.hazards.events import Act, Event
-from amp_migrate.hazards.hazard import Hazard
+from amp_migrate.hazards.hazard import Hazard, Repair
 from amp_migrate.hazards.script import Script
 from amp_migrate.hazards.states import Stage
 from amp_migrate.report.rule import Rule, Safety
+from amp_migrate.steps.draft import Draft
 
 RULE = Rule(
     code="AMP603",
@@ -28,9 +29,10 @@ RULE = Rule(
     ),
     why=(
         "`update()` sets the scale for the next iteration and lets every optimizer step again. Without it the second "
-        "`step` raises RuntimeError as soon as the scaler is switched on."
+        "`step` raises RuntimeError as soon as the scaler is switched on. It is added where nobody updates the scaler "
+        "and all its steps stand in one block."
     ),
-    safety=Safety.MANUAL,
+    safety=Safety.UNSAFE,
 )
 FLOAT16_ONLY = True
 
@@ -41,7 +43,8 @@ def detect(script: Script) -> Iterator[Hazard]:
         told: set[str] = set()
         for event, seen in course.reached(Act.SCALER_STEP):
             repeated = seen.always(lambda state, e=event: state.stage(e.optimizer) is Stage.STEPPED)  # type: ignore[misc]
-            if (repeated or _is_never_updated(script.file, course, event)) and event.optimizer not in told:
+            never_updated = _is_never_updated(script.file, course, event)
+            if (repeated or never_updated) and event.optimizer not in told:
                 told.add(event.optimizer)
                 update = f"{course.scaler}.update()"
                 step = script.file.tree.quote(event.node)
@@ -49,7 +52,23 @@ def detect(script: Script) -> Iterator[Hazard]:
                     event.node,
                     f"{step} steps again without {update} since the last time, and raises",
                     f"write {update} once in every iteration, after the last step",
+                    _repair(course, event) if never_updated else None,
                 )
+                if never_updated:  # one update is missing, for all optimizers
+                    break
+
+
+def _repair(course: Course, event: Event) -> Repair | None:
+    """Update after the last step, where all steps of the function stand in one block of the loop."""
+    steps = [each.statement for each in course.of(Act.SCALER_STEP)]
+    siblings = course.file.tree.siblings(event.statement)
+    if not all(isinstance(each, cst.Expr) and each in siblings for each in steps):
+        return None
+
+    def write(draft: Draft) -> None:
+        draft.edits.after(steps[-1], draft.line(f"{course.scaler}.update()"))
+
+    return write
 
 
 def _is_never_updated(file: File, course: Course, event: Event) -> bool:

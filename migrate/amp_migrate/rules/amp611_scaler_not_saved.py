@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amp_migrate.analysis.scopes import dotted
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.scopes import BindingKind, dotted
 from amp_migrate.hazards.course import Course
 from amp_migrate.hazards.events import Act
-from amp_migrate.hazards.hazard import Hazard
+from amp_migrate.hazards.hazard import Hazard, Repair
 from amp_migrate.hazards.script import Script
 from amp_migrate.report.rule import Rule, Safety
-from amp_migrate.steps.checkpoints import saved_entries
+from amp_migrate.steps.checkpoints import (
+    KEY,
+    SavedEntry,
+    restored_entries,
+    saved_entries,
+    write_restored,
+    write_saved,
+)
+from amp_migrate.steps.draft import Draft
+from amp_migrate.steps.native import GRAD_SCALER
+from amp_migrate.trees.tree import Statement
 
 RULE = Rule(
     code="AMP611",
@@ -24,9 +37,10 @@ RULE = Rule(
     why=(
         "A resumed run starts again with a scale of 65536 and counts again to 2000 before it grows: it skips steps "
         "that the first run did not skip, and the two part ways. Save the scaler beside the optimizer, and load it "
-        'with `scaler.load_state_dict(checkpoint["scaler"])` where the checkpoint has it.'
+        'with `scaler.load_state_dict(checkpoint["scaler"])` where the checkpoint has it. Both are '
+        "added where the scaler is certain to be there already."
     ),
-    safety=Safety.MANUAL,
+    safety=Safety.UNSAFE,
 )
 FLOAT16_ONLY = True
 
@@ -40,8 +54,9 @@ def detect(script: Script) -> Iterator[Hazard]:
     if not stepped or _saves_scaler(script):
         return
     told: set[object] = set()
+    restored: set[Statement] = set()
     for entry in saved_entries(file, script.roles):
-        course = stepped.get((dotted(entry.optimizer) or "").rpartition(".")[2])
+        course = stepped.get(_word(entry.optimizer))
         if course is not None and entry.place not in told:
             told.add(entry.place)
             name = course.scaler.rpartition(".")[2]
@@ -49,7 +64,66 @@ def detect(script: Script) -> Iterator[Hazard]:
                 entry.optimizer,
                 f"the checkpoint holds {file.tree.code(entry.optimizer)} and not {course.scaler}",
                 f'add "{name}": {course.scaler}.state_dict(), and load it where the optimizer is loaded',
+                _repair(script, course, entry, restored),
             )
+
+
+def _repair(script: Script, course: Course, entry: SavedEntry, restored: set[Statement]) -> Repair | None:
+    """Save the scaler, and load it wherever the optimizer is loaded, if it is there at all of these places.
+
+    Args:
+        restored: the statements that a repair has added a load behind; those of this one are added.
+    """
+    file, name = script.file, _word(entry.optimizer)
+    loads = [each for each in restored_entries(file, script.roles) if _word(each.optimizer) == name]
+    calls = [call for call in file.calls if _loads(call, name)]
+    is_known = bool(loads) and len(loads) == len(calls) and KEY not in _strings(file)
+    places = [entry.optimizer, *(each.optimizer for each in loads)]
+    if not is_known or not all(_is_there(script, course, place) for place in places):
+        return None
+
+    def write(draft: Draft) -> None:
+        write_saved(draft, entry, course.scaler)
+        for each in loads:
+            if each.statement not in restored:
+                restored.add(each.statement)
+                write_restored(draft, each, course.scaler)
+
+    return write
+
+
+def _word(node: cst.BaseExpression) -> str:
+    return (dotted(node) or "").rpartition(".")[2]
+
+
+def _loads(call: cst.Call, name: str) -> bool:
+    if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "load_state_dict":
+        return False
+    return _word(call.func.value) == name
+
+
+def _strings(file: File) -> set[object]:
+    return {each.evaluated_value for each in file.tree.order if isinstance(each, cst.SimpleString)}
+
+
+def _is_there(script: Script, course: Course, place: cst.BaseExpression) -> bool:
+    """Whether the scaler is bound on every way to a place, in the function of the place or as its argument."""
+    file, tree = script.file, script.file.tree
+    bindings = file.scopes.of(place).lookup(course.scaler)
+    return (
+        "." not in course.scaler
+        and bool(bindings)
+        and all(
+            (each.kind is BindingKind.PARAMETER and tree.body(place) is course.body)
+            or (
+                file.names.callee(each.value) in GRAD_SCALER
+                and tree.body(each.node) is tree.body(place)
+                and tree.order[each.node] < tree.order[place]
+                and tree.block(tree.statement(each.node)) in tree.ancestors(place)
+            )
+            for each in bindings
+        )
+    )
 
 
 def _saves_scaler(script: Script) -> bool:

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_migrate.analysis.sigmoids import logits, sigmoids_behind
 from amp_migrate.hazards.hazard import Hazard
+from amp_migrate.hazards.regions import argument
 from amp_migrate.hazards.script import Script
 from amp_migrate.report.rule import Rule, Safety
-from amp_migrate.tables.torch_names import BANNED_LOSS_CLASS, BANNED_LOSS_FUNCTION, SIGMOID_FUNCTIONS
+from amp_migrate.tables.torch_names import BANNED_LOSS_CLASS, BANNED_LOSS_FUNCTION
 
 RULE = Rule(
     code="AMP622",
@@ -60,8 +62,17 @@ def _is_refused(script: Script, call: cst.Call) -> bool:
 
 def _hint(script: Script, call: cst.Call) -> str:
     tree = script.file.tree
-    first = call.args[0].value if call.args else None
-    if isinstance(first, cst.Call) and script.file.names.callee(first) in SIGMOID_FUNCTIONS and len(first.args) == 1:
-        return f"use the form with logits, on {tree.quote(first.args[0].value)} without the sigmoid"
+    probabilities = argument(call, "input", 0)
+    if probabilities is not None:
+        given = logits(script.roles, script.file, probabilities)
+        if given is not None:
+            return f"use the form with logits, on {tree.quote(given)} without the sigmoid"
+        behind = sigmoids_behind(script.roles, script.file, probabilities)
+        if behind.arguments:
+            file, given = behind.arguments[0]
+            where = f"line {file.tree.position(given)[0]}" + ("" if file is script.file else f" of {file.name}")
+            return f"use the form with logits, on {file.tree.quote(given)}, which the sigmoid in {where} is given"
+        if behind.hidden:
+            return "let the model end without its sigmoid, and use the form with logits"
     inputs = ", ".join(f"{tree.quote(arg.value)}.float()" for arg in call.args[:2] if arg.keyword is None)
     return f"compute it behind the region, on {inputs or 'float32 input'}, or use the form with logits"

@@ -10,6 +10,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.hazards.halves import is_half
 from amp_migrate.hazards.hazard import Hazard
+from amp_migrate.hazards.numbers import number
 from amp_migrate.hazards.script import Script
 from amp_migrate.report.rule import Rule, Safety
 
@@ -55,27 +56,5 @@ def detect(script: Script) -> Iterator[Hazard]:
 
 def _overflows(file: File, call: cst.Call) -> bool:
     assert isinstance(call.func, cst.Attribute)
-    number = _number(file, call.args[1].value) if len(call.args) == 2 else None
-    return number is not None and number < _LEAST and number != float("-inf") and is_half(file, call.func.value, call)
-
-
-def _number(file: File, node: cst.BaseExpression) -> float | None:
-    """The number that an expression writes out: `-1e9`, `float("-1e9")`, or a name for one."""
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "float" and node.args:
-        text = node.args[0].value
-        if isinstance(text, cst.SimpleString):
-            return _read(str(text.evaluated_value))
-        return _number(file, text)
-    if isinstance(node, cst.Name):
-        bindings = file.scopes.of(node).lookup(node.value)
-        value = bindings[0].value if len(bindings) == 1 else None
-        return None if value is None or isinstance(value, cst.Name) else _number(file, value)
-    return _read(file.tree.code(node))
-
-
-def _read(text: str) -> float | None:
-    """The number that a text is; None for any other text."""
-    try:
-        return float(text.replace(" ", ""))
-    except ValueError:
-        return None
+    value = number(file, call.args[1].value) if len(call.args) == 2 else None
+    return value is not None and value < _LEAST and value != float("-inf") and is_half(file, call.func.value, call)

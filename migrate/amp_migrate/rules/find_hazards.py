@@ -22,7 +22,8 @@ def find_hazards(script: Script, draft: Draft, dtype: Dtype, wanted: Wanted = ev
     """
     for rule in hazard_rules():
         is_gone = rule.float16_only and dtype is Dtype.BF16
-        if is_gone or not (script.has_amp or rule.of_models) or not script.settings.applies(rule.rule.code):
+        is_wanted = script.settings.asks_for if rule.rule.on_request else script.settings.applies
+        if is_gone or not (script.has_amp or rule.of_models) or not is_wanted(rule.rule.code):
             continue
         for hazard in rule.detect(script):
             if wanted(hazard.file or script.file, hazard.node, rule.rule.code):

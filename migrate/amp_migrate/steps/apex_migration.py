@@ -19,17 +19,18 @@ from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Apex, Dtype, Settings
 from amp_migrate.steps import read_apex
 from amp_migrate.steps.apex_functions import float_functions, is_native
-from amp_migrate.steps.apex_initialize import Initialize, read_initialize
+from amp_migrate.steps.apex_initialize import Initialize, is_apex_import, read_initialize
 from amp_migrate.steps.apex_rest import ApexRest
 from amp_migrate.steps.apex_write import ApexWriter, Sited
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.read_apex import ApexStep, amp_name
+from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.steps.travel import Traveller
 from amp_migrate.steps.ways import Route
 from amp_migrate.steps.write_shim import apex_uses
 from amp_migrate.tables.apex_names import AMP, SHIM_SINCE
-from amp_migrate.trees.tree import Statement
+from amp_migrate.trees.tree import Statement, nested_statements
 
 _CONVERTED = frozenset({"initialize", "scale_loss", "master_params", "state_dict", "load_state_dict"})
 
@@ -74,16 +75,18 @@ class ApexMigration:
         self._on_shim: set[File] = set()
         self._has_shim = settings.target_torch >= SHIM_SINCE and settings.apex is not Apex.NATIVE
 
-    def _is_wanted(self, file: File) -> bool:
-        """Whether no call of Apex in a file is to be left: a script moves as a whole, or not at all."""
-        calls = [call for name in ("initialize", "scale_loss") for call in read_apex.amp_calls(file, name)]
-        return all(self.wanted(file, call, "AMP201") for call in calls)
+    def _is_wanted(self, group: Group) -> bool:
+        """Whether nothing of a group is to be left: a script moves as a whole, or not at all."""
+        calls = [(file, call) for file in group.files for call in _calls(file)]
+        if calls:
+            return all(self.wanted(file, call, "AMP201") for file, call in calls)
+        return all(self.wanted(file, each, "AMP301") for file in group.files for each in _imports(file))
 
     def run(self, files: Iterable[File]) -> None:
         """Migrate every group of files that uses Apex."""
         apex = [file for file in files if uses_apex_amp(file)]
         for group in self._groups(apex):
-            if not all(self._is_wanted(file) for file in group.files):
+            if not self._is_wanted(group):
                 self._unwanted.update(group.files)
                 continue
             self._read(group)
@@ -235,7 +238,12 @@ class ApexMigration:
             step = each.step.gathered.step
             scaler = "" if each.route is None else f" with {each.route.scaler}"
             self._tell(step.file, step.place, "AMP201", Kind.MIGRATED, f"Apex step moved to native autocast{scaler}")
+        is_import_only = not any(map(_calls, group.files))
         for file in group.files:
+            for statement in _imports(file) if is_import_only else ():
+                self._tell(
+                    file, statement, "AMP301", Kind.MIGRATED, "import of apex.amp is gone: no step here needs it"
+                )
             for node in float_functions(file):
                 note = "inside a function that was float_function, Apex went on casting and torch does not"
                 self._tell(file, node, "AMP210", Kind.NOTE, note)
@@ -255,6 +263,17 @@ class ApexMigration:
     def _tell(self, file: File, node: cst.CSTNode, code: str, kind: Kind, message: str, hint: str = "") -> None:
         line, column = file.tree.position(node)
         self.findings.append(Finding(file.name, line, column, code, kind, message, hint))
+
+
+def _calls(file: File) -> list[cst.Call]:
+    """The calls that prepare and take Apex's training steps."""
+    return [call for name in ("initialize", "scale_loss") for call in read_apex.amp_calls(file, name)]
+
+
+def _imports(file: File) -> list[Statement]:
+    """The imports that only bring in `apex.amp`."""
+    inside = (statement for _, body in bodies(file) for statement in nested_statements(body))
+    return [each for each in inside if isinstance(each, (cst.Import, cst.ImportFrom)) and is_apex_import(file, each)]
 
 
 def _starts(file: File) -> bool:

@@ -209,6 +209,12 @@ class Tree:
         """All statements of the block that `statement` stands in, itself included."""
         return statements(self.block(statement))
 
+    def trailing_comment(self, statement: Statement) -> str:
+        """The comment behind a statement on its line, which goes when the statement goes; empty where there is none."""
+        line = self.parents[statement]
+        comment = line.trailing_whitespace.comment if isinstance(line, cst.SimpleStatementLine) else None
+        return "" if comment is None else comment.value
+
     def lift(self, node: cst.CSTNode, block: Block) -> Statement:
         """The statement of `block` that `node` is, or stands in."""
         current = self.statement(node)

@@ -47,6 +47,18 @@ def test_other_arguments_and_other_optimizers_are_no_closures(clean: Check) -> N
             scaler.step(optimizer)
             scaler.update()
 
+        def its_own_arguments(optimizer, scaler, loss, grad_scale, group):
+            scaler.scale(loss).backward()
+            scaler.step(optimizer, grad_scale)
+            scaler.step(optimizer=group)
+            scaler.update()
+
+        def unknown(optimizers, scaler, loss):
+            scaler.scale(loss).backward()
+            for optimizer in optimizers:
+                scaler.step(optimizer)
+            scaler.update()
+
         def plain(model, loss, closure):
             optimizer = torch.optim.LBFGS(model.parameters())
             with torch.autocast("cuda", dtype=torch.bfloat16):

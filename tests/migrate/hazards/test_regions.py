@@ -142,6 +142,43 @@ def test_a_refused_loss_in_a_region_is_told(marked: Check) -> None:
     assert "on out.float(), y.float()" in found[1].hint
 
 
+def test_the_sigmoid_behind_a_refused_loss_is_named(marked: Check) -> None:
+    found = marked(
+        """
+        class Critic(nn.Module):
+            def forward(self, x):
+                return self.head(x).sigmoid()
+
+        class Rater(nn.Module):
+            def __init__(self):
+                self.layers = nn.Sequential(nn.Linear(3, 1), nn.Sigmoid())
+
+            def forward(self, x):
+                return self.layers(x)
+
+        def train(model, x, y):
+            critic, rater, squash = Critic(), Rater(), nn.Sigmoid()
+            with torch.amp.autocast("cuda"):
+                logits = model(x)
+                rated = torch.sigmoid(logits)
+                loss = F.binary_cross_entropy(rated.view(-1), y)  # AMP622
+                loss = loss + F.binary_cross_entropy(target=y, input=squash(logits))  # AMP622
+                judged = critic(x)
+                loss = loss + F.binary_cross_entropy(judged, y)  # AMP622
+                loss = loss + F.binary_cross_entropy(rater(x), y)  # AMP622
+                loss = loss + F.binary_cross_entropy(model(x), y)  # AMP622
+            return loss
+        """
+    )
+    assert [each.hint.removeprefix("use the form with logits, on ") for each in found] == [
+        "logits, which the sigmoid in line 20 is given",
+        "logits without the sigmoid",
+        "self.head(x), which the sigmoid in line 7 is given",
+        "let the model end without its sigmoid, and use the form with logits",
+        "compute it behind the region, on model(x).float(), y.float(), or use the form with logits",
+    ]
+
+
 def test_a_refused_loss_that_autocast_does_not_see_is_right(clean: Check) -> None:
     clean(
         """
@@ -157,8 +194,27 @@ def test_a_refused_loss_that_autocast_does_not_see_is_right(clean: Check) -> Non
             scaler.scale(loss).backward()
 
         def on_cpu(model, x, y):
+            criterion = nn.BCELoss()
             with torch.amp.autocast("cpu"):
-                return F.binary_cross_entropy(model(x), y)
+                return F.binary_cross_entropy(model(x), y) + criterion(torch.sigmoid(model(x)), y)
+
+        def switched_off(model, x, y):
+            with torch.cuda.amp.autocast(enabled=False):
+                return nn.BCELoss()(torch.sigmoid(model(x)), y)
+
+        def made_only(model, x):
+            with torch.amp.autocast("cuda"):
+                return model(x), nn.BCELoss(), F.binary_cross_entropy
+
+        def own(model, x, y, binary_cross_entropy):
+            with torch.amp.autocast("cuda"):
+                return binary_cross_entropy(torch.sigmoid(model(x)), y)
+
+        def defined(model, x, y):
+            with torch.amp.autocast("cuda"):
+                out = model(x)
+                later = lambda: F.binary_cross_entropy(out.float(), y)
+            return later()
 
         def somewhere(model, x, y, device):
             with torch.amp.autocast(device):

@@ -162,6 +162,57 @@ def test_an_update_that_may_be_elsewhere_is_not_missed(clean: Check) -> None:
     )
 
 
+def test_one_update_for_each_step_is_right(clean: Check) -> None:
+    clean(
+        """
+        def other_optimizer(optimizer_g, optimizer_d, scaler, loader):
+            for x in loader:
+                scaler.scale(x.mean()).backward()
+                scaler.step(optimizer_g)
+                scaler.step(optimizer_d)
+                scaler.update()
+
+        def leaves_early(model, optimizer, scaler, loader):
+            for x in loader:
+                scaler.scale(model(x)).backward()
+                if not x.isfinite().all():
+                    scaler.step(optimizer)
+                    scaler.update()
+                    continue
+                scaler.step(optimizer)
+                scaler.update()
+
+        def each_of_several(optimizers, scaler, loader):
+            for x in loader:
+                scaler.scale(x.mean()).backward()
+                for optimizer in optimizers:
+                    scaler.unscale_(optimizer)
+                for i in range(len(optimizers)):
+                    scaler.step(optimizers[i])
+                scaler.update()
+
+        def one_by_one(make, scaler, loss):
+            scaler.scale(loss).backward()
+            optimizer = make("first")
+            scaler.step(optimizer)
+            optimizer = make("second")
+            scaler.step(optimizer)
+            scaler.update()
+
+        def once(optimizer, scaler, loss):
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+
+        def on_some_ways(optimizer, scaler, loader, every):
+            for i, x in enumerate(loader):
+                scaler.scale(x.mean()).backward()
+                scaler.step(optimizer)
+                if every or i:
+                    scaler.update()
+        """
+    )
+
+
 def test_a_second_update_is_told(marked: Check) -> None:
     marked(
         """
@@ -252,6 +303,33 @@ def test_a_step_whose_backward_is_not_to_be_seen_is_left_alone(clean: Check) -> 
                 backward(x, scaler)
                 scaler.step(optimizer_d)
                 scaler.update()
+        """
+    )
+
+
+def test_a_step_on_gradients_of_its_own_scale_is_right(clean: Check) -> None:
+    clean(
+        """
+        def last_of_the_iteration(optimizer, scaler, loader):
+            for x in loader:
+                scaler.update()
+                scaler.scale(x.mean()).backward()
+                scaler.step(optimizer)
+
+        def one_for_each(optimizer_g, optimizer_d, scaler, loss_g, loss_d):
+            scaler.scale(loss_g).backward()
+            scaler.step(optimizer_g)
+            scaler.update()
+            scaler.scale(loss_d).backward()
+            scaler.step(optimizer_d)
+            scaler.update()
+
+        def another_scaler(optimizer, scaler_g, loss):
+            scaler_d = torch.amp.GradScaler("cuda")
+            scaler_d.scale(loss).backward()
+            scaler_g.update()
+            scaler_d.step(optimizer)
+            scaler_d.update()
         """
     )
 

@@ -98,6 +98,14 @@ def test_a_summary_becomes_a_sentence_but_code_keeps_its_letters() -> None:
     assert "Needs" not in page(manual)
 
 
+def test_a_rule_that_has_to_be_asked_for_says_how() -> None:
+    asked = Rule("AMP997", "c", "a thing", "", "", "Because.", Safety.MANUAL, on_request=True)
+    sentence = "It is applied on request only: --select AMP997."
+    assert page(asked).endswith(f"\n{sentence}\n")
+    assert body(asked).endswith(f". {sentence}\n")
+    assert "on request" not in page(RULE) + body(RULE)
+
+
 def test_list_rules_shows_all() -> None:
     result = CliRunner().invoke(command, ["--list-rules"])
     assert (result.exit_code, result.stdout) == (0, table(all_rules()))

@@ -1,0 +1,13 @@
+"""Which low-precision dtypes autocast has on which device, and since when: data.
+
+Read from `torch/amp/autocast_mode.py` of PyTorch 1.12 to 2.15. A dtype that a device does not have switches the region
+off, with a warning; a device that autocast does not know raises RuntimeError.
+"""
+
+from __future__ import annotations
+
+# device -> dtype -> the first PyTorch that has it
+AUTOCAST_SINCE: dict[str, dict[str, tuple[int, int]]] = {
+    "cpu": {"torch.bfloat16": (1, 12), "torch.float16": (2, 2)},
+    "mps": {"torch.float16": (2, 5), "torch.bfloat16": (2, 6)},
+}

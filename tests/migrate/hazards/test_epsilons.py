@@ -1,0 +1,149 @@
+"""AMP627: numbers that are zero in float16 and are to keep something from zero."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from amp_migrate.engine.migrate import migrate, migrate_text
+from amp_migrate.settings import Dtype, Settings
+
+Check = Callable[..., Any]
+TRAIN = """
+def train(model, x):
+    with torch.autocast("cuda", dtype=torch.float16):
+        return model(x)
+"""
+MODULE = """
+class Attention(nn.Module):
+    def __init__(self):
+        self.key = nn.Linear(8, 8)
+        self.norm = nn.LayerNorm(8)
+
+    def forward(self, q, k, eps=1e-8):
+        scores = {scores}
+        return {result}{mark}
+"""
+
+
+def module(scores: str, result: str, mark: str = "") -> str:
+    return MODULE.format(scores=scores, result=result, mark=mark) + TRAIN
+
+
+@pytest.mark.parametrize(
+    ("scores", "result"),
+    [
+        ("q @ k", "1 / (scores + 1e-8)"),
+        ("torch.sigmoid(self.key(q))", "torch.log(scores + 1e-12)"),
+        ("F.relu(torch.bmm(q, k))", "q / (1e-10 + scores)"),
+        ("F.relu(q @ k).mean(-1, keepdim=True)", "q / scores.clamp(min=1e-8)"),
+        ("torch.abs(self.key(q)).amax(-1)", "q / scores.clamp(1e-9, 1.0)"),
+        ("self.key(q).sigmoid()", "torch.clamp(scores, min=1e-8, max=1.0).log()"),
+        ("self.key(q).relu()", "q / torch.clamp_min(scores, 1e-16)"),
+        ("torch.einsum('ij,jk->ik', q, k).abs()", "(scores + EPS).sqrt()"),
+    ],
+)
+def test_a_number_that_float16_rounds_to_zero_is_told(marked: Check, scores: str, result: str) -> None:
+    found = marked("EPS = 1e-8\n\n" + module(scores, result, "  # AMP627"))
+    assert found[0].hint == "write scores.float() there, or a number from 1e-7 up"
+    assert "is zero in float16, and keeps scores from nothing" in found[0].message
+
+
+@pytest.mark.parametrize(
+    ("scores", "result"),
+    [
+        # float16 has the number
+        ("q @ k", "1 / (scores + 1e-7)"),
+        ("q @ k", "1 / (scores + 6e-8)"),
+        ("q @ k", "scores + 1e8"),
+        ("q @ k", "scores.clamp(min=1e-4)"),
+        ("q @ k", "scores.clamp(-1e-9, 1.0)"),
+        # nobody knows the number
+        ("q @ k", "1 / (scores + eps)"),
+        ("q @ k", "1 / (scores + self.eps + 2 * 1e-9)"),
+        # autocast computes it in float32
+        ("(q @ k).sum(-1, keepdim=True)", "q / (scores + 1e-8)"),
+        ("(q @ k).norm(dim=-1)", "q / (scores + 1e-8)"),
+        ("torch.exp(q @ k)", "q / (scores + 1e-8)"),
+        ("torch.softmax(self.key(q), -1)", "torch.log(scores + 1e-8)"),
+        ("(q @ k).square()", "(scores + 1e-8).sqrt()"),
+        ("self.norm(self.key(q))", "1 / (scores + 1e-8)"),
+        ("F.normalize(q @ k, eps=1e-12)", "scores"),
+        ("F.layer_norm(q @ k, (8,), eps=1e-12)", "scores"),
+        # it is float32, or nobody knows
+        ("(q @ k).float()", "1 / (scores + 1e-8)"),
+        ("q.mean(-1)", "1 / (scores + 1e-8)"),
+        ("q", "scores.clamp(min=1e-8)"),
+        ("torch.zeros(3)", "1 / (scores + 1e-8)"),
+        ("(q @ k) + self.bias", "1 / (scores + 1e-8)"),
+        # nothing is kept from zero
+        ("q @ k", "scores.clamp(max=1e-8)"),
+        ("q @ k", "scores * 1e-8"),
+    ],
+)
+def test_what_float16_has_or_what_is_float32_may_have_its_epsilon(clean: Check, scores: str, result: str) -> None:
+    clean(module(scores, result))
+
+
+def test_a_loss_in_a_region_is_told_and_one_outside_is_not(marked: Check) -> None:
+    marked(
+        """
+        def loss(scaler, a, b):
+            with torch.autocast("cuda"):
+                similar = F.relu(a @ b)
+                loss = (1 / (similar + 1e-8)).mean()  # AMP627
+            other = a @ b
+            return loss + (1 / (other + 1e-8)).mean()
+
+        def in_bfloat16(a, b):
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                return 1 / (a @ b + 1e-8)
+
+        def switched_off(a, b):
+            with torch.autocast("cuda", enabled=False):
+                return 1 / (a @ b + 1e-8)
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    def forward", "    @torch.autocast('cuda', enabled=False)\n    def forward"),
+        (
+            "    def forward",
+            "    @torch.amp.custom_fwd(device_type='cuda')\n    def forward",
+        ),
+        ("class Attention(nn.Module):\n", "class Attention:\n    pass\n\nclass Other:\n"),
+        ("        return", "        with torch.autocast('cuda', enabled=False):\n          return"),
+    ],
+)
+def test_modules_that_say_their_dtype_are_right(clean: Check, old: str, new: str) -> None:
+    text = module("q @ k", "1 / (scores + 1e-8)")
+    assert old in text
+    text = text.replace(old, new, 1)
+    clean(text.replace("def forward", "def other") if "Other" in new else text)
+
+
+def test_bfloat16_has_the_range_of_float32(clean: Check) -> None:
+    clean(module("q @ k", "1 / (scores + 1e-8)").replace("torch.float16", "torch.bfloat16"))
+    text = "import torch\nfrom torch import nn\n" + module("q @ k", "1 / (scores + 1e-8)")
+    assert "AMP627" not in {each.code for each in migrate_text(text, Settings(dtype=Dtype.BF16)).findings}
+
+
+def test_an_optimizers_epsilon_is_right(clean: Check) -> None:
+    clean("optimizer = torch.optim.Adam(model.parameters(), eps=1e-12)\n" + TRAIN)
+
+
+def test_the_models_below_a_script_are_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "run/models").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    model = "from torch import nn\n" + MODULE.format(scores="q @ k", result="1 / (scores + 1e-8)", mark="")
+    (tmp_path / "run/train.py").write_text("import models.attention\nimport torch\n" + TRAIN)
+    (tmp_path / "run/models/attention.py").write_text(model)
+    (tmp_path / "other/attention.py").write_text(model)
+    findings = migrate([tmp_path], Settings()).findings
+    found = [(Path(each.path).relative_to(tmp_path).as_posix(), each.code, each.line) for each in findings]
+    assert found == [("run/models/attention.py", "AMP627", 10)]

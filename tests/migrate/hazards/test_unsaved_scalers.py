@@ -1,0 +1,103 @@
+"""AMP611 with --unsafe: the scaler is saved and loaded with its optimizer, where it is certain to be there."""
+
+from __future__ import annotations
+
+import pytest
+from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.engine.planner import FilePlan
+from amp_migrate.report.finding import Kind
+from amp_migrate.settings import Settings
+
+SCRIPT = """\
+import torch
+
+def main(model, loader, path, resume):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    if resume:
+        checkpoint = torch.load(path)
+        optimizer.load_state_dict(checkpoint["optimizer"])
+    for x in loader:
+        train(model, optimizer, scaler, x)
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
+
+def train(model, optimizer, scaler, x):
+    with torch.autocast("cuda", dtype=torch.float16):
+        loss = model(x).mean()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+SAVE = '        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)\n'
+LOAD = '        optimizer.load_state_dict(checkpoint["optimizer"])\n'
+GUARDED = LOAD + '        if checkpoint.get("scaler"):\n            scaler.load_state_dict(checkpoint["scaler"])\n'
+MADE = '    scaler = torch.amp.GradScaler("cuda")\n'
+
+
+def repaired(text: str, *, unsafe: bool = True) -> FilePlan:
+    return migrate_text(text, Settings(select=("AMP6",), unsafe=unsafe))
+
+
+def changed(old: str, new: str) -> str:
+    assert old in SCRIPT
+    return SCRIPT.replace(old, new)
+
+
+def test_it_is_saved_and_loaded_beside_the_optimizer() -> None:
+    plan = repaired(SCRIPT)
+    saved = SAVE.replace("optimizer.state_dict()", 'optimizer.state_dict(), "scaler": scaler.state_dict()')
+    assert plan.after == SCRIPT.replace(SAVE, saved).replace(LOAD, GUARDED)
+    assert [(each.code, each.kind) for each in plan.findings] == [("AMP611", Kind.MIGRATED)]
+    assert repaired(plan.after).findings == ()
+
+
+def test_two_checkpoints_get_it_and_one_load() -> None:
+    plan = repaired(changed(SAVE, SAVE + SAVE.replace("path", "path + '.best'")))
+    assert plan.after.count('"scaler": scaler.state_dict()') == 2
+    assert plan.after.count("scaler.load_state_dict") == 1
+
+
+def test_an_entry_that_is_assigned_gets_one_too() -> None:
+    lines = '        state = {}\n        state["optimizer"] = optimizer.state_dict()\n'
+    plan = repaired(changed(SAVE, lines + "        torch.save(state, path)\n"))
+    assert f'{lines}        state["scaler"] = scaler.state_dict()\n' in plan.after
+
+
+def test_without_unsafe_it_is_told_what_would_be_done() -> None:
+    plan = repaired(SCRIPT, unsafe=False)
+    assert plan.after == SCRIPT
+    assert [each.hint for each in plan.findings] == [
+        'add "scaler": scaler.state_dict(), and load it where the optimizer is loaded, or run with --unsafe, '
+        "which does it"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # the scaler is not there, or not on every way
+        (MADE, ""),
+        (MADE, "    if resume:\n        scaler = torch.amp.GradScaler('cuda')\n"),
+        (MADE, "    scaler = None\n    scaler = torch.amp.GradScaler('cuda')\n"),
+        (MADE + "    if resume:\n", "    if resume:\n"),
+        (SAVE, "    scaler = torch.amp.GradScaler('cuda')\n" + SAVE[4:]),
+        (LOAD, LOAD + "    def again(checkpoint):\n    " + LOAD),
+        # nobody knows where it is loaded
+        (LOAD, ""),
+        (LOAD, "        optimizer.load_state_dict(checkpoint)\n"),
+        (LOAD, LOAD + "        optimizer.load_state_dict(torch.load(path)[1])\n"),
+        # the name of the entry is taken
+        (SAVE, SAVE.replace('"model"', '"scaler": mean, "model"')),
+    ],
+)
+def test_where_the_edit_is_not_certain_it_is_told_only(old: str, new: str) -> None:
+    text = changed(old, new)
+    plan = repaired(text)
+    assert plan.after == text
+    assert [(each.code, each.kind) for each in plan.findings] == [("AMP611", Kind.HAZARD)]
+
+
+def test_a_scaler_that_is_loaded_or_saved_already_is_left_alone() -> None:
+    for line in ('        scaler.load_state_dict(checkpoint["amp"])\n', "        keep(scaler.state_dict())\n"):
+        text = changed(LOAD, LOAD + line)
+        assert (repaired(text).after, repaired(text).findings) == (text, ())
