@@ -10,8 +10,7 @@ import libcst as cst
 
 from amp_migrate.analysis.names import Names
 from amp_migrate.analysis.scopes import Binding, Scopes, dotted
-from amp_migrate.settings import OLDEST_TORCH
-from amp_migrate.tables.signatures import Version
+from amp_migrate.tables.signatures import OLDEST, Version
 from amp_migrate.trees.tree import Tree, find, is_kind, walk
 
 
@@ -25,9 +24,7 @@ class File:
         names: what names stand for.
     """
 
-    def __init__(
-        self, name: str, module: cst.Module, text: str | None = None, target_torch: Version = OLDEST_TORCH
-    ) -> None:
+    def __init__(self, name: str, module: cst.Module, text: str | None = None, target_torch: Version = OLDEST) -> None:
         self.name = name
         self.tree = Tree(name, module, text)
         self.scopes = Scopes(self.tree)

@@ -11,8 +11,7 @@ import libcst as cst
 
 from amp_migrate.analysis.scopes import Binding, BindingKind, Scope, Scopes, dotted, import_source
 from amp_migrate.analysis.versions import outcome
-from amp_migrate.settings import OLDEST_TORCH
-from amp_migrate.tables.signatures import FORMS, Version, forms
+from amp_migrate.tables.signatures import FORMS, OLDEST, Version, forms
 from amp_migrate.trees.tree import Tree, walk
 
 UNKNOWN = ""
@@ -25,7 +24,7 @@ _AMP_PACKAGES = ("torch.cuda.amp.", "torch.cpu.amp.", "torch.amp.")
 class Names:
     """Full names of the expressions of one tree."""
 
-    def __init__(self, tree: Tree, scopes: Scopes, target_torch: Version = OLDEST_TORCH) -> None:
+    def __init__(self, tree: Tree, scopes: Scopes, target_torch: Version = OLDEST) -> None:
         """
         Args:
             target_torch: the oldest PyTorch that the file is read for.

@@ -63,6 +63,8 @@ FORMS = {
     "torch.set_autocast_enabled": (_form((1, 12), "enabled"), _form((2, 4), "device_type enabled")),
     "torch.cuda.is_bf16_supported": (_form((1, 12), ""), _form((2, 4), "including_emulation=")),
 }
+# The oldest PyTorch that this table knows of.
+OLDEST: Version = min(form.since for known in FORMS.values() for form in known)
 # What a name was called in PyTorch before it had that name.
 OLDER = {"torch.amp.GradScaler": "torch.cuda.amp.GradScaler"}
 
