@@ -38,6 +38,7 @@ class Names:
     def meanings(self, node: cst.CSTNode) -> frozenset[str]:
         """Every full name a name or attribute chain may stand for; `UNKNOWN` among them where one is not an import."""
         if node not in self._known:
+            self._known[node] = frozenset({UNKNOWN})  # for what asks for itself: `m = m.module` in a handler
             self._known[node] = self._meanings(node, frozenset())
         return self._known[node]
 

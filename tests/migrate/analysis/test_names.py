@@ -71,6 +71,8 @@ def test_name_with_one_meaning(parse: Parse, text: str, full: str) -> None:
         "try: ...\nexcept E as torch: ...\nimport torch\nhere(torch)",
         "import torch\nx = torch\nx = 2\nhere(x)",
         "a = b\nb = a\nhere(a)",
+        "import torch\n\ndef f(m):\n    try: ...\n    except E:\n        m = m.module\n    here(m)",
+        "import torch\ntry: ...\nexcept E:\n    a = b.x\n    b = a.y\nhere(a)",
         "import torch\nhere(torch().nn)",
         "import torch\nhere(torch[0].nn)",
         "import torch\ntorch += 1\nhere(torch)",
