@@ -157,7 +157,7 @@ def main() -> None:
     runs: list[Run] = []
     for folder in options.folders:
         for dtype in options.dtype or DTYPES:
-            found = run(folder.resolve(), dtype)
+            found = run(folder.absolute(), dtype)
             runs.append(found)
             print(_line(found), flush=True)
     result = {
