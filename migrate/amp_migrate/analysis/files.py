@@ -11,7 +11,7 @@ import libcst as cst
 from amp_migrate.analysis.names import Names
 from amp_migrate.analysis.scopes import Binding, Scopes, dotted
 from amp_migrate.tables.signatures import OLDEST, Version
-from amp_migrate.trees.tree import Tree, find, is_kind, walk
+from amp_migrate.trees.tree import Tree, find, is_kind
 
 
 class File:
@@ -39,14 +39,9 @@ class File:
     def uses(self) -> dict[str, list[cst.Name | cst.Attribute]]:
         """For each identifier, where it is used: as a name, or as an attribute (`x.f` for `f`); imports left out."""
         found: dict[str, list[cst.Name | cst.Attribute]] = defaultdict(list)
-        imported: set[cst.CSTNode] = set()
         for node in self.tree.order:
             kind = type(node)
-            if kind is cst.Import or kind is cst.ImportFrom:
-                imported.update(walk(node))
-            elif node in imported:
-                continue
-            elif kind is cst.Attribute:
+            if kind is cst.Attribute:
                 attribute = cast(cst.Attribute, node)
                 found[attribute.attr.value].append(attribute)
             elif kind is cst.Name and not self._is_label(name := cast(cst.Name, node)):
@@ -62,7 +57,7 @@ class File:
             return parent.keyword is node
         if is_kind(type(parent), (cst.FunctionDef, cst.ClassDef, cst.Param)):
             return cast("cst.FunctionDef | cst.ClassDef | cst.Param", parent).name is node
-        return type(parent) is cst.AsName
+        return type(parent) in (cst.ImportAlias, cst.ImportFrom, cst.AsName)
 
     @cached_property
     def methods(self) -> dict[str, list[cst.FunctionDef]]:

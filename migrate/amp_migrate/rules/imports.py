@@ -17,7 +17,7 @@ from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.scopes import dotted, import_source
 from amp_migrate.analysis.wanted import Wanted
 from amp_migrate.rules.old_modules import NEW_MODULE, OLD_MODULES, OLD_PACKAGES, home, moves_with_module, successor
-from amp_migrate.rules.places import is_only_tested, is_target
+from amp_migrate.rules.places import is_imported, is_only_tested, is_target
 from amp_migrate.rules.rule import Rename, all_renames, name_rules
 from amp_migrate.steps.draft import Draft
 from amp_migrate.trees import build
@@ -152,6 +152,8 @@ def uses_of(file: File, local: str, full: str) -> list[cst.CSTNode]:
         top: cst.CSTNode = node
         parent = file.tree.parents[top]
         if isinstance(node, cst.Name) is not is_plain or full not in file.names.meanings(node):
+            continue
+        if is_imported(file.tree, node):
             continue
         if is_target(file.tree, node) and file.names.full(node) == full:
             continue  # `except ImportError: autocast = None`, which is never run

@@ -15,7 +15,7 @@ from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.rules.imports import stays_right, uses_of
 from amp_migrate.rules.old_modules import OLD_MODULES, successor
-from amp_migrate.rules.places import is_only_tested, is_target
+from amp_migrate.rules.places import is_imported, is_only_tested, is_target
 from amp_migrate.rules.rule import Rename
 from amp_migrate.rules.strings import names_by_getattr
 from amp_migrate.steps.draft import Draft
@@ -76,6 +76,8 @@ def _values(file: File) -> Iterator[tuple[cst.CSTNode, str]]:
         for node in file.uses.get(word, ()):
             parent = file.tree.parents[node]
             if isinstance(parent, (cst.Attribute, cst.Expr)) or is_target(file.tree, node):
+                continue
+            if is_imported(file.tree, node):
                 continue
             full = file.names.full(node)
             call = file.tree.parents[parent]

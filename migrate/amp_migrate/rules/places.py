@@ -34,6 +34,14 @@ def is_target(tree: Tree, node: cst.CSTNode) -> bool:
     )
 
 
+def is_imported(tree: Tree, node: cst.CSTNode) -> bool:
+    """Whether a chain of names is what an import names, or a part of it: `torch.cuda` of `import torch.cuda.amp`."""
+    parent = tree.parents[node]
+    while isinstance(parent, cst.Attribute):
+        parent = tree.parents[parent]
+    return isinstance(parent, (cst.ImportAlias, cst.ImportFrom))
+
+
 def is_only_tested(tree: Tree, node: cst.CSTNode) -> bool:
     """Whether a value is only asked for being there: `if amp:`, `amp is not None and x`."""
     parent = tree.parents[node]
