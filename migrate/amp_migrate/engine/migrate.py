@@ -19,7 +19,7 @@ from amp_migrate.engine.problems import in_the_file, refused
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding, Kind
-from amp_migrate.settings import Settings
+from amp_migrate.settings import Dtype, Settings
 
 _PLEASE_REPORT = "a fault of this tool, please report it; the file is untouched"
 
@@ -189,7 +189,9 @@ def _changed_again(
     if not migrated:
         return {}
     try:
-        result = workspace.with_texts(migrated).focused(source.path for source in migrated)
+        result = workspace.with_texts(migrated)
+        if settings.dtype is Dtype.FP16:  # in another dtype, what does not change has a say in what does
+            result = result.focused(source.path for source in migrated)
         again = plan(result, settings, parsed)
     except Exception:
         return {source.path: _refusal(source, "a second run over the result fails") for source in migrated}

@@ -65,16 +65,21 @@ def split(workspace: Workspace, dtype: Dtype) -> list[Part]:
     for source in workspace.candidates():
         sizes[source.path] = len(source.text)
         named[source.path] = imported_modules(source.text)
-        # Where regions change their dtype, the files that hang together have to agree on one.
-        if dtype is Dtype.FP16 and not _STEP_SIGN.search(source.text):
+        if not _STEP_SIGN.search(source.text):
             apart.add(source.path)
     if sum(sizes.values()) <= PART_BYTES:
         return [tuple(sizes)] if sizes else []
     components = Components(sizes)
-    for path, names in named.items():
-        for target in _imported(workspace, path, names, set()):
-            if target not in apart:
-                components.link(path, target)
+    if dtype is Dtype.FP16:
+        for path, names in named.items():
+            for target in _imported(workspace, path, names, set()):
+                if target not in apart:
+                    components.link(path, target)
+    else:  # where regions change their dtype, the files of a project have to agree on one
+        for project in workspace.by_project():
+            first, *others = (source.path for source in project.candidates())
+            for other in others:
+                components.link(first, other)
     parts: list[Part] = []
     room = 0
     for component in components.all():

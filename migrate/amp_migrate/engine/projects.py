@@ -20,6 +20,8 @@ _DYNAMIC = (
     *("iter_modules", "walk_packages", "run_path", "instantiate"),
 )
 _PATH = "sys.path"
+# Imports of Apex go, so they must not decide: a second run would find other projects in Apex's own repository.
+_LEFT_BEHIND = "apex"
 
 
 class Projects:
@@ -78,7 +80,8 @@ class _Imports:
         found: set[str] = set()
         folder = os.path.dirname(importer)
         for dotted in imported_modules(text):
-            if not dotted.startswith(".") and dotted.partition(".")[0] not in self._names:
+            root = dotted.partition(".")[0]
+            if root and (root not in self._names or root == _LEFT_BEHIND):
                 continue
             key = folder, dotted
             if key not in self._resolved:

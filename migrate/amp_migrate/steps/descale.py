@@ -18,7 +18,7 @@ from amp_migrate.analysis.project import FunctionRef, Project
 from amp_migrate.analysis.scopes import BindingKind, dotted
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.steps.draft import Draft
-from amp_migrate.steps.native import GRAD_SCALER
+from amp_migrate.steps.native import GRAD_SCALER, names_autocast
 from amp_migrate.trees.sequences import remove_at
 from amp_migrate.trees.tree import blocks, statements
 
@@ -43,6 +43,7 @@ class _Component:
     creations: list[tuple[File, cst.Call]] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
     removed: list[cst.CSTNode] = field(default_factory=list)
+    scaled: list[tuple[File, cst.Call]] = field(default_factory=list)
     obstacle: tuple[File, cst.CSTNode] | None = None
 
 
@@ -73,23 +74,30 @@ class Descaler:
                 yield from self._decide(component)
 
     def _decide(self, component: _Component) -> Iterator[Finding]:
-        if component.obstacle is None:
+        kept = self._why_kept(component)
+        if kept is None:
             for edit in component.edits:
                 edit()
             self.removed.update(component.removed)
             kind, message, hint = Kind.MIGRATED, "GradScaler removed: bfloat16 needs no loss scaling", ""
         else:
-            where, node = component.obstacle
             self.disabled.update(call for _, call in component.creations)
-            place = f"{where.name}:{where.tree.position(node)[0]}"
-            kind, message = (
-                Kind.NOTE,
-                f"GradScaler switched off: bfloat16 needs none, but its use at {place} is not understood",
-            )
+            kind, message = Kind.NOTE, f"GradScaler switched off: bfloat16 needs none, but {kept}"
             hint = "remove the scaler by hand where you can"
         for file, call in component.creations:
             line, column = file.tree.position(call)
             yield Finding(file.name, line, column, "AMP510", kind, message, hint)
+
+    @staticmethod
+    def _why_kept(component: _Component) -> str | None:
+        """Why a scaler cannot be taken out; None where it can."""
+        if component.obstacle is not None:
+            return f"its use at {_place(*component.obstacle)} is not understood"
+        for file, call in component.scaled:
+            # Without its scaler, the step would look like one that has no mixed precision yet.
+            if not names_autocast(file):
+                return f"the autocast region of the step at {_place(file, call)} is in another file"
+        return None
 
     def _component(self, file: File, call: cst.Call) -> _Component:
         component = _Component()
@@ -177,6 +185,7 @@ class Descaler:
         tree, name = draft.file.tree, call.func.attr.value
         parent = tree.parents[call]
         if name == "scale" and len(call.args) == 1:
+            component.scaled.append((draft.file, call))
             change = _unscaled_receiver if isinstance(parent, cst.Attribute) else _unscaled
             component.edits.append(lambda: draft.edits.change(call, change))
             return True
@@ -275,6 +284,10 @@ class Descaler:
             return node
 
         self.draft(function.file).edits.change(function.node.params, drop)
+
+
+def _place(file: File, node: cst.CSTNode) -> str:
+    return f"{file.name}:{file.tree.position(node)[0]}"
 
 
 def _dropping(draft: Draft, node: cst.CSTNode, field_name: str, index: int) -> Edit:

@@ -50,6 +50,13 @@ def names_amp(file: File, node: cst.CSTNode) -> bool:
     )
 
 
+def names_autocast(file: File) -> bool:
+    """Whether a file names autocast anywhere."""
+    return any(
+        type(each) in (cst.Name, cst.Attribute) and file.names.meanings(each) & AUTOCAST for each in file.tree.order
+    )
+
+
 def _stands_for_amp(file: File, item: cst.BaseExpression) -> bool:
     """Whether the context of a `with` may be an autocast made elsewhere: `with ctx:`, `with self.cast():`."""
     if isinstance(item, cst.Call):

@@ -56,10 +56,10 @@ def test_files_that_import_one_another_stay_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_a_file_without_a_step_stays_with_its_importers_only_for_another_dtype(tmp_path: Path) -> None:
+def test_a_file_without_a_step_stays_with_its_project_only_for_another_dtype(tmp_path: Path) -> None:
     workspace = make(tmp_path, a=f"import d\n{OLD}", b=OLD, c=OLD, d=OLD)
     assert names(split(workspace, Dtype.FP16)) == [["a", "b"], ["c", "d"]]
-    assert names(split(workspace, Dtype.BF16)) == [["a", "d"], ["b", "c"]]
+    assert names(split(workspace, Dtype.BF16)) == [["a", "b", "c", "d"]]
 
 
 @pytest.mark.usefixtures("small_parts")

@@ -47,6 +47,7 @@ def test_a_file_belongs_to_what_it_may_import(importer: str, text: str) -> None:
     [
         ("a/x.py", "import m\n"),  # nothing says that b is searched
         ("a/x.py", "import torch.b.m\n"),
+        ("apex/x.py", "import apex.b.m\nfrom apex.b import m\n"),  # will not be there after the run
         ("a/x.py", "importlib.import_module(name)\n"),
     ],
 )
