@@ -53,7 +53,7 @@ def generated(result: Mapping[str, Any]) -> Mapping[Path, str]:
 def _machine(machine: Mapping[str, Any]) -> str:
     return (
         f"{machine['date']}, {machine['processor']}, {machine['processors']} processors, "
-        f"Python {machine['python']}, LibCST {machine['libcst']}. Medians, in seconds."
+        f"Python {machine['python']}, LibCST {machine['libcst']}. Seconds; medians where there were several runs."
     )
 
 

@@ -26,7 +26,7 @@ _HEAD = """# What happens to real code
 Made by `benchmarks/field_table.py` from `benchmarks/results/field.json`, which `python benchmarks/field.py FOLDER...`
 finds out about any checkouts.
 
-Each repository is migrated as it is, once for every `--dtype`. A fault is a file that makes `amp-migrate` fail, a
+Each repository is migrated as it is. A fault is a file that makes `amp-migrate` fail, a
 changed file that does not compile, or a file that a second run would change again. `backward()` counts all calls that
 have no scaler yet, tests and profiling included, and beside it what of them goes through a scaler after the run: a
 count by Python's own parser, which knows nothing of `amp-migrate`. Steps are counted by its report: a step may have
@@ -44,7 +44,8 @@ def _lines(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     faults = sum(len(each["crashes"]) + len(each["broken"]) + len(each["unstable"]) for each in runs)
     repositories = {each["repository"] for each in runs}
     files = sum(each["files"] for each in runs)
-    yield f"{len(repositories)} repositories, {len(runs)} runs, {files:,} files read, {faults} faults."
+    dtypes = ", ".join(dict.fromkeys(each["dtype"] for each in runs))
+    yield f"{len(repositories)} repositories, `--dtype` {dtypes}, {files:,} files read, {faults} faults."
     yield ""
     yield "With `--dtype fp16`:"
     yield ""

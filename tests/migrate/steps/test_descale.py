@@ -37,7 +37,10 @@ def test_attribute_of_self(rewrites: Check) -> None:
               def __init__(self):
         -         self.scaler = torch.cuda.amp.GradScaler()
         +         pass
-              def step(self, loss):
+              def step(self, x):
+        -         with torch.autocast("cuda", dtype=torch.float16):
+        +         with torch.autocast("cuda", dtype=torch.bfloat16):
+                      loss = self.model(x)
         -         self.scaler.scale(loss).backward()
         -         self.scaler.step(self.optimizer)
         -         self.scaler.update()
@@ -46,6 +49,23 @@ def test_attribute_of_self(rewrites: Check) -> None:
         """,
         dtype="bf16",
     )
+
+
+def test_a_scaler_is_switched_off_where_its_region_is_out_of_sight(migrate: Check) -> None:
+    text = """
+        from models import net
+
+        scaler = torch.amp.GradScaler("cuda")
+        for x, y in loader:
+            loss = net(x, y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        """
+    plan = migrate(text, "bf16")
+    assert 'scaler = torch.amp.GradScaler("cuda", enabled=False)' in plan.after
+    assert "autocast" not in plan.after
+    assert ["is in another file" in finding.message for finding in plan.findings if finding.code == "AMP510"] == [True]
 
 
 def test_parameter_and_argument(rewrites: Check) -> None:
