@@ -70,11 +70,10 @@ def _lines(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _counts(found: Mapping[str, Any]) -> tuple[int, int, int, int]:
     """Steps moved, on the shim, and left; names changed."""
 
-    def number(codes: tuple[str, ...]) -> int:
-        return sum(count for key, count in found["codes"].items() if key.startswith(codes) and key.endswith("migrated"))
+    def number(rules: tuple[str, ...], kind: str = "migrated") -> int:
+        return sum(count for key, count in found["codes"].items() if key.startswith(rules) and key.endswith(kind))
 
-    on_shim = sum(count for key, count in found["codes"].items() if key.startswith(_ON_SHIM))
-    return number(_MOVED), on_shim, sum(found["reasons"].values()), number(_NAMES)
+    return number(_MOVED), number(_ON_SHIM, kind=""), sum(found["reasons"].values()), number(_NAMES)
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ import libcst as cst
 from amp_migrate.analysis.scopes import Binding, BindingKind, Scope, Scopes, dotted, import_source
 from amp_migrate.analysis.versions import outcome
 from amp_migrate.tables.signatures import FORMS, OLDEST, Version, forms
-from amp_migrate.trees.tree import Tree, walk
+from amp_migrate.trees.tree import Tree, is_constant, walk
 
 UNKNOWN = ""
 # What `from torch.cuda.amp import *` brings.
@@ -183,5 +183,5 @@ def _only_imports(full: str, bindings: list[Binding]) -> bool:
     return (
         bool(imports)
         and all(binding.imported == full for binding in imports)
-        and all(isinstance(value, cst.Name) and value.value == "None" for value in others)
+        and all(is_constant(value, "None") for value in others)
     )

@@ -11,7 +11,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
@@ -64,25 +64,15 @@ def split(workspace: Workspace, dtype: Dtype) -> list[Part]:
     apart: set[Path] = set()
     for source in workspace.candidates():
         sizes[source.path] = len(source.text)
-        named[source.path] = imported_modules(source.text)
-        if not _STEP_SIGN.search(source.text):
-            apart.add(source.path)
+        if dtype is Dtype.FP16:
+            named[source.path] = imported_modules(source.text)
+            if not _STEP_SIGN.search(source.text):
+                apart.add(source.path)
     if sum(sizes.values()) <= PART_BYTES:
         return [tuple(sizes)] if sizes else []
-    components = Components(sizes)
-    if dtype is Dtype.FP16:
-        for path, names in named.items():
-            for target in _imported(workspace, path, names, set()):
-                if target not in apart:
-                    components.link(path, target)
-    else:  # where regions change their dtype, the files of a project have to agree on one
-        for project in workspace.by_project():
-            first, *others = (source.path for source in project.candidates())
-            for other in others:
-                components.link(first, other)
     parts: list[Part] = []
     room = 0
-    for component in components.all():
+    for component in _by_imports(workspace, named, apart) if dtype is Dtype.FP16 else _by_project(workspace):
         size = sum(sizes[path] for path in component)
         if size > room:
             parts.append(())
@@ -90,6 +80,21 @@ def split(workspace: Workspace, dtype: Dtype) -> list[Part]:
         parts[-1] = (*parts[-1], *component)
         room -= size
     return [tuple(sorted(part)) for part in parts]
+
+
+def _by_imports(workspace: Workspace, named: Mapping[Path, Iterable[str]], apart: Collection[Path]) -> list[list[Path]]:
+    """The files that import one another, and may have a step in common; those `apart` have no part in anybody's."""
+    components = Components(named)
+    for path, names in named.items():
+        for target in _imported(workspace, path, names, set()):
+            if target not in apart:
+                components.link(path, target)
+    return components.all()
+
+
+def _by_project(workspace: Workspace) -> list[list[Path]]:
+    """The files of each project: where regions change their dtype, they have to agree on one."""
+    return [[source.path for source in project.candidates()] for project in workspace.by_project()]
 
 
 def _imported(workspace: Workspace, importer: Path, named: Iterable[str], seen: set[Path]) -> Iterator[Path]:

@@ -33,7 +33,7 @@ PARTS = (
 # is an operator, not a step.
 _BACKWARD = re.compile(rb"(?<!def )\bbackward[ \t]*\(")
 # And only beside one of these: turtles and text cursors go backward, too.
-TRAINING = (b"torch", b"loss", b".step", b"zero_grad")
+_TRAINING = (b"torch", b"loss", b".step", b"zero_grad")
 _STRINGS_AND_COMMENTS = re.compile(
     r"""(?P<comment>\#[^\n]*)
     | \"{3} [^"\\]* (?: (?: \\. | "(?!"") ) [^"\\]* )* \"{3}
@@ -58,7 +58,7 @@ def may_matter(data: Bytes) -> bool:
         or any(has_word(data, word) for word in WORDS)
         or (
             data.find(b"backward") >= 0
-            and any(data.find(word) >= 0 for word in TRAINING)
+            and any(data.find(word) >= 0 for word in _TRAINING)
             and _BACKWARD.search(data) is not None
         )
     )

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import libcst as cst
 
-from amp_migrate.trees.tree import Tree, find
+from amp_migrate.trees.tree import Tree, find, is_constant
 
 Fact: TypeAlias = "tuple[str, bool]"  # the text of a test, and what it came to
 Facts: TypeAlias = "frozenset[Fact]"
@@ -26,7 +26,7 @@ def implied(tree: Tree, test: cst.BaseExpression, outcome: bool) -> Facts:
         return frozenset({(_text(tree, test), outcome)}) if _is_steady(test) else frozenset()
     if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
         operator, other = test.comparisons[0].operator, test.comparisons[0].comparator
-        if isinstance(other, cst.Name) and other.value == "None" and isinstance(operator, (cst.Is, cst.IsNot)):
+        if is_constant(other, "None") and isinstance(operator, (cst.Is, cst.IsNot)):
             return implied(tree, test.left, isinstance(operator, cst.IsNot) is outcome)
         if isinstance(operator, cst.NotEqual):
             same = test.with_changes(comparisons=[test.comparisons[0].with_changes(operator=cst.Equal())])

@@ -10,7 +10,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.native import AUTOCAST
-from amp_migrate.trees.tree import find
+from amp_migrate.trees.tree import find, is_constant
 
 FLOAT16 = frozenset({"torch.float16", "torch.half"})
 
@@ -99,7 +99,7 @@ def argument(call: cst.Call, name: str, position: int) -> cst.BaseExpression | N
 
 def is_false(value: cst.BaseExpression | None) -> bool:
     """Whether an argument says `False`, whatever happens."""
-    return isinstance(value, cst.Name) and value.value == "False"
+    return is_constant(value, "False")
 
 
 def _is_native(file: File, call: cst.Call) -> bool:

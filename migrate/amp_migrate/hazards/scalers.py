@@ -8,7 +8,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.scopes import BindingKind, dotted
 from amp_migrate.steps.native import GRAD_SCALER
-from amp_migrate.trees.tree import find
+from amp_migrate.trees.tree import find, is_constant
 
 _MAX_ALIASES = 4
 _WORK = frozenset({"scale", "unscale_", "step", "update"})
@@ -49,7 +49,7 @@ class Scalers:
         values = [each.value for each in bindings if each.value is not None]
         if any(self._made(value) for value in values):
             return path
-        others = [value for value in values if not (isinstance(value, cst.Name) and value.value == "None")]
+        others = [value for value in values if not is_constant(value, "None")]
         if len(others) == 1 and len(bindings) == len(values) and isinstance(others[0], (cst.Name, cst.Attribute)):
             return self._path(others[0], aliases - 1) if aliases else None
         if others or any(each.kind in (BindingKind.FUNCTION, BindingKind.CLASS) for each in bindings):

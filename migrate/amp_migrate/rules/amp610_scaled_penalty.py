@@ -11,7 +11,7 @@ from amp_migrate.hazards.hazard import Hazard
 from amp_migrate.hazards.regions import argument
 from amp_migrate.hazards.script import Script
 from amp_migrate.report.rule import Rule, Safety
-from amp_migrate.trees.tree import find
+from amp_migrate.trees.tree import find, is_constant
 
 RULE = Rule(
     code="AMP610",
@@ -53,4 +53,4 @@ def detect(script: Script) -> Iterator[Hazard]:
 
 
 def _is_true(value: cst.BaseExpression | None) -> bool:
-    return isinstance(value, cst.Name) and value.value == "True"
+    return is_constant(value, "True")

@@ -44,7 +44,7 @@ def detect(script: Script) -> Iterator[Hazard]:
     if not script.computes_in_float16:
         return
     for file in dict.fromkeys((script.file, *script.modules(_TINY))):
-        for guarded, tiny, node in _guarded(file) if _TINY.search(file.tree.module.code) else ():
+        for guarded, tiny, node in _guarded(file) if _TINY.search(file.tree.text) else ():
             if _runs_in_float16(script, file, node) and is_half(file, guarded, node):
                 quoted = file.tree.quote(guarded)
                 yield Hazard(

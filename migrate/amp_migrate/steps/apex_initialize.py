@@ -11,7 +11,7 @@ from amp_migrate.analysis.scopes import dotted
 from amp_migrate.settings import Apex
 from amp_migrate.steps.model import Refusal
 from amp_migrate.tables.apex_names import AMP, DYNAMIC_SCALE, INITIALIZE, NOT_NATIVE
-from amp_migrate.trees.tree import Statement, statements
+from amp_migrate.trees.tree import Statement, is_constant, statements
 
 _USE_SHIM = "it runs on amp_shim, which keeps Apex's meaning"
 
@@ -211,11 +211,11 @@ def _flat_code(file: File, node: cst.BaseExpression) -> str:
 
 
 def _is_none(value: cst.BaseExpression | None) -> bool:
-    return value is None or (isinstance(value, cst.Name) and value.value == "None")
+    return value is None or is_constant(value, "None")
 
 
 def _is_true(value: cst.BaseExpression) -> bool:
-    return isinstance(value, cst.Name) and value.value == "True"
+    return is_constant(value, "True")
 
 
 def _string(value: cst.BaseExpression) -> str | None:

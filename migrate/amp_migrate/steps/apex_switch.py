@@ -78,7 +78,7 @@ def _boolean(file: File, code: str) -> str:
         return f"bool({code})"
     flag = re.escape(code.rpartition(".")[2])
     option = flag.replace("_", "[-_]")
-    text = file.tree.module.code
+    text = file.tree.text
     declared = re.search(rf"add_argument\(\s*(['\"]-[^)]*)?['\"]--{option}['\"][^)]*store_(true|false)", text)
     assigned = re.search(rf"\b{flag}\b\s*(:\s*bool\s*)?=\s*(True|False)\b", text)
     return code if declared or assigned else f"bool({code})"

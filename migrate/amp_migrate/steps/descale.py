@@ -18,9 +18,10 @@ from amp_migrate.analysis.project import FunctionRef, Project
 from amp_migrate.analysis.scopes import BindingKind, dotted
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.steps.draft import Draft
-from amp_migrate.steps.native import GRAD_SCALER, names_autocast
+from amp_migrate.steps.native import AUTOCAST, GRAD_SCALER, names_any
+from amp_migrate.trees import build
 from amp_migrate.trees.sequences import remove_at
-from amp_migrate.trees.tree import blocks, statements
+from amp_migrate.trees.tree import blocks, is_constant, statements
 
 Edit: TypeAlias = Callable[[], None]
 _GOES_WITH_ITS_STATEMENT = frozenset({"unscale_", "update", "load_state_dict"})
@@ -95,7 +96,7 @@ class Descaler:
             return f"its use at {_place(*component.obstacle)} is not understood"
         for file, call in component.scaled:
             # Without its scaler, the step would look like one that has no mixed precision yet.
-            if not names_autocast(file):
+            if not names_any(file, file.tree.module, AUTOCAST):
                 return f"the autocast region of the step at {_place(file, call)} is in another file"
         return None
 
@@ -238,7 +239,7 @@ class Descaler:
             if given.argument is None:
                 continue
             value = given.argument.value
-            if not (isinstance(value, cst.Name) and value.value == "None"):
+            if not is_constant(value, "None"):
                 source = self._holder(site.file, value)
                 if source is None or not self._holds_scaler(source):
                     return False
@@ -308,9 +309,7 @@ def _unscaled_receiver(node: cst.CSTNode) -> cst.CSTNode:
     """The same where a dot follows: in parentheses if the dot would bind to a part of it."""
     value = _unscaled(node)
     assert isinstance(value, cst.BaseExpression)
-    if isinstance(value, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or value.lpar:
-        return value
-    return value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    return build.grouped(value)
 
 
 def _own_step(node: cst.CSTNode) -> cst.CSTNode:

@@ -11,7 +11,17 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.model import Backward, GradientUse, OptimizerStep, Refusal
 from amp_migrate.tables.torch_names import GRADIENT_FUNCTIONS
-from amp_migrate.trees.tree import LOOP_TYPES, Block, Statement, Tree, find, header, nested_statements, walk
+from amp_migrate.trees.tree import (
+    LOOP_TYPES,
+    Block,
+    Statement,
+    Tree,
+    find,
+    header,
+    is_constant,
+    nested_statements,
+    walk,
+)
 
 _CLIP_NAME = re.compile(r"clip_?grad", re.IGNORECASE)
 
@@ -136,6 +146,5 @@ def _only_clears(tree: Tree, node: cst.Attribute) -> bool:
     return (
         isinstance(parent, cst.AssignTarget)
         and isinstance(statement, cst.Assign)
-        and isinstance(statement.value, cst.Name)
-        and statement.value.value == "None"
+        and is_constant(statement.value, "None")
     )

@@ -44,17 +44,12 @@ def is_scaled(loss: cst.BaseExpression) -> bool:
 
 def names_amp(file: File, node: cst.CSTNode) -> bool:
     """Whether some code names autocast or GradScaler, old or new."""
-    return any(
-        type(each) in (cst.Name, cst.Attribute) and file.names.meanings(each) & (AUTOCAST | GRAD_SCALER)
-        for each in walk(node)
-    )
+    return names_any(file, node, AUTOCAST | GRAD_SCALER)
 
 
-def names_autocast(file: File) -> bool:
-    """Whether a file names autocast anywhere."""
-    return any(
-        type(each) in (cst.Name, cst.Attribute) and file.names.meanings(each) & AUTOCAST for each in file.tree.order
-    )
+def names_any(file: File, node: cst.CSTNode, wanted: frozenset[str]) -> bool:
+    """Whether some code names one of the things with these full names."""
+    return any(type(each) in (cst.Name, cst.Attribute) and file.names.meanings(each) & wanted for each in walk(node))
 
 
 def _stands_for_amp(file: File, item: cst.BaseExpression) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.trees.tree import is_constant
 
 _QUIET = frozenset(
     {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.grad_mode.no_grad"}
@@ -16,6 +17,6 @@ def is_no_grad(file: File, expression: cst.BaseExpression) -> bool:
     if isinstance(expression, cst.Call):
         if file.names.callee(expression) == "torch.set_grad_enabled":
             first = expression.args[0].value if expression.args else None
-            return isinstance(first, cst.Name) and first.value == "False"
+            return is_constant(first, "False")
         expression = expression.func
     return file.names.full(expression) in _QUIET

@@ -91,7 +91,9 @@ def switched_off(node: cst.CSTNode) -> cst.CSTNode:
 def _enabled_if(node: cst.CSTNode, condition: str) -> cst.CSTNode:
     def both(value: cst.BaseExpression | None) -> cst.BaseExpression:
         wanted = build.expression(condition)
-        return wanted if value is None else cst.BooleanOperation(_grouped(value), cst.And(), wanted)
+        return (
+            wanted if value is None else cst.BooleanOperation(build.grouped(value, cst.Comparison), cst.And(), wanted)
+        )
 
     return _with_enabled(node, both)
 
@@ -107,12 +109,6 @@ def _with_enabled(node: cst.CSTNode, new: Callable[[cst.BaseExpression | None], 
     if not node.args:
         return node.with_changes(args=[enabled])
     return node.with_changes(args=insert_after(node.args, len(node.args) - 1, enabled))
-
-
-def _grouped(node: cst.BaseExpression) -> cst.BaseExpression:
-    if isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.Comparison)) or node.lpar:
-        return node
-    return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
 
 def _with_dtype(node: cst.CSTNode, dtype: cst.BaseExpression) -> cst.CSTNode:

@@ -15,7 +15,7 @@ from amp_migrate.analysis.scopes import Binding, BindingKind, Scope, dotted
 from amp_migrate.steps.flow import reads
 from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.ways import Creation, NewArgument, NewParameter, Route, Ways
-from amp_migrate.trees.tree import Statement, find
+from amp_migrate.trees.tree import Statement, find, is_constant
 
 SCALER_NAMES = ("scaler", "grad_scaler", "amp_scaler")
 
@@ -173,7 +173,7 @@ class Traveller:
         if beside.argument is None:  # the optimizer is left to its default, and so is the scaler
             return Route("None")
         values = [each.argument.value for each in given if each is not None and each.argument is not None]
-        optimizers = [value for value in values if not _is_none(value)]
+        optimizers = [value for value in values if not is_constant(value, "None")]
         if optimizers:
             route = self._reach(site.file, optimizers, create, seen)
             if isinstance(route, Refusal):
@@ -235,19 +235,15 @@ def _makes(binding: Binding) -> bool:
 
 def _calls(value: cst.BaseExpression) -> bool:
     if isinstance(value, cst.IfExp):
-        made = [each for each in (value.body, value.orelse) if not _is_none(each)]
+        made = [each for each in (value.body, value.orelse) if not is_constant(each, "None")]
         return bool(made) and all(map(_calls, made))
     return any(find(value, cst.Call))
-
-
-def _is_none(value: cst.BaseExpression) -> bool:
-    return isinstance(value, cst.Name) and value.value == "None"
 
 
 def _other_name(bindings: list[Binding]) -> cst.BaseExpression | None:
     """What a name is another name for: `self.optimizer` for `optimizer = self.optimizer`."""
     value = bindings[0].value if len(bindings) == 1 else None
-    return None if value is None or _is_none(value) or dotted(_container(value)) is None else value
+    return None if value is None or is_constant(value, "None") or dotted(_container(value)) is None else value
 
 
 def _is_anew(creation: Creation, at: cst.CSTNode) -> bool:

@@ -122,6 +122,4 @@ def _next(draft: Draft, statement: Statement) -> Statement | None:
 def as_float(node: cst.CSTNode) -> cst.CSTNode:
     """`x.float()`, with parentheses where the dot would otherwise bind to a part of the expression."""
     assert isinstance(node, cst.BaseExpression)
-    atomic = isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or node.lpar
-    inner = node if atomic else node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-    return cst.Call(cst.Attribute(inner, cst.Name("float")))
+    return cst.Call(cst.Attribute(build.grouped(node), cst.Name("float")))

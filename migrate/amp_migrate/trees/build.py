@@ -22,6 +22,17 @@ def with_header(context: str) -> cst.With:
     return cst.With(items=[cst.WithItem(expression(context))], body=cst.IndentedBlock(body=[]))
 
 
+def grouped(node: cst.BaseExpression, *also: type[cst.BaseExpression]) -> cst.BaseExpression:
+    """An expression as it can stand before a dot: in parentheses, unless it needs none.
+
+    Args:
+        also: types that need none where the expression is to stand.
+    """
+    if isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript, *also)) or node.lpar:
+        return node
+    return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+
+
 def keyword(name: str, value: cst.BaseExpression) -> cst.Arg:
     """`name=value`, as a call writes it."""
     return cst.Arg(

@@ -57,6 +57,11 @@ def is_kind(kind: type, wanted: type | tuple[type, ...]) -> bool:
     return issubclass(kind, wanted)
 
 
+def is_constant(node: cst.CSTNode | None, name: str) -> bool:
+    """Whether an expression is written as one of Python's constants: `None`, `True` or `False`."""
+    return isinstance(node, cst.Name) and node.value == name
+
+
 def children(node: cst.CSTNode) -> list[cst.CSTNode]:
     """The nodes directly below `node` that carry meaning, in source order of their fields."""
     # Every pass over every tree comes through here: no generator, no more calls than there must be.
@@ -267,9 +272,13 @@ class Tree:
         return code if len(code) <= 60 else f"{code[:57]}..."
 
     @cached_property
+    def text(self) -> str:
+        """What the module was parsed from; printed where nobody gave it."""
+        return self.module.code if self._text is None else self._text
+
+    @cached_property
     def _places(self) -> Places:
-        text = self.module.code if self._text is None else self._text
-        return Places(self.module, text, [node for node in self.order if is_kind(type(node), STATEMENT_TYPES)])
+        return Places(self.module, self.text, [node for node in self.order if is_kind(type(node), STATEMENT_TYPES)])
 
     def position(self, node: cst.CSTNode) -> tuple[int, int]:
         """The 1-based line and column where a node starts."""
