@@ -97,7 +97,7 @@ def _plan_project(workspace: Workspace, settings: Settings, parsed: Parsed) -> I
         )
         has_amp = speaks_of_amp(library.source(file).text)
         if has_amp or file.name in moved:
-            script = Script(file, steps.roles, settings, has_amp, file.name in moved)
+            script = Script(file, steps.roles, settings, has_amp, file.name in moved, other.regions)
             steps.findings.extend(find_hazards(script, steps.draft(file), other.dtype, wanted))
     by_name: dict[str, list[Finding]] = {}
     for finding in dict.fromkeys(steps.findings):  # scripts that run one model find its hazards together

@@ -9,6 +9,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.scopes import dotted
+from amp_migrate.settings import Dtype
 from amp_migrate.steps.native import AUTOCAST
 from amp_migrate.trees.tree import find, is_constant
 
@@ -24,20 +25,24 @@ class AutocastRegion:
         call: the call of autocast behind it.
         device: its device type; empty where the text does not tell.
         dtype: the full name of its dtype; empty where the text does not tell.
+        becomes: the dtype that this run gives it; None where it keeps its own.
     """
 
     node: cst.With
     call: cst.Call
     device: str
     dtype: str
+    becomes: Dtype | None = None
 
     @property
     def is_float16(self) -> bool:
-        return self.dtype in FLOAT16
+        """Whether it may compute in float16, after this run."""
+        return self.dtype in FLOAT16 if self.becomes is None else self.becomes is not Dtype.BF16
 
     @property
     def is_bfloat16(self) -> bool:
-        return self.dtype == "torch.bfloat16"
+        """Whether it may compute in bfloat16, after this run."""
+        return self.dtype == "torch.bfloat16" if self.becomes is None else self.becomes is not Dtype.FP16
 
 
 def regions_in(file: File) -> Iterator[AutocastRegion]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import libcst as cst
@@ -15,7 +15,7 @@ from amp_migrate.hazards import regions
 from amp_migrate.hazards.course import Course, courses
 from amp_migrate.hazards.regions import AutocastRegion
 from amp_migrate.hazards.scalers import Scalers
-from amp_migrate.settings import Settings
+from amp_migrate.settings import Dtype, Settings
 
 _AMP = re.compile(r"autocast|GradScaler|\bunscale_\b|scaler\.scale\b")
 
@@ -30,6 +30,7 @@ class Script:
         settings: the PyTorch and the device it is for.
         has_amp: whether it has AMP already, as the file is written.
         moved: whether it was float32, and this run moves it to AMP.
+        becomes: the calls of autocast that this run gives another dtype, with that dtype.
     """
 
     file: File
@@ -37,6 +38,7 @@ class Script:
     settings: Settings
     has_amp: bool = True
     moved: bool = False
+    becomes: Mapping[cst.Call, Dtype] = field(default_factory=dict)
 
     @cached_property
     def scalers(self) -> Scalers:
@@ -51,7 +53,8 @@ class Script:
     @cached_property
     def regions(self) -> dict[cst.CSTNode, AutocastRegion]:
         """The autocast regions, by their `with`."""
-        return {region.node: region for region in regions.regions_in(self.file)}
+        found = regions.regions_in(self.file)
+        return {each.node: replace(each, becomes=self.becomes.get(each.call)) for each in found}
 
     def region_around(self, node: cst.CSTNode) -> AutocastRegion | None:
         """The innermost region that a node runs in; None where there is none, or it is switched off."""

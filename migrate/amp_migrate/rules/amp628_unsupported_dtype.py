@@ -29,16 +29,20 @@ FLOAT16_ONLY = False
 
 
 def detect(script: Script) -> Iterator[Hazard]:
-    """Every region of such a dtype; not those of float16 where this run makes them bfloat16."""
+    """Every region that has such a dtype after this run."""
     target = script.settings.target_torch
     for region in script.regions.values():
-        dtype = "torch.float16" if region.dtype in FLOAT16 else region.dtype
+        dtype = _dtype(region)
         since = AUTOCAST_SINCE.get(region.device, {})
         if dtype not in since or since[dtype] <= target:
             continue
-        if script.settings.dtype is Dtype.BF16 and region.is_float16:
-            continue
         yield Hazard(region.call, _fact(region, dtype, since, target), _hint(dtype, since, target))
+
+
+def _dtype(region: AutocastRegion) -> str:
+    if region.becomes is Dtype.BF16:
+        return "torch.bfloat16"
+    return "torch.float16" if region.dtype in FLOAT16 else region.dtype
 
 
 def _fact(region: AutocastRegion, dtype: str, since: dict[str, tuple[int, int]], target: tuple[int, int]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import libcst as cst
@@ -20,6 +20,7 @@ from amp_migrate.steps.apex_switch import VARIABLE, is_short, is_visible, switch
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.evaluation import evaluation_regions
 from amp_migrate.steps.model import Refusal, Region, TrainingStep
+from amp_migrate.steps.numpy_outputs import float_for_numpy
 from amp_migrate.steps.read_apex import ApexStep, amp_calls
 from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.steps.travel import Traveller
@@ -81,8 +82,13 @@ class ApexWriter:
         traveller = sited[0].traveller if sited else None
         for each in sited:
             self._write_step(initializes, each)
+        steps = [each.step.gathered.step for each in sited]
         for file in files:
-            self._write_evaluation(file, initializes, [s.step.gathered.step for s in sited])
+            mine = [step for step in steps if step.file is file]
+            regions = [region for step in mine for region in step.regions]
+            regions += self._write_evaluation(file, initializes, mine)
+            if self.dtype is not Dtype.FP16:
+                float_for_numpy(self.draft(file), self.roles, regions)
             self._write_checkpoints(file, traveller)
             self._write_master_params(file, [fold.dead for s in sited for fold in s.step.folds])
             write_functions(self.draft(file))
@@ -150,16 +156,19 @@ class ApexWriter:
             draft.edits.substitute(initialize.statement, *rebinds)
             draft.edits.before(initialize.home, *lines)  # what else stands in the `if` may use the scaler
 
-    def _write_evaluation(self, file: File, initializes: list[Initialize], steps: list[TrainingStep]) -> None:
-        """Apex patched the process: evaluation ran in mixed precision too."""
+    def _write_evaluation(
+        self, file: File, initializes: list[Initialize], steps: list[TrainingStep]
+    ) -> Iterator[Region]:
+        """The regions of evaluation: Apex patched the process, so that it ran in mixed precision too."""
         draft = self.draft(file)
-        placed = evaluation_regions(file, self.roles, [step for step in steps if step.file is file])
+        placed = evaluation_regions(file, self.roles, steps)
         for region in placed.regions:
             code = self._switch_at(initializes, file, region.first, None)
             if isinstance(code, Refusal):
                 self.left_in_float32.append((file, region))
             else:
                 write_region(draft, region, self.dtype, None if code is None else build.expression(code))
+                yield region
         for island in placed.islands:
             write_island(draft, island)
 

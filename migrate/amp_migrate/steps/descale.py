@@ -67,7 +67,7 @@ class Descaler:
         done: set[cst.CSTNode] = set()
         for file in files:
             for call in file.calls:
-                if call in done or file.names.callee(call) not in GRAD_SCALER:
+                if call in done or file.names.callee(call) not in GRAD_SCALER or _is_off(call):
                     continue
                 component = self._component(file, call)
                 done.update(creation for _, creation in component.creations)
@@ -285,6 +285,13 @@ class Descaler:
             return node
 
         self.draft(function.file).edits.change(function.node.params, drop)
+
+
+def _is_off(call: cst.Call) -> bool:
+    return any(
+        arg.keyword is not None and arg.keyword.value == "enabled" and is_constant(arg.value, "False")
+        for arg in call.args
+    )
 
 
 def _place(file: File, node: cst.CSTNode) -> str:

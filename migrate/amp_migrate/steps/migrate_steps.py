@@ -18,9 +18,8 @@ from amp_migrate.steps.apex_migration import ApexMigration, uses_apex_amp
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.evaluation import evaluation_regions
 from amp_migrate.steps.gather import Gathered
-from amp_migrate.steps.model import Island, Refusal, Region, TrainingStep
-from amp_migrate.steps.numpy_outputs import float_roots
-from amp_migrate.steps.regions import RegionFinder
+from amp_migrate.steps.model import Refusal, TrainingStep
+from amp_migrate.steps.numpy_outputs import float_for_numpy
 from amp_migrate.steps.travel import Traveller
 from amp_migrate.steps.unfit import unfit
 from amp_migrate.steps.write_native import as_float, write_island, write_region, write_step
@@ -62,19 +61,13 @@ class StepMigration:
                 for island in placed.islands:
                     write_island(self.draft(file), island)
                 if self.settings.dtype is not Dtype.FP16:
-                    self._float_for_numpy(file, [*placed.regions, *(r for step in moved for r in step.regions)])
+                    regions = [*placed.regions, *(region for step in moved for region in step.regions)]
+                    float_for_numpy(self.draft(file), self.roles, regions)
         self._keep_in_checkpoints()
         apex = ApexMigration(self.project, self.roles, self.settings, self.draft, self.wanted)
         apex.run(files)
         self.findings.extend(apex.findings)
         write_ways(self._traveller.ways, self.draft, self.settings.dtype, {})
-
-    def _float_for_numpy(self, file: File, regions: list[Region]) -> None:
-        finder = RegionFinder(file, self.roles)
-        for _, body in read_fp32.bodies(file):
-            inside = [region for region in regions if file.tree.body(region.first) is body]
-            for root in float_roots(finder, body, inside):
-                write_island(self.draft(file), Island((root,)))
 
     def _keep_in_checkpoints(self) -> None:
         """Save and restore every scaler where its optimizer is."""

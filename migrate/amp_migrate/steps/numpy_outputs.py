@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.flow import targets
-from amp_migrate.steps.model import Region
+from amp_migrate.steps.model import Island, Region
+from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.steps.regions import RegionFinder
+from amp_migrate.steps.write_native import write_island
 from amp_migrate.trees.tree import Block, Statement, blocks, find, header, nested_statements
 
 # Methods that keep a tensor's dtype, so that a chain of them ends in the dtype of its root.
@@ -19,6 +23,15 @@ _KEEPS_DTYPE = frozenset(
         "to transpose tril triu unflatten unsqueeze view view_as"
     ).split()
 )
+
+
+def float_for_numpy(draft: Draft, roles: Roles, regions: Sequence[Region]) -> None:
+    """Cast what goes from the regions of a file to NumPy, in the function of each."""
+    finder = RegionFinder(draft.file, roles)
+    for _, body in bodies(draft.file) if regions else ():
+        inside = [region for region in regions if draft.file.tree.body(region.first) is body]
+        for root in float_roots(finder, body, inside):
+            write_island(draft, Island((root,)))
 
 
 def float_roots(finder: RegionFinder, body: Block, regions: list[Region]) -> Iterator[cst.BaseExpression]:

@@ -21,6 +21,7 @@ class OtherDtype:
 
     Attributes:
         dtype: what the code computes in afterwards: float16 as before, where that could not be changed.
+        regions: the calls of autocast that computed in float16, with the dtype that each has afterwards.
         descaler: knows which scalers went, and which are switched off.
     """
 
@@ -32,6 +33,7 @@ class OtherDtype:
             kept: the rules about names that are not applied, so that their names keep their arguments, too.
         """
         self.dtype = dtype
+        self.regions: dict[cst.Call, Dtype] = {}
         self._kept = kept
         self.descaler = Descaler(project, draft_of)
         self._draft = draft_of
@@ -56,6 +58,7 @@ class OtherDtype:
             message = "float16 stays: this region's deprecated name, which means float16, is not to be rewritten"
             yield Finding(deprecated.file.name, line, column, "AMP510", Kind.LEFT, message, "select AMP101, too")
             return
+        self.regions = {region.call: self.dtype for region in regions if region.is_float16}
         for region in retarget(regions, self.dtype, self._draft):
             line, column = region.file.tree.position(region.call)
             message = f"region computes in {'bfloat16' if self.dtype is Dtype.BF16 else 'what the GPU has'} now"

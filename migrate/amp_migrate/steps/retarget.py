@@ -32,6 +32,10 @@ class Region:
     dtype: cst.BaseExpression | None
     is_native: bool
 
+    @property
+    def is_float16(self) -> bool:
+        return self.dtype is None or self.file.names.full(self.dtype) in _FLOAT16
+
 
 def cuda_regions(files: Iterable[File]) -> Iterator[Region]:
     """Every call of autocast, old or new, that may run on CUDA."""
@@ -58,16 +62,14 @@ def undecided(regions: Iterable[Region]) -> Region | None:
 def retarget(regions: Iterable[Region], dtype: Dtype, draft_of: Callable[[File], Draft]) -> Iterator[Region]:
     """Let every native region that computes in float16 compute in another dtype; gives those that do now."""
     for region in regions:
-        if not region.is_native or region.file.names.full(region.dtype or region.call) == _BFLOAT16:
+        if not region.is_native or not region.is_float16:
             continue  # the rules about names give the deprecated ones their dtype
         draft = draft_of(region.file)
         new = build.expression(draft.dtype(dtype, region.call))
         if region.dtype is None:
             draft.edits.change(region.call, lambda node, new=new: _with_dtype(node, new))  # type: ignore[misc]
-        elif region.file.names.full(region.dtype) in _FLOAT16:
-            draft.edits.replace(region.dtype, new)
         else:
-            continue
+            draft.edits.replace(region.dtype, new)
         yield region
 
 

@@ -75,6 +75,17 @@ MODULE_WRAPPERS = frozenset(
 )
 
 MODULE_BASES = frozenset(("torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module"))
-MODULE_FACTORIES = ("torch.nn.", "torchvision.models.", "timm.create_model", "timm.models.", "torch.hub.load")
+MODULE_FACTORIES = (
+    "torch.nn.",
+    "torchvision.models.",
+    "timm.create_model",
+    "timm.models.",
+    "torch.hub.load",
+    "apex.normalization.",
+    "apex.mlp.",
+    "apex.fused_dense.",
+    "apex.contrib.layer_norm.",
+    "apex.contrib.group_norm.",
+)
 OPTIMIZER_FACTORIES = ("torch.optim.", "apex.optimizers.", "apex.contrib.optimizers.")
 SCHEDULER_FACTORIES = ("torch.optim.lr_scheduler.", "torch.optim.swa_utils.")

@@ -78,6 +78,11 @@ def test_what_that_pytorch_has_or_what_cannot_be_read_is_right(call: str, torch:
     assert told(call, torch) == []
 
 
-def test_what_goes_to_bfloat16_is_told_of_bfloat16_only() -> None:
-    assert told('torch.autocast("cpu", dtype=torch.float16)', (2, 1), Dtype.BF16) == []
-    assert len(told('torch.autocast("mps", dtype=torch.bfloat16)', (2, 5), Dtype.BF16)) == 1
+def test_what_goes_to_bfloat16_is_told_of_bfloat16() -> None:
+    text = 'import torch\n\nwith torch.autocast("mps", dtype=torch.float16):\n    y = model(x)\n'
+    plan = migrate_text(text, Settings(target_torch=(2, 5), dtype=Dtype.BF16))
+    assert [each.message[:30] for each in plan.findings if each.code == "AMP628"] == ["PyTorch 2.5 has no torch.bfloa"]
+
+
+def test_float16_on_the_cpu_stays_float16() -> None:
+    assert len(told('torch.autocast("cpu", dtype=torch.float16)', (2, 1), Dtype.BF16)) == 1

@@ -263,3 +263,22 @@ def test_several_losses_share_one_scaler(rewrites: Check) -> None:
         """
     )
     assert any("one scaler serves all losses" in finding.message for finding in plan.findings)
+
+
+def test_a_layer_of_apex_is_known_for_a_model(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex.normalization import FusedLayerNorm
+        -
+        - layer = FusedLayerNorm(2).cuda()
+        + layer = nn.LayerNorm(2).cuda()
+          optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+          for x, y in loader:
+        -     out = layer(x)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +         out = layer(x)
+              out.backward(y)
+              optimizer.step()
+        """,
+        dtype="bf16",
+    )

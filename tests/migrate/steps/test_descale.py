@@ -68,6 +68,30 @@ def test_a_scaler_is_switched_off_where_its_region_is_out_of_sight(migrate: Chec
     assert ["is in another file" in finding.message for finding in plan.findings if finding.code == "AMP510"] == [True]
 
 
+def test_a_scaler_that_is_off_stays_when_a_region_comes_into_its_file(migrate: Check) -> None:
+    text = """
+        from models import net
+
+        def train_amp():
+            scaler = torch.amp.GradScaler("cuda")
+            for x, y in loader:
+                loss = net(x, y)
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+
+        def train_plain(model):
+            for x, y in loader:
+                loss = model(x, y)
+                loss.backward()
+                optimizer.step()
+        """
+    plan = migrate(text, "bf16")
+    assert 'scaler = torch.amp.GradScaler("cuda", enabled=False)' in plan.after
+    assert plan.after.count("torch.amp.autocast(") == 1
+    assert migrate(plan.after, "bf16", head="").after == plan.after
+
+
 def test_parameter_and_argument(rewrites: Check) -> None:
     rewrites(
         """

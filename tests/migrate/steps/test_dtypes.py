@@ -6,6 +6,8 @@ from collections.abc import Callable
 from textwrap import dedent
 from typing import Any
 
+import pytest
+
 HEAD = "import torch\nfrom torch import nn\n\n"
 Check = Callable[..., Any]
 
@@ -134,6 +136,53 @@ def test_output_for_numpy_is_float32_in_bfloat16(rewrites: Check) -> None:
         """,
         dtype="bf16",
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            """
+            model = nn.Linear(2, 2)
+            for x, y in loader:
+                with torch.autocast("cuda"):
+                    out = model(x)
+                preds.append(out.cpu().numpy())
+            """,
+            id="native",
+        ),
+        pytest.param(
+            """
+            model = nn.Linear(2, 2)
+            for x, y in loader:
+                with torch.cuda.amp.autocast():
+                    out = model(x)
+                preds.append(out.cpu().numpy())
+            """,
+            id="deprecated",
+        ),
+        pytest.param(
+            """
+            from apex import amp
+
+            model = nn.Linear(2, 2).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+            for x, y in loader:
+                out = model(x)
+                loss = nn.functional.mse_loss(out, y)
+                with amp.scale_loss(loss, optimizer) as scaled_loss:
+                    scaled_loss.backward()
+                optimizer.step()
+                preds.append(out.cpu().numpy())
+            """,
+            id="apex",
+        ),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["bf16", "auto"])
+def test_output_for_numpy_is_float32_where_a_region_leaves_float16(migrate: Check, text: str, dtype: str) -> None:
+    assert "preds.append(out.float().cpu().numpy())" in migrate(text, dtype).after
 
 
 def test_output_for_numpy_stays_in_float16(rewrites: Check) -> None:
