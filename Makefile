@@ -16,7 +16,9 @@ demo: $(INSTALLED) ## Migrate the fixtures, verify that they train the same, and
 	@fixtures/demo.sh $(BIN) $(DEMO)
 
 # One thread each: the tests already fill the cores, and PyTorch's threads would only wait for each other.
+# Byte code first: the tests start hundreds of processes, and where PYTHONDONTWRITEBYTECODE is set each would compile.
 test: lint ## Run everything that CI runs: the linters, the type checker and all tests.
+	$(BIN)/python -m compileall -q migrate shim
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadgroup --durations 15
 
 lint: $(INSTALLED) ## Run the linters and the type checker.

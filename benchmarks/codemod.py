@@ -11,6 +11,7 @@ survive the prefilter, which no tool on LibCST can do without.
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import os
 import platform
@@ -25,6 +26,7 @@ from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 
+import amp_migrate
 import trees
 from amp_migrate.engine.prefilter import PARTS, WORDS
 from amp_migrate.engine.workspace import Workspace
@@ -137,6 +139,8 @@ def main() -> None:
     parser.add_argument("--torchfix", metavar="PYTHON", help="an interpreter that has TorchFix: it checks each --tree")
     parser.add_argument("--output", type=Path, default=RESULTS / "codemod.json", help="default: %(default)s")
     options = parser.parse_args()
+    # As pip leaves a package: an editable install, in a shell that writes no byte code, would compile it every time.
+    compileall.compile_dir(Path(amp_migrate.__file__).parent, quiet=1)
     measured: list[Tree] = []
 
     def add(name: str, path: Path, torchfix: str | None = None) -> None:

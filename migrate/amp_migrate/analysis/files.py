@@ -33,7 +33,7 @@ class File:
     @cached_property
     def calls(self) -> tuple[cst.Call, ...]:
         """Every call in the file."""
-        return tuple(node for node in self.tree.order if type(node) is cst.Call)
+        return tuple(self.tree.every(cst.Call))
 
     @cached_property
     def uses(self) -> dict[str, list[cst.Name | cst.Attribute]]:
@@ -51,9 +51,9 @@ class File:
     def _is_label(self, node: cst.Name) -> bool:
         """Whether a name only labels something: an attribute, a keyword, a definition, an import."""
         parent = self.tree.parents[node]
-        if isinstance(parent, cst.Attribute):
+        if type(parent) is cst.Attribute:
             return parent.attr is node
-        if isinstance(parent, cst.Arg):
+        if type(parent) is cst.Arg:
             return parent.keyword is node
         if is_kind(type(parent), (cst.FunctionDef, cst.ClassDef, cst.Param)):
             return cast("cst.FunctionDef | cst.ClassDef | cst.Param", parent).name is node
@@ -63,10 +63,9 @@ class File:
     def methods(self) -> dict[str, list[cst.FunctionDef]]:
         """The methods that the classes of the file define, by name."""
         found: dict[str, list[cst.FunctionDef]] = defaultdict(list)
-        for node in self.tree.order:
-            if type(node) is cst.ClassDef:
-                for method in find(node.body, cst.FunctionDef):
-                    found[method.name.value].append(method)
+        for node in self.tree.every(cst.ClassDef):
+            for method in find(node.body, cst.FunctionDef):
+                found[method.name.value].append(method)
         return found
 
     @cached_property
@@ -90,10 +89,10 @@ class File:
 
 def object_path(node: cst.CSTNode) -> str | None:
     """A path for an object, subscripts folded: `self.nets["d"]` is `self.nets[]`; None for other expressions."""
-    if isinstance(node, cst.Subscript):
+    if type(node) is cst.Subscript:
         base = object_path(node.value)
         return None if base is None else f"{base}[]"
-    if isinstance(node, cst.Attribute):
+    if type(node) is cst.Attribute:
         base = object_path(node.value)
         return None if base is None else f"{base}.{node.attr.value}"
     return dotted(node)

@@ -6,6 +6,7 @@ A name has one meaning only where every way it can be bound agrees; anything els
 from __future__ import annotations
 
 from functools import cached_property
+from typing import cast
 
 import libcst as cst
 
@@ -97,9 +98,10 @@ class Names:
         """Whether a node stands on the side of a test of PyTorch's version that is never taken."""
         inside = node
         for ancestor in self.tree.ancestors(node):
-            if isinstance(ancestor, (cst.If, cst.IfExp)) and inside is not ancestor.test:
-                taken = self.outcome(ancestor)
-                if taken is not None and taken is not (inside is ancestor.body):
+            if type(ancestor) in (cst.If, cst.IfExp):
+                choice = cast("cst.If | cst.IfExp", ancestor)
+                taken = None if inside is choice.test else self.outcome(choice)
+                if taken is not None and taken is not (inside is choice.body):
                     return True
             inside = ancestor
         return False

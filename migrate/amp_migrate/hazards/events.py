@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from typing import cast
 
 import libcst as cst
 
@@ -75,11 +76,12 @@ def events_in(file: File, roles: Roles, scalers: Scalers, body: Block) -> Iterat
 
 
 def _event(file: File, roles: Roles, scalers: Scalers, statement: Statement, node: cst.CSTNode) -> Iterator[Event]:
-    if isinstance(node, cst.Call):
+    if type(node) is cst.Call:
         yield from _call(file, roles, scalers, statement, node)
-    elif isinstance(node, cst.Attribute) and node.attr.value == "grad" and _size_matters(file, node):
+    elif type(node) is cst.Attribute and node.attr.value == "grad" and _size_matters(file, node):
         yield Event(Act.READ, node, statement)
-    if isinstance(node, (cst.Name, cst.Attribute)):
+    if type(node) in (cst.Name, cst.Attribute):
+        node = cast("cst.Name | cst.Attribute", node)
         scaler = scalers.path(node)
         if scaler is not None and _is_handed_on(file, node):
             yield Event(Act.HANDED_ON, node, statement, scaler)

@@ -47,20 +47,19 @@ class AutocastRegion:
 
 def regions_in(file: File) -> Iterator[AutocastRegion]:
     """Every region of a file that is not switched off in the text, in source order."""
-    for node in file.tree.order:
-        if type(node) is cst.With:
-            call = _autocast(file, node)
-            if call is not None and not _is_off(file, call):
-                yield AutocastRegion(node, call, _device(file, call), _dtype(file, call))
+    for node in file.tree.every(cst.With):
+        call = _autocast(file, node)
+        if call is not None and not _is_off(file, call):
+            yield AutocastRegion(node, call, _device(file, call), _dtype(file, call))
 
 
 def region_around(file: File, regions: dict[cst.CSTNode, AutocastRegion], node: cst.CSTNode) -> AutocastRegion | None:
     """The innermost region that a node runs in; None where there is none, or it is switched off."""
     previous = node
     for ancestor in file.tree.ancestors(node):
-        if isinstance(ancestor, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):
+        if type(ancestor) in (cst.FunctionDef, cst.ClassDef, cst.Lambda):
             return None
-        if isinstance(ancestor, cst.With) and previous is ancestor.body and _autocast(file, ancestor) is not None:
+        if type(ancestor) is cst.With and previous is ancestor.body and _autocast(file, ancestor) is not None:
             return regions.get(ancestor)
         previous = ancestor
     return None

@@ -103,7 +103,7 @@ def _loads(call: cst.Call, name: str) -> bool:
 
 
 def _strings(file: File) -> set[object]:
-    return {each.evaluated_value for each in file.tree.order if isinstance(each, cst.SimpleString)}
+    return {each.evaluated_value for each in file.tree.every(cst.SimpleString)}
 
 
 def _is_there(script: Script, course: Course, place: cst.BaseExpression) -> bool:

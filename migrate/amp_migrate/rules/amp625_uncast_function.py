@@ -53,8 +53,8 @@ def detect(script: Script) -> Iterator[Hazard]:
     if not (script.moved or script.regions):
         return
     for file in script.models("save_for_backward", _DECLARED):
-        for node in file.tree.order:
-            if isinstance(node, cst.ClassDef) and any(file.names.full(base.value) in _FUNCTION for base in node.bases):
+        for node in file.tree.every(cst.ClassDef):
+            if any(file.names.full(base.value) in _FUNCTION for base in node.bases):
                 forward = _mixing_forward(file, node)
                 if forward is not None:
                     yield Hazard(

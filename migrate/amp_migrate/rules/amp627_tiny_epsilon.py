@@ -57,8 +57,8 @@ def detect(script: Script) -> Iterator[Hazard]:
 
 def _guarded(file: File) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression, cst.BaseExpression]]:
     """Each tensor with a tiny number that is added to it or that it is clamped to, and the expression of both."""
-    for node in file.tree.order:
-        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
+    for node in file.tree.every(cst.BinaryOperation):
+        if isinstance(node.operator, cst.Add):
             for tensor, other in ((node.left, node.right), (node.right, node.left)):
                 if _is_tiny(file, other):
                     yield tensor, other, node

@@ -27,8 +27,8 @@ def folded_guards(file: File, bringing: Collection[cst.CSTNode]) -> Iterator[tup
     """
     if not file.names.has_torch:
         return
-    for guard in file.tree.order:
-        if not isinstance(guard, cst.Try) or guard.orelse is not None or guard.finalbody is not None:
+    for guard in file.tree.every(cst.Try):
+        if guard.orelse is not None or guard.finalbody is not None:
             continue
         body = _block(guard.body)
         if not all(statement in bringing for statement in statements(body)):
@@ -60,12 +60,8 @@ def folds(file: File, old: Collection[cst.CSTNode], untouchable: Collection[cst.
         untouchable: those of them that are to stay.
     """
     gone: set[cst.CSTNode] = set()
-    for node in file.tree.order:
-        fold = None
-        if isinstance(node, (cst.If, cst.IfExp)):
-            fold = _by_version(file, node, old)
-        elif isinstance(node, cst.Try):
-            fold = _by_import(file, node, old)
+    for node in file.tree.every(cst.If, cst.IfExp, cst.Try):
+        fold = _by_import(file, node, old) if isinstance(node, cst.Try) else _by_version(file, node, old)
         if fold is None or node in gone or any(each in untouchable for each in walk(node)):
             continue
         gone.update(each for part in fold.gone for each in walk(part))

@@ -118,7 +118,7 @@ def is_wanted(file: File, alias: cst.ImportAlias, full: str, wanted: Wanted) -> 
 def deprecated_items(file: File) -> Iterator[tuple[cst.CSTNode, cst.ImportAlias, str, str]]:
     """Each imported item that is deprecated: statement, item, full name, and the name it has in the file."""
     old = all_renames()
-    for node in file.tree.order:
+    for node in file.tree.every(cst.Import, cst.ImportFrom):
         if isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
             origin = import_source(node)
             for alias in node.names:
@@ -134,9 +134,8 @@ def deprecated_items(file: File) -> Iterator[tuple[cst.CSTNode, cst.ImportAlias,
 
 def star_imports(file: File) -> Iterator[tuple[cst.ImportFrom, str]]:
     """The statements `from torch.cuda.amp import *`, with the package."""
-    for node in file.tree.order:
-        is_star = isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar)
-        if is_star and isinstance(node, cst.ImportFrom) and import_source(node).startswith(OLD_PACKAGES):
+    for node in file.tree.every(cst.ImportFrom):
+        if isinstance(node.names, cst.ImportStar) and import_source(node).startswith(OLD_PACKAGES):
             yield node, import_source(node)
 
 

@@ -18,8 +18,8 @@ _CHAIN = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 
 def quoted_types(file: File) -> Iterator[tuple[cst.SimpleString, str, Rule, Rename]]:
     """The annotations in quotes that name an old type through torch itself: the string, the old chain, its rename."""
-    for node in file.tree.order:
-        if isinstance(node, cst.SimpleString) and names_a_type(file.tree, node):
+    for node in file.tree.every(cst.SimpleString):
+        if names_a_type(file.tree, node):
             yield from ((node, *found) for found in old_types_in(file, node, node.raw_value))
 
 

@@ -69,10 +69,10 @@ class ApexImports:
 
     def statements(self) -> Iterator[tuple[ImportStatement, tuple[Item, ...]]]:
         """The statements that import something of Apex, with their items of Apex; `import apex` has its chains."""
-        for node in self.file.tree.order:
+        for node in self.file.tree.every(cst.Import, cst.ImportFrom):
             if isinstance(node, cst.Import):
                 items = [item for index, alias in enumerate(node.names) for item in self._of_package(index, alias)]
-            elif isinstance(node, cst.ImportFrom) and not node.relative and is_in(import_source(node), _ROOTS):
+            elif not node.relative and is_in(import_source(node), _ROOTS):
                 items = list(self._of_names(node))
             else:
                 continue

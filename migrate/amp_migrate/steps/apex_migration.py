@@ -195,11 +195,9 @@ class ApexMigration:
             for binding in bindings:
                 if binding.imported == AMP and self.project.takers(file, name):
                     yield Refusal(file, binding.node, f"other files take `{name}` from this one")
-        for node in file.tree.order:
-            if not isinstance(node, (cst.Name, cst.Attribute)):
-                continue
+        for node in file.tree.every(cst.Name, cst.Attribute):
             parent = file.tree.parents[node]
-            if isinstance(parent, (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom)):
+            if type(parent) in (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom):
                 continue
             used = amp_name(file, node)
             if used is not None and used not in _CONVERTED and not is_native(file, node, self.settings.target_torch):

@@ -14,7 +14,7 @@ from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.gather import Gathered, Gatherer
 from amp_migrate.steps.model import Backward, Refusal
 from amp_migrate.steps.native import uses_amp
-from amp_migrate.trees.tree import Block, Statement, find, header, nested_statements, walk
+from amp_migrate.trees.tree import Block, Statement, find, header, nested_statements
 
 # Objects whose `backward(loss)` is a framework's own: its precision is a switch of that framework.
 _FRAMEWORK_NAME = re.compile(r"(^|[._])(accelerator|fabric|engine|model_engine|manager|booster|trainer|strategy)$")
@@ -50,9 +50,8 @@ def read_steps(file: File, roles: Roles) -> Iterator[Gathered | Refusal]:
 def bodies(file: File) -> Iterator[tuple[cst.FunctionDef | None, Block]]:
     """The module's own code and every function of a file, in source order."""
     yield None, file.tree.module
-    for node in walk(file.tree.module):
-        if type(node) is cst.FunctionDef:
-            yield node, cast(Block, node.body)
+    for node in file.tree.every(cst.FunctionDef):
+        yield node, cast(Block, node.body)
 
 
 def backward_calls(body: Block) -> Iterator[tuple[Statement, cst.Call]]:

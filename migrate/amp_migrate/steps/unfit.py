@@ -49,8 +49,8 @@ def _reduced_in_step(file: File) -> Refusal | None:
 
 def _late_choice(file: File) -> Refusal | None:
     """A script that picks its GPUs by environment variable must do so before CUDA is asked what it can do."""
-    for node in file.tree.order:
-        if type(node) is cst.SimpleString and node.evaluated_value == "CUDA_VISIBLE_DEVICES":
+    for node in file.tree.every(cst.SimpleString):
+        if node.evaluated_value == "CUDA_VISIBLE_DEVICES":
             return Refusal(
                 file,
                 node,

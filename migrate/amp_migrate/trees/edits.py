@@ -12,7 +12,7 @@ from typing import TypeAlias, cast
 
 import libcst as cst
 
-from amp_migrate.trees.tree import BLOCK_TYPES, STATEMENT_TYPES, Block, Statement, Tree, statements
+from amp_migrate.trees.tree import BLOCK_TYPES, STATEMENT_TYPES, Block, Statement, Tree, is_kind, statements
 
 Line: TypeAlias = "cst.SimpleStatementLine | cst.BaseCompoundStatement"
 Change: TypeAlias = Callable[[cst.CSTNode], cst.CSTNode]
@@ -112,11 +112,13 @@ class _Applier(cst.CSTTransformer):
         self, original_node: cst.CSTNode, updated_node: cst.CSTNode
     ) -> cst.CSTNode:
         node = updated_node
-        if isinstance(original_node, BLOCK_TYPES):
-            node = self.blocks[original_node] = self._rebuild(original_node, cast(Block, node))
+        kind = type(original_node)
+        if is_kind(kind, BLOCK_TYPES):
+            block = cast(Block, original_node)
+            node = self.blocks[block] = self._rebuild(block, cast(Block, node))
         for change in self.edits.changes.get(original_node, ()):
             node = change(node)
-        if isinstance(original_node, STATEMENT_TYPES):
+        if is_kind(kind, STATEMENT_TYPES):
             self.updated[original_node] = node
         if isinstance(original_node, cst.If) and original_node.orelse is None and self._is_emptied(original_node.body):
             self.emptied.add(original_node)

@@ -6,11 +6,12 @@ parents; places in the file are worked out only when there is something to say a
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import cache, cached_property
 from operator import attrgetter
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast, overload
 
 import libcst as cst
 
@@ -20,6 +21,8 @@ Statement: TypeAlias = "cst.BaseSmallStatement | cst.BaseCompoundStatement"
 Block: TypeAlias = "cst.Module | cst.IndentedBlock | cst.SimpleStatementSuite"
 Function: TypeAlias = "cst.FunctionDef | cst.Lambda"
 N = TypeVar("N", bound=cst.CSTNode)
+M = TypeVar("M", bound=cst.CSTNode)
+K = TypeVar("K", bound=cst.CSTNode)
 
 STATEMENT_TYPES = (cst.BaseSmallStatement, cst.BaseCompoundStatement)
 BLOCK_TYPES = (cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite)
@@ -186,6 +189,26 @@ class Tree:
                 self.parents[child] = node
             below.reverse()
             stack += below
+
+    @cached_property
+    def _by_kind(self) -> dict[type, list[cst.CSTNode]]:
+        found: dict[type, list[cst.CSTNode]] = defaultdict(list)
+        for node in self.order:
+            found[type(node)].append(node)
+        return found
+
+    @overload
+    def every(self, kind: type[N], /) -> list[N]: ...
+    @overload
+    def every(self, kind: type[N], second: type[M], /) -> list[N | M]: ...
+    @overload
+    def every(self, kind: type[N], second: type[M], third: type[K], /) -> list[N | M | K]: ...
+    def every(self, *kinds: type[cst.CSTNode]) -> list[Any]:
+        """All nodes of exactly these types, in source order, those in functions and classes too."""
+        found = [node for kind in kinds for node in self._by_kind.get(kind, ())]
+        if len(kinds) > 1:
+            found.sort(key=self.order.__getitem__)
+        return found
 
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """The parents of `node`, nearest first, up to the module."""
