@@ -92,6 +92,7 @@ def _plan_project(workspace: Workspace, settings: Settings, parsed: Parsed) -> I
                 other.dtype,
                 frozenset(other.descaler.removed),
                 frozenset(other.descaler.disabled),
+                frozenset(other.descaler.kept),
                 wanted,
             )
         )

@@ -43,6 +43,7 @@ def rename_names(
     dtype: Dtype,
     removed: frozenset[cst.CSTNode] = frozenset(),
     disabled: frozenset[cst.CSTNode] = frozenset(),
+    kept_on: frozenset[cst.CSTNode] = frozenset(),
     wanted: Wanted = everything,
 ) -> Iterator[Finding]:
     """Rewrite the deprecated names of a file; what stays is told in the findings.
@@ -50,6 +51,7 @@ def rename_names(
     Args:
         removed: uses that go away with the code around them.
         disabled: calls that are to say `enabled=False`.
+        kept_on: calls that make a scaler which stays on, whatever `dtype` is.
     """
     sure, doubtful = find_uses(file)
     folded = _folds(file, [*sure, *doubtful], wanted)
@@ -68,8 +70,9 @@ def rename_names(
         if is_provided_for(file, use.node, use.rename):
             refused[use.node] = _PROVIDED_FOR
             continue
-        context = Context(draft, use.node, dtype)
-        rewrite = rewrite_of(context, project, use, disabled=file.tree.parents[use.node] in disabled)
+        parent = file.tree.parents[use.node]
+        context = Context(draft, use.node, Dtype.FP16 if parent in kept_on else dtype)
+        rewrite = rewrite_of(context, project, use, disabled=parent in disabled)
         if isinstance(rewrite, Unsure):
             refused[use.node] = rewrite
         else:

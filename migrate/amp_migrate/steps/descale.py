@@ -1,51 +1,24 @@
 """Takes a GradScaler out of code that goes from float16 to bfloat16, which needs none.
 
 A scaler goes with every use of it, its way through arguments and its entry in checkpoints; where one use is not
-understood, everything stays and the scaler is created with `enabled=False`, which does the same.
+understood, everything stays and the scaler is created with `enabled=False`, which does the same. Where the region of
+its step cannot be seen it stays on: float16 without a scaler loses gradients, and bfloat16 with one does not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Sequence
 
 import libcst as cst
 
-from amp_migrate.analysis.calls import parameter, passed
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.project import FunctionRef, Project
-from amp_migrate.analysis.scopes import BindingKind, dotted
+from amp_migrate.analysis.project import Project
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.steps.draft import Draft
-from amp_migrate.steps.native import AUTOCAST, GRAD_SCALER, names_any
-from amp_migrate.trees import build
-from amp_migrate.trees.sequences import remove_at
-from amp_migrate.trees.tree import blocks, is_constant, statements
-
-Edit: TypeAlias = Callable[[], None]
-_GOES_WITH_ITS_STATEMENT = frozenset({"unscale_", "update", "load_state_dict"})
-
-
-@dataclass(frozen=True)
-class Holder:
-    """What a scaler is called by: a name in a scope, or an attribute of `self` in a class."""
-
-    file: File
-    scope: cst.CSTNode
-    path: str
-
-
-@dataclass(eq=False)
-class _Component:
-    """Scalers that reach common code, and must go or stay together."""
-
-    holders: list[Holder] = field(default_factory=list)
-    creations: list[tuple[File, cst.Call]] = field(default_factory=list)
-    edits: list[Edit] = field(default_factory=list)
-    removed: list[cst.CSTNode] = field(default_factory=list)
-    scaled: list[tuple[File, cst.Call]] = field(default_factory=list)
-    obstacle: tuple[File, cst.CSTNode] | None = None
+from amp_migrate.steps.follow_scaler import Component, Follower
+from amp_migrate.steps.native import AUTOCAST, GRAD_SCALER, foreign_autocast, names_any
+from amp_migrate.steps.retarget import Region
+from amp_migrate.trees.tree import is_constant
 
 
 class Descaler:
@@ -54,27 +27,61 @@ class Descaler:
     Attributes:
         removed: the names of `GradScaler` that go with the code around them.
         disabled: the calls of `GradScaler` that are to say `enabled=False`.
+        kept: the calls of `GradScaler` that stay on, because the region they belong to may stay in float16.
     """
 
     def __init__(self, project: Project, draft_of: Callable[[File], Draft]) -> None:
-        self.project = project
-        self.draft = draft_of
+        self._project = project
+        self._follower = Follower(project, draft_of)
         self.removed: set[cst.CSTNode] = set()
         self.disabled: set[cst.CSTNode] = set()
+        self.kept: set[cst.CSTNode] = set()
 
-    def run(self, files: Iterable[File]) -> Iterator[Finding]:
-        """Take out, or switch off, every scaler created in `files`."""
+    def run(self, files: Sequence[File], regions: Sequence[Region]) -> Iterator[Finding]:
+        """Take out, or switch off, every scaler created in `files` whose region is among `regions`."""
+        for component in self._components(files):
+            left = self._why_left(component, regions)
+            if left is None:
+                yield from self._decide(component)
+            else:
+                yield from self._leave(component, left)
+
+    def keep(self, files: Sequence[File], regions: Sequence[Region]) -> Iterator[Finding]:
+        """Only find the scalers that have to stay on."""
+        for component in self._components(files):
+            left = self._why_left(component, regions)
+            if left is not None:
+                yield from self._leave(component, left)
+
+    def _components(self, files: Sequence[File]) -> Iterator[Component]:
         done: set[cst.CSTNode] = set()
         for file in files:
             for call in file.calls:
                 if call in done or file.names.callee(call) not in GRAD_SCALER or _is_off(call):
                     continue
-                component = self._component(file, call)
+                component = self._follower.component(file, call)
                 done.update(creation for _, creation in component.creations)
                 done.add(call)
-                yield from self._decide(component)
+                yield component
 
-    def _decide(self, component: _Component) -> Iterator[Finding]:
+    def _why_left(self, component: Component, regions: Sequence[Region]) -> str | None:
+        """Why a scaler has to stay on: float16 without one would lose gradients. None where it may go."""
+        for file, call in component.scaled:
+            context = foreign_autocast(self._project, file.tree.body(call), file)
+            if context is not None:
+                return f"`{file.tree.quote(context)}` of the step at {_place(file, call)} may compute in float16"
+        if not regions:
+            return "the autocast region of its step is in none of the files, and may compute in float16"
+        return None
+
+    def _leave(self, component: Component, why: str) -> Iterator[Finding]:
+        for file, call in component.creations:
+            self.kept.add(call)
+            line, column = file.tree.position(call)
+            hint = "give the file with the region, too, or change both by hand"
+            yield Finding(file.name, line, column, "AMP510", Kind.LEFT, f"GradScaler stays on: {why}", hint)
+
+    def _decide(self, component: Component) -> Iterator[Finding]:
         kept = self._why_kept(component)
         if kept is None:
             for edit in component.edits:
@@ -90,7 +97,7 @@ class Descaler:
             yield Finding(file.name, line, column, "AMP510", kind, message, hint)
 
     @staticmethod
-    def _why_kept(component: _Component) -> str | None:
+    def _why_kept(component: Component) -> str | None:
         """Why a scaler cannot be taken out; None where it can."""
         if component.obstacle is not None:
             return f"its use at {_place(*component.obstacle)} is not understood"
@@ -99,192 +106,6 @@ class Descaler:
             if not names_any(file, file.tree.module, AUTOCAST):
                 return f"the autocast region of the step at {_place(file, call)} is in another file"
         return None
-
-    def _component(self, file: File, call: cst.Call) -> _Component:
-        component = _Component()
-        self._add_creation(component, file, call)
-        position = 0
-        while position < len(component.holders):
-            self._follow(component, component.holders[position])
-            position += 1
-        return component
-
-    def _add_creation(self, component: _Component, file: File, call: cst.Call) -> None:
-        if any(call is known for _, known in component.creations):
-            return
-        component.creations.append((file, call))
-        statement = file.tree.parents[call]
-        target = statement.targets[0].target if isinstance(statement, cst.Assign) else None
-        holder = None if target is None else self._holder(file, target)
-        if holder is None or not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
-            component.obstacle = component.obstacle or (file, call)
-            return
-        component.edits.append(lambda: self.draft(file).edits.substitute(statement))
-        component.removed.append(call.func)
-        self._add_holder(component, holder)
-
-    def _add_holder(self, component: _Component, holder: Holder) -> None:
-        if holder not in component.holders:
-            component.holders.append(holder)
-
-    def _holder(self, file: File, node: cst.BaseExpression) -> Holder | None:
-        path = dotted(node)
-        if path is None:
-            return None
-        if path.startswith("self.") and path.count(".") == 1:
-            owner = file.tree.owner_class(node)
-            return None if owner is None else Holder(file, owner, path)
-        scope = file.scopes.of(node).find(path)
-        return None if scope is None or "." in path else Holder(file, scope.node, path)
-
-    def _follow(self, component: _Component, holder: Holder) -> None:
-        """Look at everything a holder is bound to and used for."""
-        file = holder.file
-        for node in file.uses.get(holder.path.rpartition(".")[2], ()):
-            same = self._holder(file, node)
-            if same != holder:
-                if isinstance(node, cst.Attribute) and holder.path.startswith("self.") and same is None:
-                    component.obstacle = component.obstacle or (file, node)  # `trainer.scaler` may be this one
-                continue
-            if not self._understand(component, file, node):
-                component.obstacle = component.obstacle or (file, node)
-
-    def _understand(self, component: _Component, file: File, node: cst.Name | cst.Attribute) -> bool:
-        """Plan what becomes of one use; False where it is not understood."""
-        parent = file.tree.parents[node]
-        draft = self.draft(file)
-        if isinstance(parent, cst.AssignTarget):
-            made = file.tree.parents[parent]
-            value = made.value if isinstance(made, cst.Assign) else None
-            if isinstance(value, cst.Call) and file.names.callee(value) in GRAD_SCALER:
-                self._add_creation(component, file, value)
-                return True
-            if value is not None and self._is_known(component, file, value):  # `self.scaler = scaler`
-                component.edits.append(lambda: draft.edits.substitute(file.tree.statement(made)))
-                return True
-            return False
-        if isinstance(parent, cst.Assign) and parent.value is node:
-            holder = self._holder(file, parent.targets[0].target)
-            if holder is None:
-                return False
-            self._add_holder(component, holder)
-            return True
-        if isinstance(parent, cst.Attribute) and parent.value is node:
-            call = file.tree.parents[parent]
-            return isinstance(call, cst.Call) and call.func is parent and self._method(component, draft, call)
-        if isinstance(parent, cst.Arg):
-            call = file.tree.parents[parent]
-            return isinstance(call, cst.Call) and self._passed_on(component, file, call, parent)
-        return False
-
-    def _is_known(self, component: _Component, file: File, value: cst.BaseExpression) -> bool:
-        holder = self._holder(file, value)
-        return holder is not None and holder in component.holders
-
-    def _method(self, component: _Component, draft: Draft, call: cst.Call) -> bool:
-        assert isinstance(call.func, cst.Attribute)
-        tree, name = draft.file.tree, call.func.attr.value
-        parent = tree.parents[call]
-        if name == "scale" and len(call.args) == 1:
-            component.scaled.append((draft.file, call))
-            change = _unscaled_receiver if isinstance(parent, cst.Attribute) else _unscaled
-            component.edits.append(lambda: draft.edits.change(call, change))
-            return True
-        if name == "step" and call.args:
-            component.edits.append(lambda: draft.edits.change(call, _own_step))
-            return True
-        if name in _GOES_WITH_ITS_STATEMENT and isinstance(parent, cst.Expr):
-            statement = tree.statement(call)
-            block = tree.block(statement)
-            around = tree.parents.get(block)
-            alone = isinstance(around, cst.If) and around.orelse is None and len(statements(block)) == 1
-            whole = tree.statement(around) if alone and around is not None and len(blocks(around)) == 1 else statement  # type: ignore[arg-type]
-            component.edits.append(lambda: draft.edits.substitute(whole))
-            return True
-        if name == "state_dict":
-            return self._saved(component, draft, call)
-        return False
-
-    def _saved(self, component: _Component, draft: Draft, call: cst.Call) -> bool:
-        """An entry of a checkpoint goes."""
-        tree = draft.file.tree
-        parent = tree.parents[call]
-        if isinstance(parent, cst.Assign) and isinstance(parent.targets[0].target, cst.Subscript):
-            component.edits.append(lambda: draft.edits.substitute(parent))
-            return True
-        holder = tree.parents[parent]
-        if isinstance(parent, cst.DictElement) and isinstance(holder, cst.Dict):
-            index = list(holder.elements).index(parent)
-            component.edits.append(lambda: draft.edits.change(holder, lambda node: _without(node, "elements", index)))
-            return True
-        return False
-
-    def _passed_on(self, component: _Component, file: File, call: cst.Call, arg: cst.Arg) -> bool:
-        """The parameter that takes the scaler goes, with the argument of every call."""
-        function = self.project.called(file, call)
-        if function is None:
-            return False
-        name = self._parameter_of(function, call, arg)
-        sites = self.project.call_sites(function)
-        if name is None or not sites:
-            return False
-        holder = Holder(function.file, function.node, name)
-        if holder in component.holders:
-            return True
-        drops: list[tuple[Draft, cst.Call, int]] = []
-        for site in sites:
-            given = passed(function.node, site.call, name, bound=function.is_bound)
-            if given is None:
-                return False
-            if given.argument is None:
-                continue
-            value = given.argument.value
-            if not is_constant(value, "None"):
-                source = self._holder(site.file, value)
-                if source is None or not self._holds_scaler(source):
-                    return False
-                self._add_holder(component, source)
-            drops.append((self.draft(site.file), site.call, given.index))
-        component.holders.append(holder)
-        for draft, passing, index in drops:
-            component.edits.append(_dropping(draft, passing, "args", index))
-        component.edits.append(lambda: self._drop_parameter(function, name))
-        return True
-
-    def _holds_scaler(self, holder: Holder) -> bool:
-        """Whether a name can only be a scaler: made by GradScaler, or a parameter (followed by itself)."""
-        if holder.path.startswith("self."):
-            return True
-        bindings = holder.file.scopes.inside(holder.scope).bindings.get(holder.path, [])
-        return bool(bindings) and all(
-            binding.kind is BindingKind.PARAMETER or holder.file.names.callee(binding.value) in GRAD_SCALER
-            for binding in bindings
-        )
-
-    def _parameter_of(self, function: FunctionRef, call: cst.Call, arg: cst.Arg) -> str | None:
-        if arg.star:
-            return None
-        for param in (
-            *function.node.params.posonly_params,
-            *function.node.params.params,
-            *function.node.params.kwonly_params,
-        ):
-            given = passed(function.node, call, param.name.value, bound=function.is_bound)
-            if given is not None and given.argument is arg:
-                return param.name.value
-        return None
-
-    def _drop_parameter(self, function: FunctionRef, name: str) -> None:
-        param = parameter(function.node, name)
-
-        def drop(node: cst.CSTNode) -> cst.CSTNode:
-            for group in ("posonly_params", "params", "kwonly_params"):
-                for index, each in enumerate(getattr(function.node.params, group)):
-                    if each is param:
-                        return _without(node, group, index)
-            return node
-
-        self.draft(function.file).edits.change(function.node.params, drop)
 
 
 def _is_off(call: cst.Call) -> bool:
@@ -296,30 +117,3 @@ def _is_off(call: cst.Call) -> bool:
 
 def _place(file: File, node: cst.CSTNode) -> str:
     return f"{file.name}:{file.tree.position(node)[0]}"
-
-
-def _dropping(draft: Draft, node: cst.CSTNode, field_name: str, index: int) -> Edit:
-    return lambda: draft.edits.change(node, lambda updated: _without(updated, field_name, index))
-
-
-def _without(node: cst.CSTNode, field_name: str, index: int) -> cst.CSTNode:
-    return node.with_changes(**{field_name: remove_at(getattr(node, field_name), index)})
-
-
-def _unscaled(node: cst.CSTNode) -> cst.CSTNode:
-    """`scaler.scale(loss)` is `loss`."""
-    assert isinstance(node, cst.Call)
-    return node.args[0].value
-
-
-def _unscaled_receiver(node: cst.CSTNode) -> cst.CSTNode:
-    """The same where a dot follows: in parentheses if the dot would bind to a part of it."""
-    value = _unscaled(node)
-    assert isinstance(value, cst.BaseExpression)
-    return build.grouped(value)
-
-
-def _own_step(node: cst.CSTNode) -> cst.CSTNode:
-    """`scaler.step(optimizer, closure)` is `optimizer.step(closure)`."""
-    assert isinstance(node, cst.Call)
-    return node.with_changes(func=cst.Attribute(node.args[0].value, cst.Name("step")), args=list(node.args[1:]))

@@ -7,6 +7,7 @@ from functools import cache
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.trees.tree import Block, find, walk
 
@@ -61,18 +62,40 @@ def _last_words(full_names: frozenset[str]) -> frozenset[str]:
     return frozenset(name.rpartition(".")[2] for name in full_names)
 
 
+def foreign_autocast(project: Project, body: Block, file: File) -> cst.BaseExpression | None:
+    """A context that is an autocast by its name, and made by code that cannot be seen, in a dtype of its own."""
+    for with_ in find(body, cst.With):
+        for item in with_.items:
+            context = _context(item.item)
+            if _is_called_amp(context) and not names_any(file, context, AUTOCAST) and not _is_amp(file, context):
+                made = project.definition(file, context)
+                if made is None or not names_any(*made, AUTOCAST):
+                    return context
+    return None
+
+
 def _stands_for_amp(file: File, item: cst.BaseExpression) -> bool:
     """Whether the context of a `with` may be an autocast made elsewhere: `with ctx:`, `with self.cast():`."""
-    if isinstance(item, cst.Call):
-        item = item.func
-    path = dotted(item)
+    context = _context(item)
+    is_attribute = (dotted(context) or "").startswith("self.") and file.tree.owner_class(context) is not None
+    return _is_amp(file, context) or (_is_called_amp(context) and not is_attribute)
+
+
+def _context(item: cst.BaseExpression) -> cst.BaseExpression:
+    return item.func if isinstance(item, cst.Call) else item
+
+
+def _is_amp(file: File, context: cst.BaseExpression) -> bool:
+    """Whether a name, or an attribute of `self`, is given something that names autocast."""
+    path = dotted(context)
     if path is None:
         return False
-    bindings = file.scopes.of(item).lookup(path)
-    owner = file.tree.owner_class(item)
+    owner = file.tree.owner_class(context)
     if path.startswith("self.") and owner is not None:
-        nodes = file.class_attribute(owner, path)
-        return any(names_amp(file, node) for node in nodes)
-    return any(each.value is not None and names_amp(file, each.value) for each in bindings) or (
-        "autocast" in path.lower() or path.lower().endswith("amp")
-    )
+        return any(names_amp(file, node) for node in file.class_attribute(owner, path))
+    return any(each.value is not None and names_amp(file, each.value) for each in file.scopes.of(context).lookup(path))
+
+
+def _is_called_amp(context: cst.BaseExpression) -> bool:
+    path = (dotted(context) or "").lower()
+    return "autocast" in path or path.endswith("amp")

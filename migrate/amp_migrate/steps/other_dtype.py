@@ -64,16 +64,19 @@ class OtherDtype:
             message = f"region computes in {'bfloat16' if self.dtype is Dtype.BF16 else 'what the GPU has'} now"
             yield Finding(region.file.name, line, column, "AMP510", Kind.MIGRATED, message)
         if self.dtype is Dtype.AUTO:
+            yield from self.descaler.keep(files, regions)
             switch_scalers(files, self._draft, self._keeps_name)
         else:
-            yield from self.descaler.run(files)
+            yield from self.descaler.run(files, regions)
             for file in files:
                 for call in file.calls:
                     if call in self.descaler.disabled and self._keeps_name(file, call):
                         self._draft(file).edits.change(call, switched_off)
 
     def _keeps_name(self, file: File, call: cst.Call) -> bool:
-        """Whether a call makes a scaler by a name that stays, so that no rule about names sees to its arguments."""
+        """Whether a call makes a scaler by a name that stays, so that no rule about names sees to its switch."""
+        if call in self.descaler.kept:
+            return False
         full = file.names.callee(call)
         is_deprecated = not full.startswith("torch.amp.")
         return (

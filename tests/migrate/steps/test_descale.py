@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 Check = Callable[..., Any]
 
 
@@ -51,45 +53,116 @@ def test_attribute_of_self(rewrites: Check) -> None:
     )
 
 
-def test_a_scaler_is_switched_off_where_its_region_is_out_of_sight(migrate: Check) -> None:
-    text = """
-        from models import net
+def test_a_scaler_is_switched_off_where_its_region_is_in_another_file(rewrites_files: Check) -> None:
+    files = {
+        "net.py": """
+          import torch
 
+        - @torch.cuda.amp.autocast()
+        + @torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16)
+          def loss_of(model, x, y):
+              return (model(x) - y).square().mean()
+        """,
+        "train.py": """
+          import torch
+          from net import loss_of
+
+          def train(model, loader, optimizer):
+        -     scaler = torch.amp.GradScaler("cuda")
+        +     scaler = torch.amp.GradScaler("cuda", enabled=False)
+              for x, y in loader:
+                  loss = loss_of(model, x, y)
+                  scaler.scale(loss).backward()
+                  scaler.step(optimizer)
+                  scaler.update()
+        """,
+    }
+    findings = rewrites_files(files, "bf16")
+    assert ["is in another file" in each.message for each in findings if "GradScaler" in each.message] == [True]
+
+
+STEP = """
+    def train(model, loader, optimizer):
         scaler = torch.amp.GradScaler("cuda")
         for x, y in loader:
-            loss = net(x, y)
+            {}
             scaler.scale(loss).backward()
             scaler.step(optimizer)
             scaler.update()
-        """
-    plan = migrate(text, "bf16")
-    assert 'scaler = torch.amp.GradScaler("cuda", enabled=False)' in plan.after
-    assert "autocast" not in plan.after
-    assert ["is in another file" in finding.message for finding in plan.findings if finding.code == "AMP510"] == [True]
+"""
 
 
-def test_a_scaler_that_is_off_stays_when_a_region_comes_into_its_file(migrate: Check) -> None:
-    text = """
-        from models import net
+@pytest.mark.parametrize("dtype", ["bf16", "auto"])
+def test_a_scaler_stays_on_where_its_region_is_in_none_of_the_files(leaves: Check, dtype: str) -> None:
+    why = "GradScaler stays on: the autocast region of its step is in none of the files"
+    leaves(STEP.format("loss = model(x, y)"), why, dtype)
 
-        def train_amp():
-            scaler = torch.amp.GradScaler("cuda")
+
+FOREIGN = """
+    from library import smart_autocast
+
+    class Trainer(Base):
+        def fit(self, model, loader, optimizer):
+            with torch.autocast("cuda"):
+                model(x)
+            scaler = torch.cuda.amp.GradScaler(enabled=self.amp)
             for x, y in loader:
-                loss = net(x, y)
+                with {}:
+                    loss = model(x, y)
                 scaler.scale(loss).backward()
                 scaler.step(optimizer)
                 scaler.update()
+"""
 
-        def train_plain(model):
+
+@pytest.mark.parametrize("dtype", ["bf16", "auto"])
+@pytest.mark.parametrize("context", ["smart_autocast(True)", "self.autocast()", "model.autocast()"])
+def test_a_scaler_stays_on_beside_an_autocast_of_somebody_else(migrate: Check, context: str, dtype: str) -> None:
+    plan = migrate(FOREIGN.format(context), dtype)
+    assert 'torch.amp.GradScaler("cuda", enabled=self.amp)' in plan.after
+    assert 'torch.autocast("cuda", dtype=' in plan.after
+    told = [each.message for each in plan.findings if "stays on" in each.message]
+    assert [context.partition("(")[0] in each for each in told] == [True]
+
+
+OWN = """
+    def smart_autocast(enabled):
+        return torch.cuda.amp.autocast(enabled=enabled)
+
+    class Trainer:
+        def __init__(self):
+            self.autocast = torch.autocast("cuda")
+
+        def fit(self, model, loader, optimizer):
+            scaler = torch.amp.GradScaler("cuda")
             for x, y in loader:
-                loss = model(x, y)
-                loss.backward()
-                optimizer.step()
-        """
+                with {}:
+                    loss = model(x, y)
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+"""
+
+
+@pytest.mark.parametrize("context", ["smart_autocast(True)", "self.autocast"])
+def test_a_scaler_goes_with_an_autocast_that_the_script_makes_elsewhere(migrate: Check, context: str) -> None:
+    assert "GradScaler" not in migrate(OWN.format(context), "bf16").after
+
+
+def test_a_scaler_that_was_off_stays_in_the_file_of_a_step_that_moves(migrate: Check) -> None:
+    text = STEP.format("loss = model(x, y)").replace('"cuda")', '"cuda", enabled=False)') + PLAIN
     plan = migrate(text, "bf16")
     assert 'scaler = torch.amp.GradScaler("cuda", enabled=False)' in plan.after
     assert plan.after.count("torch.amp.autocast(") == 1
-    assert migrate(plan.after, "bf16", head="").after == plan.after
+
+
+PLAIN = """
+    def train_plain(model, loader, optimizer):
+        for x, y in loader:
+            loss = model(x, y)
+            loss.backward()
+            optimizer.step()
+"""
 
 
 def test_parameter_and_argument(rewrites: Check) -> None:
