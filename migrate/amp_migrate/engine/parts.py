@@ -1,4 +1,4 @@
-"""A large project in parts: each planned by itself, in processes of its own, with no more than one part in memory.
+"""A large project in parts: each planned by itself, with no more than one part in memory.
 
 Files that import one another are in one part. Where two parts want to change one file after all, they become one part
 and are planned again, so that the result is that of planning everything at once, whatever the number of processes.
@@ -6,16 +6,10 @@ and are planned again, so that the result is that of planning everything at once
 
 from __future__ import annotations
 
-import gc
 import os
 import re
-import signal
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TypeAlias
 
@@ -23,8 +17,6 @@ from amp_migrate.engine.components import Components
 from amp_migrate.engine.imports import imported_modules
 from amp_migrate.engine.migrate import Outcome, migrate_workspace
 from amp_migrate.engine.planner import FilePlan
-from amp_migrate.engine.problems import refused
-from amp_migrate.engine.source import display_name
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding
 from amp_migrate.settings import Dtype, Settings
@@ -112,41 +104,13 @@ def _imported(workspace: Workspace, importer: Path, named: Iterable[str], seen: 
 def _outcomes(
     workspace: Workspace, settings: Settings, parts: Sequence[Part], workers: int
 ) -> Iterator[tuple[Part, Outcome]]:
-    if workers <= 1 or len(parts) == 1:
-        for part in parts:
-            yield part, migrate_workspace(workspace.focused(part), settings)
+    if workers > 1 and len(parts) > 1:
+        from amp_migrate.engine.processes import in_processes  # a single part never needs it
+
+        yield from in_processes(workspace, settings, parts, workers)
         return
-    workspace.settle_projects()
-    # Forking spares each child the imports; elsewhere it is not to be had, or not to be trusted.
-    context = get_context("fork" if sys.platform == "linux" else "spawn")
-    with ProcessPoolExecutor(min(workers, len(parts)), context, _start, (workspace, settings)) as pool:
-        futures = {pool.submit(_work, part): part for part in parts}
-        for future in as_completed(futures):
-            part = futures[future]
-            try:
-                yield part, future.result()
-            except BrokenProcessPool:
-                yield part, Outcome((), tuple(map(_died, part)), len(part))
-
-
-_given: tuple[Workspace, Settings]
-
-
-def _start(workspace: Workspace, settings: Settings) -> None:
-    global _given  # noqa: PLW0603  # the way of the standard library to hand a worker what all its tasks need
-    _given = workspace, settings
-    gc.freeze()  # what was there before the fork is nothing to look for garbage in
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the children
-
-
-def _work(part: Part) -> Outcome:
-    workspace, settings = _given
-    return migrate_workspace(workspace.focused(part), settings)
-
-
-def _died(path: Path) -> Finding:
-    hint = "run it with --workers 1 to see more; the file is untouched"
-    return refused(display_name(path), "the process that planned it died, perhaps out of memory", hint)
+    for part in parts:
+        yield part, migrate_workspace(workspace.focused(part), settings)
 
 
 def _joined(parts: Sequence[Part], outcomes: dict[Part, Outcome]) -> list[Part]:

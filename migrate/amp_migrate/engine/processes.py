@@ -1,0 +1,57 @@
+"""Parts of a project that are planned in processes of their own."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from pathlib import Path
+
+from amp_migrate.engine.migrate import Outcome, migrate_workspace
+from amp_migrate.engine.parts import Part
+from amp_migrate.engine.problems import refused
+from amp_migrate.engine.source import display_name
+from amp_migrate.engine.workspace import Workspace
+from amp_migrate.report.finding import Finding
+from amp_migrate.settings import Settings
+
+
+def in_processes(
+    workspace: Workspace, settings: Settings, parts: Sequence[Part], workers: int
+) -> Iterator[tuple[Part, Outcome]]:
+    """Plan every part in up to `workers` processes; where one dies, every part not done yet has a finding for it."""
+    workspace.settle_projects()
+    # Forking spares each child the imports; elsewhere it is not to be had, or not to be trusted.
+    context = get_context("fork" if sys.platform == "linux" else "spawn")
+    with ProcessPoolExecutor(min(workers, len(parts)), context, _start, (workspace, settings)) as pool:
+        futures = {pool.submit(_work, part): part for part in parts}
+        for future in as_completed(futures):
+            part = futures[future]
+            try:
+                yield part, future.result()
+            except BrokenProcessPool:
+                yield part, Outcome((), tuple(map(_died, part)), len(part))
+
+
+_given: tuple[Workspace, Settings]
+
+
+def _start(workspace: Workspace, settings: Settings) -> None:
+    global _given  # noqa: PLW0603  # the way of the standard library to hand a worker what all its tasks need
+    _given = workspace, settings
+    gc.freeze()  # what was there before the fork is nothing to look for garbage in
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the children
+
+
+def _work(part: Part) -> Outcome:
+    workspace, settings = _given
+    return migrate_workspace(workspace.focused(part), settings)
+
+
+def _died(path: Path) -> Finding:
+    hint = "run it with --workers 1 to see more; the file is untouched"
+    return refused(display_name(path), "the process that planned it died, perhaps out of memory", hint)
