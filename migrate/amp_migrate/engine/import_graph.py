@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from amp_migrate.engine.imports import imported_modules
@@ -15,18 +15,22 @@ class ImportGraph:
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
-        self._direct: dict[Path, tuple[Source, ...]] = {}
+        self._direct: dict[Path, tuple[Path, ...]] = {}
 
-    def reachable(self, source: Source) -> dict[Path, Source]:
-        """`source` and every file that it imports, directly or through others."""
-        found = {source.path: source}
-        stack = [source]
-        while stack:
-            for module in self._imports(stack.pop()):
-                if module.path not in found:
-                    found[module.path] = module
-                    stack.append(module)
-        return found
+    def direct(self, source: Source) -> tuple[Path, ...]:
+        """The files that a file imports itself; none of them is read."""
+        if source.path not in self._direct:
+            found = (self._workspace.locate(dotted, source.path) for dotted in imported_modules(source.text))
+            self._direct[source.path] = tuple(path for path in found if path is not None)
+        return self._direct[source.path]
+
+    def brought(self, source: Source) -> frozenset[Path]:
+        """The files that a file imports itself, and what the packages among them hand on."""
+        return self._closure(source, lambda path: path.name == "__init__.py")
+
+    def reachable(self, source: Source) -> frozenset[Path]:
+        """A file and every file that it imports, directly or through others."""
+        return self._closure(source, lambda path: True) | {source.path}
 
     def groups(self, sources: Iterable[Source]) -> list[list[Source]]:
         """`sources` in groups: one that reaches another is in the other's group."""
@@ -41,8 +45,13 @@ class ImportGraph:
             groups = [*apart, joined]
         return groups
 
-    def _imports(self, source: Source) -> tuple[Source, ...]:
-        if source.path not in self._direct:
-            modules = (self._workspace.module(dotted, source) for dotted in imported_modules(source.text))
-            self._direct[source.path] = tuple(module for module in modules if module is not None)
-        return self._direct[source.path]
+    def _closure(self, source: Source, goes_on: Callable[[Path], bool]) -> frozenset[Path]:
+        found: set[Path] = set()
+        stack = [source]
+        while stack:
+            for path in self.direct(stack.pop()):
+                if path not in found:
+                    found.add(path)
+                    imported = self._workspace.file(path) if goes_on(path) else None
+                    stack += [] if imported is None else [imported]
+        return frozenset(found)

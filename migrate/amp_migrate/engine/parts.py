@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from amp_migrate.engine.components import Components
-from amp_migrate.engine.imports import imported_modules
+from amp_migrate.engine.import_graph import ImportGraph
 from amp_migrate.engine.migrate import Outcome, migrate_workspace
 from amp_migrate.engine.planner import FilePlan
 from amp_migrate.engine.workspace import Workspace
@@ -52,19 +52,20 @@ def migrate_in_parts(
 def split(workspace: Workspace, dtype: Dtype) -> list[Part]:
     """The candidates of a workspace in parts that can be planned on their own, in order of name."""
     sizes: dict[Path, int] = {}
-    named: dict[Path, tuple[str, ...]] = {}
+    brought: dict[Path, frozenset[Path]] = {}
+    graph = ImportGraph(workspace)
     apart: set[Path] = set()
     for source in workspace.candidates():
         sizes[source.path] = len(source.text)
         if dtype is Dtype.FP16:
-            named[source.path] = imported_modules(source.text)
+            brought[source.path] = graph.brought(source)
             if not _STEP_SIGN.search(source.text):
                 apart.add(source.path)
     if sum(sizes.values()) <= PART_BYTES:
         return [tuple(sizes)] if sizes else []
     parts: list[Part] = []
     room = 0
-    for component in _by_imports(workspace, named, apart) if dtype is Dtype.FP16 else _by_project(workspace):
+    for component in _by_imports(brought, apart) if dtype is Dtype.FP16 else _by_project(workspace):
         size = sum(sizes[path] for path in component)
         if size > room:
             parts.append(())
@@ -74,11 +75,11 @@ def split(workspace: Workspace, dtype: Dtype) -> list[Part]:
     return [tuple(sorted(part)) for part in parts]
 
 
-def _by_imports(workspace: Workspace, named: Mapping[Path, Iterable[str]], apart: Collection[Path]) -> list[list[Path]]:
+def _by_imports(brought: Mapping[Path, Iterable[Path]], apart: Collection[Path]) -> list[list[Path]]:
     """The files that import one another, and may have a step in common; those `apart` have no part in anybody's."""
-    components = Components(named)
-    for path, names in named.items():
-        for target in _imported(workspace, path, names, set()):
+    components = Components(brought)
+    for path, targets in brought.items():
+        for target in targets:
             if target not in apart:
                 components.link(path, target)
     return components.all()
@@ -87,18 +88,6 @@ def _by_imports(workspace: Workspace, named: Mapping[Path, Iterable[str]], apart
 def _by_project(workspace: Workspace) -> list[list[Path]]:
     """The files of each project: where regions change their dtype, they have to agree on one."""
     return [[source.path for source in project.candidates()] for project in workspace.by_project()]
-
-
-def _imported(workspace: Workspace, importer: Path, named: Iterable[str], seen: set[Path]) -> Iterator[Path]:
-    """What a file that names certain modules imports of the project, and what packages hand on to it."""
-    for dotted in named:
-        path = workspace.locate(dotted, importer)
-        if path is not None and path not in seen:
-            seen.add(path)
-            yield path
-            package = workspace.file(path) if path.name == "__init__.py" else None
-            if package is not None:
-                yield from _imported(workspace, path, imported_modules(package.text), seen)
 
 
 def _outcomes(

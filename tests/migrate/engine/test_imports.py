@@ -86,3 +86,15 @@ def test_groups_hold_what_reaches_each_other_even_through_files_outside(tmp_path
         ["lone"],
         ["other", "shared"],
     ]
+
+
+def test_a_package_hands_on_what_it_imports_and_a_module_does_not(tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg/__init__.py").write_text("from .steps import train\n")
+    (tmp_path / "pkg/steps.py").write_text("from . import helper\n")
+    (tmp_path / "pkg/helper.py").write_text("")
+    (tmp_path / "main.py").write_text("from pkg import train\n")
+    workspace = Workspace.open([tmp_path])
+    script = workspace.file(tmp_path / "main.py")
+    assert script is not None
+    assert {path.stem for path in ImportGraph(workspace).brought(script)} == {"__init__", "steps"}
