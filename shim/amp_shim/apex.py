@@ -4,13 +4,33 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from amp_shim import amp, contrib, fp16_utils, mlp, multi_tensor_apply, normalization, optimizers, parallel
+from amp_shim import (
+    amp,
+    contrib,
+    fp16_utils,
+    fused_dense,
+    mlp,
+    multi_tensor_apply,
+    normalization,
+    optimizers,
+    parallel,
+)
 from amp_shim.instead import INSTEAD, advice
 
 # A package without files: the import system asks `amp_shim.install` for every submodule.
 __path__: list[str] = []
 
-__all__ = ["amp", "contrib", "fp16_utils", "mlp", "multi_tensor_apply", "normalization", "optimizers", "parallel"]
+__all__ = [
+    "amp",
+    "contrib",
+    "fp16_utils",
+    "fused_dense",
+    "mlp",
+    "multi_tensor_apply",
+    "normalization",
+    "optimizers",
+    "parallel",
+]
 
 
 def __getattr__(name: str) -> NoReturn:

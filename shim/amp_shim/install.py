@@ -32,6 +32,8 @@ ALIASES = {
     "apex.fp16_utils.fp16_optimizer": "amp_shim.fp16_utils.fp16_optimizer",
     "apex.fp16_utils.fp16util": "amp_shim.fp16_utils.fp16util",
     "apex.fp16_utils.loss_scaler": "amp_shim.fp16_utils.loss_scaler",
+    "apex.fused_dense": "amp_shim.fused_dense",
+    "apex.fused_dense.fused_dense": "amp_shim.fused_dense",
     "apex.mlp": "amp_shim.mlp",
     "apex.mlp.mlp": "amp_shim.mlp",
     "apex.multi_tensor_apply": "amp_shim.multi_tensor_apply",
@@ -47,6 +49,7 @@ ALIASES = {
     "apex.optimizers.fused_sgd": "amp_shim.optimizers.fused_sgd",
     "apex.parallel": "amp_shim.parallel",
     "apex.parallel.distributed": "amp_shim.parallel.distributed",
+    "apex.parallel.multiproc": "amp_shim.parallel.multiproc",
     "apex.parallel.LARC": "amp_shim.parallel.larc",
 }
 """Apex's modules, and the shim's that stand for them."""

@@ -25,7 +25,6 @@ INSTEAD = {
         "torch.nn.functional.cross_entropy(logits.float(), labels, reduction='none', label_smoothing=smoothing, "
         "ignore_index=padding_idx)"
     ),
-    "apex.fused_dense": "torch.nn.Linear",
     "apex.parallel": "torch.nn.parallel or torchrun",
     "apex.pyprof": "torch.profiler",
     "apex.reparameterization": "torch.nn.utils.parametrizations.weight_norm",

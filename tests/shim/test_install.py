@@ -90,8 +90,8 @@ def test_other_parts_of_apex_are_found_where_scripts_look() -> None:
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("import apex.fused_dense", r"no apex\.fused_dense; use torch\.nn\.Linear instead"),
-        ("from apex import fused_dense", r"no apex\.fused_dense; use torch\.nn\.Linear instead"),
+        ("import apex.transformer", r"no apex\.transformer; use torch\.distributed\.tensor\.parallel instead"),
+        ("from apex import transformer", r"no apex\.transformer; use torch\.distributed\.tensor\.parallel instead"),
         ("from apex.RNN.models import LSTM", r"no apex\.RNN; use torch\.nn\.LSTM, GRU or RNN instead"),
         ("from apex.contrib.xentropy import SoftmaxCrossEntropyLoss", r"use torch\.nn\.functional\.cross_entropy"),
         ("from apex.contrib import xentropy", r"no apex\.contrib\.xentropy; use torch\.nn\.functional\.cross_entropy"),

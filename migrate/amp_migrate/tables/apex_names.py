@@ -10,6 +10,7 @@ SERVED = (
     "amp_C",
     "apex.amp",
     "apex.fp16_utils",
+    "apex.fused_dense",
     "apex.mlp",
     "apex.multi_tensor_apply",
     "apex.normalization",
@@ -30,7 +31,6 @@ COUNTERPARTS = {
     "apex.contrib.sparsity": "torch.sparse.to_sparse_semi_structured",
     "apex.contrib.transducer": "torchaudio.functional.rnnt_loss",
     "apex.contrib.xentropy": "torch.nn.functional.cross_entropy(..., reduction='none', ignore_index=padding_idx)",
-    "apex.fused_dense": "torch.nn.Linear, with torch.nn.GELU between two",
 }
 # The first PyTorch that the shim runs on.
 SHIM_SINCE = (2, 4)

@@ -208,6 +208,7 @@ INNER_MODULES = {
     "apex.contrib.clip_grad.clip_grad": "apex.contrib.clip_grad",
     "apex.contrib.group_norm.group_norm": "apex.contrib.group_norm",
     "apex.contrib.layer_norm.layer_norm": "apex.contrib.layer_norm",
+    "apex.fused_dense.fused_dense": "apex.fused_dense",
     "apex.mlp.mlp": "apex.mlp",
     "apex.normalization.fused_layer_norm": "apex.normalization",
     "apex.optimizers.fused_adagrad": "apex.optimizers",

@@ -1,0 +1,58 @@
+"""`python -m amp_shim.parallel.multiproc`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+SCRIPT = """
+    import argparse, sys, time
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--world-size", type=int)
+    parser.add_argument("--rank", type=int)
+    parser.add_argument("--fail", type=int)
+    args = parser.parse_args()
+    print(f"process {args.rank} of {args.world_size}", flush=True)
+    if args.rank == args.fail:
+        sys.exit(7)
+    if args.fail is not None:
+        time.sleep(600)
+"""
+
+
+def launch(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    (folder / "train.py").write_text(dedent(SCRIPT))
+    command = [sys.executable, "-m", "amp_shim.parallel.multiproc", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("arguments", [(), ("--rank", "0")])
+def test_every_process_has_its_rank(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    done = launch(tmp_path, "train.py", "--world-size", "3", *arguments)
+    assert (done.returncode, done.stdout) == (0, "process 0 of 3\n")
+    assert [(tmp_path / f"GPU_{rank}.log").read_text() for rank in (1, 2)] == ["process 1 of 3\n", "process 2 of 3\n"]
+
+
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_where_one_fails_the_others_are_ended(tmp_path: Path, rank: str) -> None:
+    assert launch(tmp_path, "train.py", "--world-size", "2", "--fail", rank).returncode == 7
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "multiproc: no script was given"),
+        (("train.py", "--world-size", "many"), "multiproc: --world-size needs a number of processes, found 'many'"),
+        (("train.py", "--world-size"), "multiproc: --world-size needs a number of processes, found ''"),
+    ],
+)
+def test_bad_arguments_are_one_line(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    done = launch(tmp_path, *arguments)
+    assert done.returncode == 1
+    assert done.stderr.startswith(message)
+    assert done.stderr.count("\n") == 1
