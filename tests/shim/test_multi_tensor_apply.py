@@ -107,3 +107,35 @@ def test_empty_lists_do_nothing() -> None:
     multi_tensor_applier(amp_c.multi_tensor_axpby, flag, [[], [], []], 2.0, 1.0)
     assert flag.item() == 0
     assert multi_tensor_applier.available
+
+
+def scale_after(overflows: str, scale: float = 8.0, hysteresis: int = 2) -> list[float]:
+    """The loss scale after each step; `x` stands for a step that overflows."""
+    current = torch.tensor([scale])
+    growth, left = torch.zeros(1, dtype=torch.int32), torch.full((1,), hysteresis, dtype=torch.int32)
+    found: list[float] = []
+    for step in overflows:
+        found_inf = torch.tensor([1.0 if step == "x" else 0.0])
+        result = amp_c.update_scale_hysteresis(current, growth, left, found_inf, 2.0, 0.5, 3, hysteresis)
+        assert result is current
+        found.append(current.item())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("overflows", "scales"),
+    [
+        ("...", [8, 8, 16]),
+        ("......", [8, 8, 16, 16, 16, 32]),
+        ("x", [8]),
+        ("xxx", [8, 4, 2]),
+        ("x.x", [8, 8, 8]),
+        ("..x...", [8, 8, 8, 8, 8, 16]),
+    ],
+)
+def test_scale_backs_off_at_the_last_overflow_that_is_allowed(overflows: str, scales: list[float]) -> None:
+    assert scale_after(overflows) == scales
+
+
+def test_scale_never_grows_to_infinity() -> None:
+    assert scale_after("...", scale=3e38) == [pytest.approx(3e38)] * 3

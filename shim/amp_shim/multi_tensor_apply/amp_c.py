@@ -66,6 +66,44 @@ def multi_tensor_l2norm_scale(
     return _norms(flag, _floats(tensor_lists[1]), per_tensor)
 
 
+@torch.no_grad()
+def update_scale_hysteresis(
+    current_scale: Tensor,
+    growth_tracker: Tensor,
+    hysteresis_tracker: Tensor,
+    found_inf: Tensor,
+    growth_factor: float,
+    backoff_factor: float,
+    growth_interval: int,
+    hysteresis: int,
+) -> Tensor:
+    """Move a loss scale in place after a step, and return it; all tensors have one element.
+
+    The scale backs off at the `hysteresis`th overflow since the last step without one, and at each that follows; it
+    grows after `growth_interval` steps in a row without one, if it stays finite.
+
+    Args:
+        current_scale: the scale, float32.
+        growth_tracker: steps in a row without an overflow, int32.
+        hysteresis_tracker: overflows that are left before the scale backs off, int32.
+        found_inf: above 0 where the step met an inf or a NaN, float32.
+        growth_factor: by which the scale grows.
+        backoff_factor: by which it backs off.
+        growth_interval: steps without an overflow until the scale grows.
+        hysteresis: what `hysteresis_tracker` is set to by such a step.
+    """
+    overflow = found_inf > 0
+    hysteresis_tracker.copy_(torch.where(overflow, hysteresis_tracker - 1, hysteresis))
+    successes = growth_tracker + 1
+    grows = ~overflow & (successes == growth_interval)
+    grown = current_scale * growth_factor
+    backs_off = overflow & (hysteresis_tracker <= 0)
+    scale = torch.where(grows & torch.isfinite(grown), grown, current_scale)
+    current_scale.copy_(torch.where(backs_off, current_scale * backoff_factor, scale))
+    growth_tracker.copy_(torch.where(overflow | grows, 0, successes))
+    return current_scale
+
+
 def _norms(flag: Tensor, tensors: list[Tensor], per_tensor: bool) -> tuple[Tensor, Tensor]:
     if not tensors:
         return flag.new_zeros(1, dtype=torch.float32), flag.new_zeros(0, dtype=torch.float32)
