@@ -38,18 +38,22 @@ class Followed(Enum):
     WHOLLY = auto()
 
 
-def meant_by_name(project: Project, file: File, value: cst.CSTNode, full: str) -> Followed:
+def meant_by_name(project: Project, file: File, value: cst.CSTNode, full: str, handed_on: frozenset[str]) -> Followed:
     """Whether the uses of the name that a value is given are found as uses of `full`, as in `autocast = amp.autocast`.
 
     Only a name that ends in the same word is looked for where `full` is.
+
+    Args:
+        handed_on: the names that other files take from this one, and whose uses there are found as well.
     """
     name = _name_given(project, file, value)
     if name is None or name != full.rpartition(".")[2]:
         return Followed.NOT
     meanings = [file.names.meanings(use) for use in _uses(file, name) if use is not value]
-    if not any(full in each for each in meanings):
+    if name not in handed_on and not any(full in each for each in meanings):
         return Followed.NOT
-    is_sure = all(each == {full} for each in meanings) and not project.takers(file, name)
+    is_seen = name in handed_on or not project.takers(file, name)
+    is_sure = is_seen and all(each == {full} for each in meanings)
     return Followed.WHOLLY if is_sure else Followed.PARTLY
 
 

@@ -44,10 +44,13 @@ _BASE = (
 )
 
 
-def rewrite_of(context: Context, project: Project, use: Use, *, disabled: bool) -> Rewrite | Unsure:
+def rewrite_of(
+    context: Context, project: Project, use: Use, handed_on: frozenset[str], *, disabled: bool
+) -> Rewrite | Unsure:
     """Decide about a use.
 
     Args:
+        handed_on: the names that other files take from this one, and whose uses there are rewritten as well.
         disabled: whether a call is to say `enabled=False`.
     """
     file, convert = context.draft.file, use.rename.arguments
@@ -64,7 +67,7 @@ def rewrite_of(context: Context, project: Project, use: Use, *, disabled: bool) 
         inits = _super_inits(owner)
         return _calls(context, convert, inits, 0) if inits else _unsure(_BASE, use)
     partial = partial_call(file, use.node)
-    followed = meant_by_name(project, file, partial or use.node, use.rename.old)
+    followed = meant_by_name(project, file, partial or use.node, use.rename.old, handed_on)
     if followed is Followed.WHOLLY and partial is None:
         return Rewrite(alias=use.rename.old.rpartition(".")[2])
     if followed is not Followed.NOT or not is_called_by_keyword(project, file, partial or use.node):
