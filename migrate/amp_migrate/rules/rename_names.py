@@ -19,7 +19,7 @@ from amp_migrate.rules.not_given import GIVE_ALL, taken_from_others
 from amp_migrate.rules.old_modules import successor
 from amp_migrate.rules.rewrite_use import write_use
 from amp_migrate.rules.rule import Rename, all_renames
-from amp_migrate.rules.strings import names_by_getattr, quoted_types, with_new_name
+from amp_migrate.rules.strings import names_by_getattr, patched_names, quoted_types, with_new_name
 from amp_migrate.rules.type_comments import type_comments, write_type_comments
 from amp_migrate.rules.uses import uses_without_successor
 from amp_migrate.settings import Dtype
@@ -123,6 +123,10 @@ def _texts(file: File, draft: Draft, removed: Collection[cst.CSTNode], wanted: W
     for each in comments:
         message = f"{each.rename.old} is now {each.rename.new}"
         yield _finding(file, each.holder, each.rule.code, Kind.MIGRATED, message)
+    for call, rule, rename in patched_names(file):
+        if call not in removed and wanted(file, call, rule.code):
+            message = f"{rename.old} left as it was: it is replaced by its name, and code that is migrated uses another"
+            yield _finding(file, call, rule.code, Kind.LEFT, message, f"replace {rename.new}")
     for call, rule, rename in names_by_getattr(file):
         if call not in removed and wanted(file, call, rule.code):
             message = f"{rename.old} left as it was: getattr takes it by its name, and whoever calls it cannot be seen"

@@ -235,7 +235,7 @@ def test_every_kind_of_use(rewrites_files: Check) -> None:
 
 
 LEFT = {
-    "handed further in a list": "regions = [autocast]\n",
+    "handed further": "run(autocast)\n",
     "called with stars": "with autocast(*flags):\n    pass\n",
     "given another value": "import compat\n\ncompat.autocast = None\n",
     "a base class": "class Region(autocast):\n    pass\n",
@@ -272,7 +272,7 @@ def test_what_does_not_stay_moves_beside_what_does(rewrites_files: Check) -> Non
                   import torch
                   from compat import autocast, GradScaler
 
-                  makers = [GradScaler]
+                  run(GradScaler)
                 - with autocast():
                 + with autocast(device_type="cuda", dtype=torch.float16):
                       pass
@@ -289,7 +289,7 @@ def test_star_import_of_which_one_name_stays(rewrites_files: Check) -> None:
                 import torch
                 from compat import autocast, GradScaler
 
-                makers = [GradScaler]
+                run(GradScaler)
                 with autocast():
                     pass
             """,
@@ -384,7 +384,7 @@ def test_region_that_stays_keeps_its_dtype_and_its_scaler(rewrites_files: Check,
                   import torch
                   from compat import autocast, GradScaler
 
-                  regions = [autocast]
+                  run(autocast)
                 - scaler = GradScaler()
                 + scaler = GradScaler("cuda")
                   with autocast():
