@@ -8,6 +8,7 @@ from typing import cast
 
 import libcst as cst
 
+from amp_migrate.analysis.handed import Elsewhere
 from amp_migrate.analysis.names import Names
 from amp_migrate.analysis.scopes import Binding, Scopes, dotted
 from amp_migrate.tables.signatures import OLDEST, Version
@@ -29,6 +30,10 @@ class File:
         self.tree = Tree(name, module, text)
         self.scopes = Scopes(self.tree)
         self.names = Names(self.tree, self.scopes, target_torch)
+
+    def read_among(self, elsewhere: Elsewhere) -> None:
+        """Read the names anew, in the light of what other files of a project hand on."""
+        self.names = Names(self.tree, self.scopes, self.names.target_torch, elsewhere)
 
     @cached_property
     def calls(self) -> tuple[cst.Call, ...]:

@@ -5,11 +5,13 @@ A name has one meaning only where every way it can be bound agrees; anything els
 
 from __future__ import annotations
 
+import sys
 from functools import cached_property
 from typing import cast
 
 import libcst as cst
 
+from amp_migrate.analysis.handed import Elsewhere, Nowhere
 from amp_migrate.analysis.scopes import Binding, BindingKind, Scope, Scopes, dotted, import_source
 from amp_migrate.analysis.versions import outcome
 from amp_migrate.tables.signatures import FORMS, OLDEST, Version, forms
@@ -19,20 +21,26 @@ UNKNOWN = ""
 # What `from torch.cuda.amp import *` brings.
 STAR_NAMES = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
 _STAR_PACKAGES = ("torch.cuda.amp", "torch.cpu.amp", "torch.amp")
+# Torch's other packages, and Python's own, do not bring these names; anybody else's may.
+_WITHOUT_AMP = frozenset({"torch", *sys.stdlib_module_names})
 _AMP_PACKAGES = ("torch.cuda.amp.", "torch.cpu.amp.", "torch.amp.")
 
 
 class Names:
     """Full names of the expressions of one tree."""
 
-    def __init__(self, tree: Tree, scopes: Scopes, target_torch: Version = OLDEST) -> None:
+    def __init__(
+        self, tree: Tree, scopes: Scopes, target_torch: Version = OLDEST, elsewhere: Elsewhere | None = None
+    ) -> None:
         """
         Args:
             target_torch: the oldest PyTorch that the file is read for.
+            elsewhere: what other files of the project hand on.
         """
         self.tree = tree
         self.scopes = scopes
         self.target_torch = target_torch
+        self._elsewhere = elsewhere or Nowhere()
         self._known: dict[cst.CSTNode, frozenset[str]] = {}
         self._outcomes: dict[cst.CSTNode, bool | None] = {}
 
@@ -52,24 +60,44 @@ class Names:
         """The full name of what a call calls; `UNKNOWN` for anything that is not a call of an imported name."""
         return self.full(call.func) if isinstance(call, cst.Call) else UNKNOWN
 
+    def exported(self, name: str, *, has_torch: bool) -> frozenset[str]:
+        """Every full name that another file may get from this one as `name`.
+
+        Args:
+            has_torch: whether that file cannot run without torch, so that nothing stands in for it here.
+        """
+        return self._of_path(name, self.tree.module, frozenset(), has_torch=has_torch or self.has_torch)
+
+    def brought(self, binding: Binding, *, has_torch: bool = False) -> frozenset[str]:
+        """Every full name that an import may bring: what it names, or what the file that it names hands on."""
+        if binding.imported.startswith("torch."):
+            return frozenset({binding.imported})
+        return self._elsewhere.meanings(binding.imported, has_torch=has_torch or self.has_torch)
+
     def _meanings(self, node: cst.CSTNode, seen: frozenset[cst.CSTNode]) -> frozenset[str]:
         if isinstance(node, cst.Attribute):
             path = dotted(node)
             if path is not None and self.scopes.of(node).lookup(path):  # `self.amp = torch.cuda.amp`
-                return self._of_path(path, node, seen)
-            bases = self._meanings(node.value, seen)
-            return frozenset(f"{base}.{node.attr.value}" if base else UNKNOWN for base in bases)
+                return self._of_path(path, node, seen, has_torch=self.has_torch)
+            found: set[str] = set()
+            for base in self._meanings(node.value, seen):
+                full = f"{base}.{node.attr.value}" if base else UNKNOWN
+                is_own = not base or base.partition(".")[0] == "torch"
+                found |= {full} if is_own else self._elsewhere.meanings(full, has_torch=self.has_torch)
+            return frozenset(found)
         if isinstance(node, cst.Name):
-            return self._of_path(node.value, node, seen)
+            return self._of_path(node.value, node, seen, has_torch=self.has_torch)
         return frozenset({UNKNOWN})
 
-    def _of_path(self, path: str, node: cst.CSTNode, seen: frozenset[cst.CSTNode]) -> frozenset[str]:
+    def _of_path(
+        self, path: str, node: cst.CSTNode, seen: frozenset[cst.CSTNode], *, has_torch: bool
+    ) -> frozenset[str]:
         found: set[str] = set()
         for binding in self.scopes.of(node).lookup(path):
-            if self._is_dead(path, binding):
+            if self._is_dead(path, binding, has_torch=has_torch):
                 continue
             if binding.kind is BindingKind.IMPORT:
-                found.add(binding.imported)
+                found |= self.brought(binding, has_torch=has_torch)
             elif (
                 binding.kind is BindingKind.ASSIGNMENT
                 and isinstance(binding.value, (cst.Name, cst.Attribute))
@@ -78,14 +106,20 @@ class Names:
                 found |= self._meanings(binding.value, seen | {binding.value})
             else:
                 found.add(UNKNOWN)
-        return frozenset(found or self._of_star(path))
+        return frozenset(found or self._of_star(path, has_torch=has_torch))
 
-    def _of_star(self, name: str) -> set[str]:
+    def _of_star(self, name: str, *, has_torch: bool) -> set[str]:
         """What a name that nothing binds may be through the star imports of the file."""
-        origins = self.scopes.module.star_imports
-        found = {f"{origin}.{name}" for origin in origins if origin in _STAR_PACKAGES and name in STAR_NAMES}
-        # Torch's other packages do not bring these names; anybody else's may.
-        return found if found and all(each.partition(".")[0] == "torch" for each in origins) else {*found, UNKNOWN}
+        found: set[str] = set()
+        for origin in self.scopes.module.star_imports:
+            brought = self._elsewhere.by_star(origin, name, has_torch=has_torch)
+            if brought is not None:
+                found |= brought
+            elif origin in _STAR_PACKAGES and name in STAR_NAMES:
+                found.add(f"{origin}.{name}")
+            elif origin.partition(".")[0] not in _WITHOUT_AMP:
+                found.add(UNKNOWN)
+        return found or {UNKNOWN}
 
     def outcome(self, choice: cst.If | cst.IfExp) -> bool | None:
         """Which way a test of PyTorch's version always goes; None for every other test."""
@@ -106,7 +140,7 @@ class Names:
             inside = ancestor
         return False
 
-    def _is_dead(self, name: str, binding: Binding) -> bool:
+    def _is_dead(self, name: str, binding: Binding, *, has_torch: bool) -> bool:
         """Whether a binding stands in for what torch has: in the branch for another version, or in a handler."""
         bindings = self.scopes.of(binding.node).lookup(name)
         if len(bindings) < 2:
@@ -115,11 +149,13 @@ class Names:
             return True
         handler = next((a for a in self.tree.ancestors(binding.node) if isinstance(a, cst.ExceptHandler)), None)
         guard = None if handler is None else self.tree.parents[handler]
-        if not isinstance(guard, cst.Try) or not (self.has_torch or binding.imported.startswith("torch.")):
-            return False
-        return any(
+        if not isinstance(guard, cst.Try) or not any(
             self._is_there(self._full_of(other)) and guard.body in self.tree.ancestors(other.node) for other in bindings
-        ) and not any(self._imports_something_else(each) for each in walk(guard.body))
+        ):
+            return False
+        return (has_torch or binding.imported.startswith("torch.")) and not any(
+            self._imports_something_else(each) for each in walk(guard.body)
+        )
 
     def _is_there(self, full: str) -> bool:
         """Whether the PyTorch that the file is read for has something of torch's AMP packages."""
@@ -137,7 +173,8 @@ class Names:
         """The full name of what a binding brings by itself: an import, or `autocast = torch.cuda.amp.autocast`."""
         if binding.kind is BindingKind.ASSIGNMENT and isinstance(binding.value, cst.Attribute):
             return self.full(binding.value)
-        return binding.imported
+        brought = self.brought(binding) if binding.kind is BindingKind.IMPORT else frozenset()
+        return next(iter(brought)) if len(brought) == 1 else UNKNOWN
 
     @cached_property
     def has_torch(self) -> bool:
@@ -168,22 +205,22 @@ class Names:
         while scope is not None:
             for name, bindings in scope.bindings.items():
                 is_visible = "." not in name and bool(bindings) and here.find(name) is scope
-                if is_visible and _only_imports(full, bindings):
+                if is_visible and self._only_brings(full, bindings):
                     return name
             scope = scope.parent
         return None
 
+    def _only_brings(self, full: str, bindings: list[Binding]) -> bool:
+        """Whether a name is imported as `full`, or is None where that is missing (`torch = None` in a handler)."""
+        imports = [binding for binding in bindings if binding.kind is BindingKind.IMPORT]
+        others = [binding.value for binding in bindings if binding.kind is not BindingKind.IMPORT]
+        last = full.rpartition(".")[2]
+        return (
+            bool(imports)
+            and all(each.imported.rpartition(".")[2] == last and self.brought(each) == {full} for each in imports)
+            and all(is_constant(value, "None") for value in others)
+        )
+
     def is_shadowed(self, name: str, at: cst.CSTNode) -> bool:
         """Whether a name, where `at` is, stands for something else than what an import at the top would bring."""
         return self.local(name, at) is None and self.scopes.of(at).find(name) is not None
-
-
-def _only_imports(full: str, bindings: list[Binding]) -> bool:
-    """Whether a name is imported as `full`, or is None where that is missing (`except ImportError: torch = None`)."""
-    imports = [binding for binding in bindings if binding.kind is BindingKind.IMPORT]
-    others = [binding.value for binding in bindings if binding.kind is not BindingKind.IMPORT]
-    return (
-        bool(imports)
-        and all(binding.imported == full for binding in imports)
-        and all(is_constant(value, "None") for value in others)
-    )

@@ -10,7 +10,7 @@ from typing import Protocol
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.scopes import BindingKind, dotted
+from amp_migrate.analysis.scopes import BindingKind, dotted, module_and_name
 from amp_migrate.trees.tree import find
 
 _COMMON_METHODS = frozenset("forward __call__ step update backward train eval run fit get to".split())
@@ -30,6 +30,12 @@ class Library(Protocol):
 
     def module(self, dotted_name: str, importer: File) -> File | None:
         """The file that `import dotted_name` in `importer` loads; None where it is not one of the project's."""
+
+    def sees_folder_of(self, file: File) -> bool:
+        """Whether all Python files that stand beside a file can be asked for."""
+
+    def text_not_given(self, dotted_name: str, importer: File) -> str | None:
+        """The text of what `import dotted_name` in `importer` loads, if that is on the disk and cannot be asked for."""
 
 
 @dataclass(frozen=True)
@@ -137,23 +143,30 @@ class Project:
         return self._references[function.node]
 
     def takers(self, file: File, name: str) -> list[File]:
-        """The other files that import a module-level name from `file`, by name or by star."""
+        """The other files that take a module-level name from `file`: by name, by star, or as `file.name`."""
         found: list[File] = []
         for other in self.library.mentioning(name):
             if other is file:
                 continue
             bindings = [b for scope in other.scopes.all() for bs in scope.bindings.values() for b in bs]
             by_name = any(
-                binding.imported.rpartition(".")[2] == name and self._module_of(other, binding.imported) is file
+                binding.imported.rpartition(".")[2] == name and self.module_of(other, binding.imported) is file
                 for binding in bindings
                 if binding.kind is BindingKind.IMPORT
             )
             by_star = name in other.uses and any(
                 self.library.module(origin, other) is file for origin in other.scopes.module.star_imports
             )
-            if by_name or by_star:
+            if by_name or by_star or any(self.takes(other, use, file) for use in other.uses.get(name, ())):
                 found.append(other)
         return found
+
+    def takes(self, other: File, use: cst.CSTNode, file: File) -> bool:
+        """Whether an expression of another file is something of the module `file`, as in `compat.autocast`."""
+        return isinstance(use, cst.Attribute) and any(
+            base.partition(".")[0] not in ("", "torch") and self.library.module(base, other) is file
+            for base in other.names.meanings(use.value)
+        )
 
     def is_exported(self, file: File, name: str) -> bool:
         """Whether the file's `__all__`, or another file of the project, takes a module-level name from it."""
@@ -161,11 +174,9 @@ class Project:
         code = "".join(file.tree.code(each.node) for each in listed)
         return f'"{name}"' in code or f"'{name}'" in code or bool(self.takers(file, name))
 
-    def _module_of(self, file: File, full: str) -> File | None:
+    def module_of(self, file: File, full: str) -> File | None:
         """The project's file that an imported name is taken from."""
-        module, _, name = full.rpartition(".")
-        if not module.strip("."):  # `from . import name`
-            module = full[: len(full) - len(name)]
+        module, _ = module_and_name(full)
         return self.library.module(module, file) if module else None
 
     def _find_call_sites(self, function: FunctionRef) -> tuple[CallSite, ...] | None:
@@ -215,7 +226,7 @@ class Project:
         return self._methods[name]
 
     def _imported(self, file: File, full: str) -> tuple[File, cst.CSTNode] | None:
-        module = self._module_of(file, full)
+        module = self.module_of(file, full)
         return None if module is None else self._defined_in(module, full.rpartition(".")[2], {file.name})
 
     def _defined_in(self, file: File, name: str, seen: set[str]) -> tuple[File, cst.CSTNode] | None:

@@ -176,6 +176,13 @@ def import_source(node: cst.ImportFrom) -> str:
     return "." * len(node.relative) + (dotted(node.module) or "")
 
 
+def module_and_name(full: str) -> tuple[str, str]:
+    """The module and the last name of an imported full name: `.` and `x` for the `.x` of `from . import x`."""
+    name = full.rpartition(".")[2]
+    module = full[: len(full) - len(name)]
+    return (module[:-1] if module.strip(".") else module), name
+
+
 def _bindings(node: cst.CSTNode) -> Iterator[tuple[str, Binding]]:
     """The names that one node binds by itself."""
     # A table by exact type: an `isinstance` chain over LibCST's abstract classes would be most of the pass.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from amp_migrate.analysis.files import File
+from amp_migrate.engine.neighbours import Neighbours
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.tables.signatures import Version
@@ -28,6 +29,7 @@ class ParsedLibrary:
         self._target_torch = target_torch
         self._parsed_before = parsed
         self._files: dict[Path, File | None] = {}
+        self._modules: dict[Path, Source | None] = {}
         self._sources: dict[File, Source] = {}
 
     def candidates(self) -> Iterator[File]:
@@ -55,8 +57,29 @@ class ParsedLibrary:
 
     def module(self, dotted_name: str, importer: File) -> File | None:
         """The file that `import dotted_name` in `importer` loads; None where it is not one of the project's."""
-        found = self._workspace.module(dotted_name, self._sources[importer])
+        found = self._module(dotted_name, importer)
         return None if found is None else self._parse(found)
+
+    def text(self, dotted_name: str, importer: File) -> str | None:
+        """The text of the file that `import dotted_name` in `importer` loads; None where it is not the project's."""
+        found = self._module(dotted_name, importer)
+        return None if found is None else found.text
+
+    def _module(self, dotted_name: str, importer: File) -> Source | None:
+        path = self._workspace.locate(dotted_name, self._sources[importer].path)
+        if path is None:
+            return None
+        if path not in self._modules:
+            self._modules[path] = self._workspace.file(path)
+        return self._modules[path]
+
+    def sees_folder_of(self, file: File) -> bool:
+        """Whether all Python files that stand beside a file can be asked for."""
+        return self._workspace.sees_folder_of(self._sources[file])
+
+    def text_not_given(self, dotted_name: str, importer: File) -> str | None:
+        """The text of what `import dotted_name` in `importer` loads, if that is on the disk and cannot be asked for."""
+        return self._workspace.text_not_given(dotted_name, self._sources[importer].path)
 
     @property
     def parsed(self) -> tuple[File, ...]:
@@ -81,4 +104,5 @@ class ParsedLibrary:
             self._files[source.path] = file
             if file is not None:
                 self._sources[file] = source
+                file.read_among(Neighbours(self, file))
         return self._files[source.path]

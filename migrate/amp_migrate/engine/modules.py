@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 
-def resolve(dotted: str, importer: str, files: Collection[str], roots: Sequence[str]) -> str | None:
+def resolve(dotted: str, importer: str, files: Container[str], roots: Sequence[str]) -> str | None:
     """The file that `dotted` names when the file `importer` imports it; None when it is none of `files`.
 
     Args:
@@ -26,7 +26,7 @@ def resolve(dotted: str, importer: str, files: Collection[str], roots: Sequence[
     return None
 
 
-def _bases(level: int, folder: str, files: Collection[str], roots: Sequence[str]) -> Iterator[str]:
+def _bases(level: int, folder: str, files: Container[str], roots: Sequence[str]) -> Iterator[str]:
     if level:
         for _ in range(level - 1):
             folder = os.path.dirname(folder)

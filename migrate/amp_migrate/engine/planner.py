@@ -22,9 +22,11 @@ from amp_migrate.hazards.script import Script, speaks_of_amp
 from amp_migrate.pragmas import read_pragmas
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.rules.find_hazards import find_hazards
+from amp_migrate.rules.handed_on import handed_on
 from amp_migrate.rules.rename_names import rename_names
 from amp_migrate.rules.rule import name_rules
 from amp_migrate.settings import Dtype, Settings
+from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.migrate_steps import StepMigration
 from amp_migrate.steps.other_dtype import OtherDtype
 
@@ -76,26 +78,24 @@ def _plan_project(workspace: Workspace, settings: Settings, parsed: Parsed) -> I
     candidates = tuple(library.candidates())
     steps.run(candidates)
     moved = {finding.path for finding in steps.findings if finding.kind is Kind.MIGRATED}
-    other = OtherDtype(
-        steps.project,
-        settings.dtype if settings.applies("AMP510") else Dtype.FP16,
-        steps.draft,
-        kept,
-    )
+    dtype = settings.dtype if settings.applies("AMP510") else Dtype.FP16
+    handed = handed_on(candidates, steps.project, lambda file: Draft(file, settings), dtype, wanted)
+    stuck = frozenset(node for each in handed.values() for node in each.stuck)
+    other = OtherDtype(steps.project, dtype, steps.draft, kept, stuck)
     steps.findings.extend(other.run(candidates))
-    for file in candidates:
+    for file in handed:
         steps.findings.extend(
             rename_names(
                 file,
                 steps.project,
                 steps.draft(file),
                 other.dtype,
-                frozenset(other.descaler.removed),
-                frozenset(other.descaler.disabled),
-                frozenset(other.descaler.kept),
+                other.descaler.fates,
                 wanted,
+                handed[file],
             )
         )
+    for file in candidates:
         has_amp = speaks_of_amp(library.source(file).text)
         if has_amp or file.name in moved:
             script = Script(file, steps.roles, settings, has_amp, file.name in moved, other.regions)

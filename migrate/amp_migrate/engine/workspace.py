@@ -141,6 +141,23 @@ class Workspace:
         real = modules.resolve(dotted, self._real(importer), self._by_real, self._discovery.roots)
         return None if real is None else self._by_real[real].path
 
+    def sees_folder_of(self, source: Source) -> bool:
+        """Whether all Python files that stand beside a file are in this workspace."""
+        folder = os.path.dirname(self._real(source.path))
+        if self._real(source.path) in self._texts or not os.path.isdir(folder):
+            return True
+        return all(os.path.join(folder, each) in self._by_real for each in os.listdir(folder) if each.endswith(".py"))
+
+    def text_not_given(self, dotted: str, importer: Path) -> str | None:
+        """The text of what `import dotted` in a file would load, if that is on the disk and not in this workspace."""
+        real = modules.resolve(dotted, self._real(importer), _OnDisk(), self._discovery.roots)
+        if real is None or real in self._by_real:
+            return None
+        try:
+            return Path(real).read_text(errors="replace")
+        except OSError:
+            return None
+
     def parse(self, source: Source) -> libcst.Module | None:
         """The tree of a file; None, and a problem told, where it does not parse."""
         try:
@@ -181,6 +198,13 @@ class Workspace:
             except SourceError as error:
                 name = display_name(found.path)
                 self._problems.setdefault(name, unreadable(name, error))
+
+
+class _OnDisk:
+    """All files that there are."""
+
+    def __contains__(self, path: object) -> bool:
+        return isinstance(path, str) and os.path.isfile(path)
 
 
 def _read(path: Path, wanted: Callable[[prefilter.Bytes], bool]) -> Source | None:

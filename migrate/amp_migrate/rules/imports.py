@@ -34,6 +34,7 @@ class Moves:
         kept: the uses whose name stays valid because its import moves.
         exported: items that other files import from this one, and that therefore stay.
         unused: items that move although nothing in the file uses them.
+        offered: items that nothing in the file uses, and that files beside it which cannot be seen may import.
     """
 
     moved: dict[cst.CSTNode, tuple[cst.ImportAlias, ...]]
@@ -42,6 +43,7 @@ class Moves:
     kept: frozenset[cst.CSTNode]
     exported: tuple[tuple[cst.ImportAlias, str], ...]
     unused: tuple[tuple[cst.ImportAlias, str], ...]
+    offered: tuple[tuple[cst.ImportAlias, str], ...]
 
     @property
     def whole(self) -> frozenset[cst.CSTNode]:
@@ -61,6 +63,7 @@ def moves_of(
     renamed: dict[cst.CSTNode, Rename],
     removed: frozenset[cst.CSTNode],
     wanted: Wanted,
+    handed_on: frozenset[str],
 ) -> Moves:
     """Decide about every import of a deprecated module or name.
 
@@ -68,25 +71,32 @@ def moves_of(
         renamed: the uses that will be rewritten.
         removed: the uses, and imports, that go away with the code around them.
         wanted: whether an import that nothing uses is to move.
+        handed_on: the names that other files take from this one, and whose uses there move as well.
     """
     moved: dict[cst.CSTNode, tuple[cst.ImportAlias, ...]] = {}
     dropped: dict[cst.CSTNode, tuple[cst.ImportAlias, ...]] = {}
     kept: set[cst.CSTNode] = set()
     exported: list[tuple[cst.ImportAlias, str]] = []
     unused: list[tuple[cst.ImportAlias, str]] = []
+    offered: list[tuple[cst.ImportAlias, str]] = []
     for statement, alias, full, local in deprecated_items(file):
         if statement in removed:
             continue
         uses = uses_of(file, local, full)
+        if local in handed_on:  # whoever takes it has torch, so that what is assigned in a handler is never taken
+            uses = [use for use in uses if not is_target(file.tree, use)]
         staying = [use for use in uses if use not in removed]
-        if uses and not staying:
-            dropped[statement] = (*dropped.get(statement, ()), alias)
-        elif "." not in local and project.is_exported(file, local):
+        is_exported = "." not in local and project.is_exported(file, local)
+        if is_exported and local not in handed_on:
             exported.append((alias, full))
-        elif staying and all(use in renamed and not moves_with_module(renamed[use]) for use in staying):
+        elif (
+            uses and not is_exported and all(use in renamed and not moves_with_module(renamed[use]) for use in staying)
+        ):
             dropped[statement] = (*dropped.get(statement, ()), alias)
         elif not full.startswith(OLD_PACKAGES):
             continue
+        elif not uses and not renamed and not is_exported and not project.library.sees_folder_of(file):
+            offered.append((alias, full))
         elif all(stays_right(file, use, renamed) for use in staying) and (uses or is_wanted(file, alias, full, wanted)):
             moved[statement] = (*moved.get(statement, ()), alias)
             if "." not in local:
@@ -95,12 +105,14 @@ def moves_of(
                 unused.append((alias, full))
     named: dict[cst.ImportFrom, tuple[str, ...]] = {}
     for star, package in star_imports(file):
-        used = {name: uses for name in STAR_NAMES if (uses := uses_of(file, name, f"{package}.{name}"))}
+        used = {name: uses_of(file, name, f"{package}.{name}") for name in STAR_NAMES}
+        used = {name: uses for name, uses in used.items() if uses or name in handed_on}
         every = [use for uses in used.values() for use in uses if use not in removed]
-        if every and all(use in renamed for use in every) and not any(project.is_exported(file, each) for each in used):
+        stays = any(each not in handed_on and project.is_exported(file, each) for each in STAR_NAMES)
+        if not stays and (every or handed_on & used.keys()) and all(use in renamed for use in every):
             named[star] = tuple(used)
             kept.update(every)
-    return Moves(moved, dropped, named, frozenset(kept), tuple(exported), tuple(unused))
+    return Moves(moved, dropped, named, frozenset(kept), tuple(exported), tuple(unused), tuple(offered))
 
 
 def stays_right(file: File, use: cst.CSTNode, renamed: dict[cst.CSTNode, Rename]) -> bool:
@@ -124,12 +136,12 @@ def deprecated_items(file: File) -> Iterator[tuple[cst.CSTNode, cst.ImportAlias,
             for alias in node.names:
                 name = dotted(alias.name) or ""
                 if f"{origin}.{name}" in OLD_MODULES or f"{origin}.{name}" in old:
-                    yield node, alias, f"{origin}.{name}", _local(alias) or name
+                    yield node, alias, f"{origin}.{name}", local_name(alias)
         elif isinstance(node, cst.Import):
             for alias in node.names:
                 full = dotted(alias.name) or ""
                 if full in OLD_MODULES:
-                    yield node, alias, full, _local(alias) or full
+                    yield node, alias, full, local_name(alias)
 
 
 def star_imports(file: File) -> Iterator[tuple[cst.ImportFrom, str]]:
@@ -139,8 +151,9 @@ def star_imports(file: File) -> Iterator[tuple[cst.ImportFrom, str]]:
             yield node, import_source(node)
 
 
-def _local(alias: cst.ImportAlias) -> str | None:
-    return None if alias.asname is None else dotted(alias.asname.name)
+def local_name(alias: cst.ImportAlias) -> str:
+    """The name that an imported item has in the file: its own, if it is given no other."""
+    return dotted(alias.name if alias.asname is None else alias.asname.name) or ""
 
 
 def uses_of(file: File, local: str, full: str) -> list[cst.CSTNode]:

@@ -38,19 +38,24 @@ class ModuleValues:
 
 
 def module_values(
-    file: File, project: Project, renamed: dict[cst.CSTNode, Rename], removed: frozenset[cst.CSTNode]
+    file: File,
+    project: Project,
+    renamed: dict[cst.CSTNode, Rename],
+    removed: frozenset[cst.CSTNode],
+    handed_on: frozenset[str],
 ) -> ModuleValues:
     """Decide about every deprecated module that is not followed by the name of something in it.
 
     Args:
         renamed: the uses that will be rewritten.
         removed: the uses that go away with the code around them.
+        handed_on: the names that other files take from this one, and whose uses there move as well.
     """
     values = dict(_values(file))
     names = {value: _names_given(file, value) for value in values}
     left: dict[cst.CSTNode, str] = {}
     for value, full in values.items():
-        exported = next((name for name in names[value] if project.is_exported(file, name)), None)
+        exported = next((n for n in names[value] if n not in handed_on and project.is_exported(file, n)), None)
         if not names[value]:
             left[value] = f"{full} left as it was: what is taken from the module cannot be seen"
         elif exported is not None:

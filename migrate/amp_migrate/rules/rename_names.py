@@ -10,30 +10,21 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.wanted import Wanted, everything
 from amp_migrate.report.finding import Finding, Kind
-from amp_migrate.rules.guards import Fold, folded_guards, folds, write_fold
-from amp_migrate.rules.imports import Moves, deprecated_items, is_wanted, moves_of, star_imports, write_moves
+from amp_migrate.rules.decide import decide
+from amp_migrate.rules.guards import folded_guards, write_fold
+from amp_migrate.rules.handed_on import NOTHING, Handed
+from amp_migrate.rules.imports import Moves, local_name, moves_of, star_imports, write_moves
 from amp_migrate.rules.module_values import ModuleValues, module_values, write_module_values
+from amp_migrate.rules.not_given import GIVE_ALL, taken_from_others
 from amp_migrate.rules.old_modules import successor
-from amp_migrate.rules.places import is_provided_for
-from amp_migrate.rules.rewrite_use import Rewrite, rewrite_of, write_use
-from amp_migrate.rules.rule import Context, Rename, Unsure, all_renames
-from amp_migrate.rules.strings import names_by_getattr, quoted_types, with_new_name
+from amp_migrate.rules.rewrite_use import write_use
+from amp_migrate.rules.rule import Rename, all_renames
+from amp_migrate.rules.strings import names_by_getattr, patched_names, quoted_types, with_new_name
 from amp_migrate.rules.type_comments import type_comments, write_type_comments
-from amp_migrate.rules.uses import Use, find_uses, uses_without_successor
+from amp_migrate.rules.uses import uses_without_successor
 from amp_migrate.settings import Dtype
+from amp_migrate.steps.descale import UNTOUCHED, Fates
 from amp_migrate.steps.draft import Draft
-from amp_migrate.trees.tree import walk
-
-_AMBIGUOUS = Unsure(
-    "the name stands for different things on different ways to this line",
-    "import it from torch.amp on every way, and give autocast its device_type",
-)
-
-_SHADOWED = Unsure("`torch` is the name of something else here", "give it another name, so that torch can be imported")
-_PROVIDED_FOR = Unsure(
-    "the code around it chooses between the old PyTorch and the new",
-    "drop the old branch when no old PyTorch has to be served",
-)
 
 
 def rename_names(
@@ -41,48 +32,27 @@ def rename_names(
     project: Project,
     draft: Draft,
     dtype: Dtype,
-    removed: frozenset[cst.CSTNode] = frozenset(),
-    disabled: frozenset[cst.CSTNode] = frozenset(),
-    kept_on: frozenset[cst.CSTNode] = frozenset(),
+    fates: Fates = UNTOUCHED,
     wanted: Wanted = everything,
+    handed: Handed = NOTHING,
 ) -> Iterator[Finding]:
     """Rewrite the deprecated names of a file; what stays is told in the findings.
 
     Args:
-        removed: uses that go away with the code around them.
-        disabled: calls that are to say `enabled=False`.
-        kept_on: calls that make a scaler which stays on, whatever `dtype` is.
+        fates: what becomes of the scalers for the sake of another dtype.
+        handed: what the file takes from others, and others from it.
     """
-    sure, doubtful = find_uses(file)
-    folded = _folds(file, [*sure, *doubtful], wanted)
-    removed = removed | {node for fold in folded for part in fold.gone for node in walk(part)}
-    for fold in folded:
+    made = decide(file, project, draft, dtype, fates, wanted, handed.names, handed.stuck)
+    removed, refused, rewrites = made.removed, made.refused, made.rewrites
+    for fold in made.folded:
         write_fold(draft, fold)
         yield _finding(file, fold.choice, "AMP101", Kind.MIGRATED, "what was for another PyTorch is gone")
-    sure = [use for use in sure if use.node not in removed and wanted(file, use.node, use.rule.code)]
-    doubtful = [use for use in doubtful if use.node not in removed and wanted(file, use.node, use.rule.code)]
-    refused: dict[cst.CSTNode, Unsure] = {use.node: _AMBIGUOUS for use in doubtful}
-    rewrites: dict[cst.CSTNode, Rewrite] = {}
-    for use in sure:
-        if file.names.is_shadowed("torch", use.node):
-            refused[use.node] = _SHADOWED
-            continue
-        if is_provided_for(file, use.node, use.rename):
-            refused[use.node] = _PROVIDED_FOR
-            continue
-        parent = file.tree.parents[use.node]
-        context = Context(draft, use.node, Dtype.FP16 if parent in kept_on else dtype)
-        rewrite = rewrite_of(context, project, use, disabled=parent in disabled)
-        if isinstance(rewrite, Unsure):
-            refused[use.node] = rewrite
-        else:
-            rewrites[use.node] = rewrite
-    renamed: dict[cst.CSTNode, Rename] = {use.node: use.rename for use in sure if use.node not in refused}
-    modules = module_values(file, project, renamed, removed)
-    moves = moves_of(file, project, renamed, removed | modules.moved.keys(), wanted)
-    kept = moves.kept | modules.kept
+    renamed: dict[cst.CSTNode, Rename] = {use.node: use.rename for use in made.sure if use.node not in refused}
+    modules = module_values(file, project, renamed, removed, handed.names)
+    moves = moves_of(file, project, renamed, removed | modules.moved.keys(), wanted, handed.names)
+    kept = moves.kept | modules.kept | handed.kept
     aliases = {rewrite.alias for rewrite in rewrites.values()}
-    for use in sure:
+    for use in made.sure:
         if use.node in refused:
             continue
         is_alias = isinstance(use.node, cst.Name) and use.node.value in aliases
@@ -99,10 +69,10 @@ def rename_names(
         found = all_renames().get(full)
         code, new = ("AMP101", successor(full)) if found is None else (found[0].code, found[1].new)
         yield _finding(file, alias, code, Kind.MIGRATED, f"{full} is now {new}")
-    for node, message, hint in _not_followed(file, moves, modules):
+    for node, message, hint in _not_followed(file, project, moves, modules, handed):
         yield _finding(file, node, "AMP190", Kind.LEFT, message, hint)
     yield from _texts(file, draft, removed, wanted)
-    for use in (*sure, *doubtful):
+    for use in (*made.sure, *made.doubtful):
         if use.node in refused:
             why = refused[use.node]
             yield _finding(
@@ -110,22 +80,23 @@ def rename_names(
             )
 
 
-def _folds(file: File, uses: list[Use], wanted: Wanted) -> list[Fold]:
-    """The choices to fold, none of which holds an old name that is to stay."""
-    old: set[cst.CSTNode] = {use.node for use in uses}
-    untouchable: set[cst.CSTNode] = {use.node for use in uses if not wanted(file, use.node, use.rule.code)}
-    for statement, alias, full, _ in deprecated_items(file):
-        old.add(statement)
-        if not is_wanted(file, alias, full, wanted):
-            untouchable.add(statement)
-    return list(folds(file, old, untouchable)) if old else []
-
-
-def _not_followed(file: File, moves: Moves, modules: ModuleValues) -> Iterator[tuple[cst.CSTNode, str, str]]:
+def _not_followed(
+    file: File, project: Project, moves: Moves, modules: ModuleValues, handed: Handed
+) -> Iterator[tuple[cst.CSTNode, str, str]]:
     """What stays of the deprecated modules, the message about it, and what to write by hand."""
     for alias, full in moves.exported:
-        message = f"{full} left as it was: other files import it from here"
-        yield alias, message, "import it from torch.amp there, then here"
+        reason = handed.reasons.get(local_name(alias))
+        because = "" if reason is None else f" ({reason})"
+        yield (
+            alias,
+            f"{full} left as it was: other files import it from here{because}",
+            "import it from torch.amp there, then here",
+        )
+    for alias, full in moves.offered:
+        message = f"{full} left as it was: nothing here uses it, and files that were not given may import it from here"
+        yield alias, message, GIVE_ALL
+    for alias, message in taken_from_others(file, project):
+        yield alias, message, GIVE_ALL
     for value, message in modules.left.items():
         yield value, message, "take what is needed from torch.amp, with the arguments that it takes"
     for use, full in uses_without_successor(file):
@@ -151,6 +122,10 @@ def _texts(file: File, draft: Draft, removed: Collection[cst.CSTNode], wanted: W
     for each in comments:
         message = f"{each.rename.old} is now {each.rename.new}"
         yield _finding(file, each.holder, each.rule.code, Kind.MIGRATED, message)
+    for call, rule, rename in patched_names(file):
+        if call not in removed and wanted(file, call, rule.code):
+            message = f"{rename.old} left as it was: it is replaced by its name, and code that is migrated uses another"
+            yield _finding(file, call, rule.code, Kind.LEFT, message, f"replace {rename.new}")
     for call, rule, rename in names_by_getattr(file):
         if call not in removed and wanted(file, call, rule.code):
             message = f"{rename.old} left as it was: getattr takes it by its name, and whoever calls it cannot be seen"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.rules.arguments import laid_out, switched_off
 from amp_migrate.rules.carried import Followed, is_called_by_keyword, meant_by_name, partial_call
@@ -44,10 +45,13 @@ _BASE = (
 )
 
 
-def rewrite_of(context: Context, project: Project, use: Use, *, disabled: bool) -> Rewrite | Unsure:
+def rewrite_of(
+    context: Context, project: Project, use: Use, handed_on: frozenset[str], *, disabled: bool
+) -> Rewrite | Unsure:
     """Decide about a use.
 
     Args:
+        handed_on: the names that other files take from this one, and whose uses there are rewritten as well.
         disabled: whether a call is to say `enabled=False`.
     """
     file, convert = context.draft.file, use.rename.arguments
@@ -64,7 +68,7 @@ def rewrite_of(context: Context, project: Project, use: Use, *, disabled: bool) 
         inits = _super_inits(owner)
         return _calls(context, convert, inits, 0) if inits else _unsure(_BASE, use)
     partial = partial_call(file, use.node)
-    followed = meant_by_name(project, file, partial or use.node, use.rename.old)
+    followed = meant_by_name(project, file, partial or use.node, use.rename.old, handed_on)
     if followed is Followed.WHOLLY and partial is None:
         return Rewrite(alias=use.rename.old.rpartition(".")[2])
     if followed is not Followed.NOT or not is_called_by_keyword(project, file, partial or use.node):
@@ -84,10 +88,20 @@ def write_use(draft: Draft, use: Use, rewrite: Rewrite, *, keeps_name: bool) -> 
     elif rewrite.held is not None:
         partial = build.expression(f"{draft.functools(use.node)}.partial")
         new = cst.Call(partial, laid_out([cst.Arg(name), *rewrite.held], ()))
+        if _is_class_attribute(draft.file, use.node):
+            new = cst.Call(cst.Name("staticmethod"), [cst.Arg(new)])
     if new is not use.node:
         draft.edits.replace(use.node, new)
     for call, args in rewrite.calls:
         draft.edits.change(call, lambda node, call=call, args=args: _with_arguments(node, call, args))  # type: ignore[misc]
+
+
+def _is_class_attribute(file: File, value: cst.CSTNode) -> bool:
+    """Whether a value is assigned in the body of a class, where a partial is a method from Python 3.14 on."""
+    parent = file.tree.parents[value]
+    while isinstance(parent, cst.IfExp):
+        parent = file.tree.parents[parent]
+    return isinstance(parent, (cst.Assign, cst.AnnAssign)) and file.scopes.of(value).is_class
 
 
 def _calls(

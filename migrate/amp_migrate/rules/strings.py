@@ -46,6 +46,17 @@ def names_by_getattr(file: File) -> Iterator[tuple[cst.Call, Rule, Rename]]:
                 yield call, *found
 
 
+def patched_names(file: File) -> Iterator[tuple[cst.Call, Rule, Rename]]:
+    """The calls `mock.patch("torch.cuda.amp.autocast")` and their like, with the rename of what they replace."""
+    for call in file.calls:
+        last = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+        is_patch = isinstance(last, cst.Name) and last.value in ("patch", "setattr") and bool(call.args)
+        name = call.args[0].value if is_patch else None
+        found = all_renames().get(name.raw_value) if isinstance(name, cst.SimpleString) else None
+        if found is not None:
+            yield call, *found
+
+
 def with_new_name(old: str, new: str) -> Change:
     """The change of a string that writes one chain of names in the place of another."""
 

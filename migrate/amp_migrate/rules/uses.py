@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.scopes import Binding, BindingKind
 from amp_migrate.report.rule import Rule
 from amp_migrate.rules.old_modules import OLD_PACKAGES
 from amp_migrate.rules.places import is_target
@@ -52,13 +53,17 @@ def uses_without_successor(file: File) -> Iterator[tuple[cst.CSTNode, str]]:
             yield node, full
 
 
+def _brought(file: File, binding: Binding) -> frozenset[str]:
+    return file.names.brought(binding) if binding.kind is BindingKind.IMPORT else frozenset()
+
+
 def _nodes(file: File, last_words: set[str]) -> Iterator[cst.Name | cst.Attribute]:
     """Names and chains that may end in one of some words, local names of imports included."""
     local = {
         name
         for scope in file.scopes.all()
         for name, bindings in scope.bindings.items()
-        if any(binding.imported.rpartition(".")[2] in last_words for binding in bindings)
+        if any(full.rpartition(".")[2] in last_words for binding in bindings for full in _brought(file, binding))
     }
     for word in sorted(last_words | local):
         yield from file.uses.get(word, ())

@@ -8,6 +8,7 @@ its step cannot be seen it stays on: float16 without a scaler loses gradients, a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import libcst as cst
 
@@ -21,8 +22,9 @@ from amp_migrate.steps.retarget import Region
 from amp_migrate.trees.tree import is_constant
 
 
-class Descaler:
-    """Removes the scalers of a project.
+@dataclass(frozen=True)
+class Fates:
+    """What becomes of the scalers of a project.
 
     Attributes:
         removed: the names of `GradScaler` that go with the code around them.
@@ -30,12 +32,28 @@ class Descaler:
         kept: the calls of `GradScaler` that stay on, because the region they belong to may stay in float16.
     """
 
+    removed: frozenset[cst.CSTNode] = frozenset()
+    disabled: frozenset[cst.CSTNode] = frozenset()
+    kept: frozenset[cst.CSTNode] = frozenset()
+
+
+UNTOUCHED = Fates()
+
+
+class Descaler:
+    """Removes the scalers of a project."""
+
     def __init__(self, project: Project, draft_of: Callable[[File], Draft]) -> None:
         self._project = project
         self._follower = Follower(project, draft_of)
-        self.removed: set[cst.CSTNode] = set()
-        self.disabled: set[cst.CSTNode] = set()
-        self.kept: set[cst.CSTNode] = set()
+        self._removed: set[cst.CSTNode] = set()
+        self._disabled: set[cst.CSTNode] = set()
+        self._kept: set[cst.CSTNode] = set()
+
+    @property
+    def fates(self) -> Fates:
+        """What has been decided so far."""
+        return Fates(frozenset(self._removed), frozenset(self._disabled), frozenset(self._kept))
 
     def run(self, files: Sequence[File], regions: Sequence[Region]) -> Iterator[Finding]:
         """Take out, or switch off, every scaler created in `files` whose region is among `regions`."""
@@ -76,7 +94,7 @@ class Descaler:
 
     def _leave(self, component: Component, why: str) -> Iterator[Finding]:
         for file, call in component.creations:
-            self.kept.add(call)
+            self._kept.add(call)
             line, column = file.tree.position(call)
             hint = "give the file with the region, too, or change both by hand"
             yield Finding(file.name, line, column, "AMP510", Kind.LEFT, f"GradScaler stays on: {why}", hint)
@@ -86,10 +104,10 @@ class Descaler:
         if kept is None:
             for edit in component.edits:
                 edit()
-            self.removed.update(component.removed)
+            self._removed.update(component.removed)
             kind, message, hint = Kind.MIGRATED, "GradScaler removed: bfloat16 needs no loss scaling", ""
         else:
-            self.disabled.update(call for _, call in component.creations)
+            self._disabled.update(call for _, call in component.creations)
             kind, message = Kind.NOTE, f"GradScaler switched off: bfloat16 needs none, but {kept}"
             hint = "remove the scaler by hand where you can"
         for file, call in component.creations:

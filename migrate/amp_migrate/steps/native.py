@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import libcst as cst
 
 from amp_migrate.analysis.files import File
@@ -52,14 +50,7 @@ def names_amp(file: File, node: cst.CSTNode) -> bool:
 
 def names_any(file: File, node: cst.CSTNode, wanted: frozenset[str]) -> bool:
     """Whether some code names one of the things with these full names."""
-    if not any(word in file.tree.text for word in _last_words(wanted)):
-        return False
     return any(type(each) in (cst.Name, cst.Attribute) and file.names.meanings(each) & wanted for each in walk(node))
-
-
-@cache
-def _last_words(full_names: frozenset[str]) -> frozenset[str]:
-    return frozenset(name.rpartition(".")[2] for name in full_names)
 
 
 def foreign_autocast(project: Project, body: Block, file: File) -> cst.BaseExpression | None:

@@ -26,15 +26,22 @@ class OtherDtype:
     """
 
     def __init__(
-        self, project: Project, dtype: Dtype, draft_of: Callable[[File], Draft], kept: frozenset[str] = frozenset()
+        self,
+        project: Project,
+        dtype: Dtype,
+        draft_of: Callable[[File], Draft],
+        kept: frozenset[str] = frozenset(),
+        stuck: frozenset[cst.CSTNode] = frozenset(),
     ) -> None:
         """
         Args:
             kept: the rules about names that are not applied, so that their names keep their arguments, too.
+            stuck: the deprecated names that stay, because what they are taken from does.
         """
         self.dtype = dtype
         self.regions: dict[cst.Call, Dtype] = {}
         self._kept = kept
+        self._stuck = stuck
         self.descaler = Descaler(project, draft_of)
         self._draft = draft_of
 
@@ -51,12 +58,16 @@ class OtherDtype:
             hint = "have the script choose bfloat16, and GradScaler(enabled=False), by hand"
             yield Finding(choice.file.name, line, column, "AMP510", Kind.LEFT, message, hint)
             return
-        deprecated = next((region for region in regions if not region.is_native), None)
-        if deprecated is not None and "AMP101" in self._kept:
+        deprecated = [region for region in regions if not region.is_native]
+        stuck = next((each for each in deprecated if "AMP101" in self._kept or each.call.func in self._stuck), None)
+        if stuck is not None:
             self.dtype = Dtype.FP16
-            line, column = deprecated.file.tree.position(deprecated.call)
-            message = "float16 stays: this region's deprecated name, which means float16, is not to be rewritten"
-            yield Finding(deprecated.file.name, line, column, "AMP510", Kind.LEFT, message, "select AMP101, too")
+            line, column = stuck.file.tree.position(stuck.call)
+            is_kept = "AMP101" in self._kept
+            why = "is not to be rewritten" if is_kept else "stays in the file that it comes from"
+            hint = "select AMP101, too" if is_kept else "see what is said of it there"
+            message = f"float16 stays: this region's deprecated name, which means float16, {why}"
+            yield Finding(stuck.file.name, line, column, "AMP510", Kind.LEFT, message, hint)
             return
         self.regions = {region.call: self.dtype for region in regions if region.is_float16}
         for region in retarget(regions, self.dtype, self._draft):
@@ -68,14 +79,15 @@ class OtherDtype:
             switch_scalers(files, self._draft, self._keeps_name)
         else:
             yield from self.descaler.run(files, regions)
+            disabled = self.descaler.fates.disabled
             for file in files:
                 for call in file.calls:
-                    if call in self.descaler.disabled and self._keeps_name(file, call):
+                    if call in disabled and self._keeps_name(file, call):
                         self._draft(file).edits.change(call, switched_off)
 
     def _keeps_name(self, file: File, call: cst.Call) -> bool:
         """Whether a call makes a scaler by a name that stays, so that no rule about names sees to its switch."""
-        if call in self.descaler.kept:
+        if call in self.descaler.fates.kept:
             return False
         full = file.names.callee(call)
         is_deprecated = not full.startswith("torch.amp.")

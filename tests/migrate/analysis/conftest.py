@@ -30,6 +30,12 @@ class Library:
     def module(self, dotted_name: str, importer: File) -> File | None:
         return self.files.get(dotted_name.lstrip("."))
 
+    def sees_folder_of(self, file: File) -> bool:
+        return True
+
+    def text_not_given(self, dotted_name: str, importer: File) -> str | None:
+        return None
+
 
 @pytest.fixture
 def parse() -> Callable[[str], File]:

@@ -306,16 +306,6 @@ def test_name_that_the_module_offers(leaves: Check) -> None:
     )
 
 
-def test_name_that_another_file_imports_from_here_stays(rewrites_files: Check) -> None:
-    findings = rewrites_files(
-        {
-            "compat.py": "from torch.cuda.amp import autocast\n",
-            "train.py": "from compat import autocast\n\nwith autocast():\n    pass\n",
-        }
-    )
-    assert [(finding.code, finding.line) for finding in findings] == [("AMP190", 1)]
-
-
 @pytest.mark.parametrize(
     "use",
     [

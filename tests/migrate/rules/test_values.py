@@ -92,12 +92,25 @@ def test_class_of_another_file(rewrites_files: Check) -> None:
         "with region(False):\n    pass",
         "with region(*flags):\n    pass",
         "run(region)",
-        "regions = [region]",
+        "regions = [region]\nrun(regions)",
+        "regions = [region]\nregions[0](False)",
+        "regions = [region]\nfor each in regions:\n    each(False)",
+        "regions = {}\nregions.update(a=region)",
+        "regions = {1: region}\nfor each in regions.values():\n    each()",
+        "run([region])",
+        "regions = [region]\nother = regions\nother[0](False)",
+        "make = lambda: region\nrun(make)",
+        "make = lambda: region\nmake()(False)",
+        "one, two = region, 1\none(False)",
+        "*rest, one = region, 1\nrest[0]()",
         "other = region\nother(True)",
         "def make():\n    return region\nwith make()(True):\n    pass",
         "def make():\n    return region\nrun(make)",
         "if region is torch.no_grad:\n    pass",
-        "class A:\n    def make(self):\n        return region",
+        "class A:\n    def make(self):\n        return region\nA().make()(False)",
+        "class A:\n    def make(self):\n        return region\nrun(A().make)",
+        "class A:\n    @cache\n    def make(self):\n        return region",
+        "class A:\n    @property\n    def make(self):\n        return region\nA().make(False)",
         "@cache\ndef make():\n    return region",
         "async def make():\n    return region",
         "for context in (region, nullcontext):\n    context(True)",
@@ -113,8 +126,8 @@ def test_value_that_cannot_be_followed(leaves: Check, use: str) -> None:
 @pytest.mark.parametrize(
     "made",
     [
-        "[torch.cuda.amp.autocast]",
-        "(lambda: torch.cuda.amp.autocast)",
+        "([torch.cuda.amp.autocast],)",
+        "(lambda: (torch.cuda.amp.autocast,))",
         "dict(region=torch.cuda.amp.autocast)",
         "f(torch.cuda.amp.autocast)",
     ],
@@ -138,11 +151,57 @@ PARTIAL = 'functools.partial(torch.amp.autocast, device_type="cuda", dtype=torch
         "for context in ({0}, nullcontext):\n    with context():\n        pass",
         "made = [context(enabled=False) for context in [{0}, nullcontext]]",
         "def make(n):\n    return make(n - 1) if n else {0}",
+        "regions = [{0}, nullcontext]\nwith regions[0]():\n    pass",
+        "regions = [{0}]\nregions.append(nullcontext)\nfor each in regions:\n    each(enabled=True)",
+        "regions = []\nif regions or x:\n    regions.append({0})\nentered = [each() for each in regions]",
+        "regions = {{1: {0}, 2: None}}\nwith regions.get(1)(), regions[1](enabled=False):\n    pass",
+        "make = lambda: {0} if c else nullcontext\nwith make()():\n    pass",
+        "class A:\n    def make(self):\n        return {0}\n\n    def run(self):\n        return self.make()()",
+        "class A:\n    @staticmethod\n    def make():\n        return {0}\n\nA.make()(enabled=True)",
+        "class A:\n    @property\n    def region(self):\n        return {0}\n\nA().region(enabled=True)",
+        "class A:\n    def __init__(self):\n        self.cast, self.n = {0}, 1\n        self.cast()",
     ],
 )
 def test_value_that_is_followed_to_its_calls(migrate: Check, text: str) -> None:
     plan = migrate(text.format("torch.cuda.amp.autocast") + "\n", head="import functools\nimport torch\n\n")
     assert plan.after == f"import functools\nimport torch\n\n{text.format(PARTIAL)}\n"
+
+
+def test_attribute_of_a_class_is_no_method(rewrites: Check) -> None:
+    rewrites(
+        """
+        + import functools
+          import torch
+
+          class Trainer:
+        -     region = torch.cuda.amp.autocast
+        +     region = staticmethod(functools.partial(torch.amp.autocast, device_type="cuda", dtype=torch.float16))
+
+              def step(self):
+                  with self.region(enabled=False):
+                      pass
+        """,
+        head="",
+    )
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        '@mock.patch("torch.cuda.amp.autocast")\ndef test(fake):\n    pass',
+        'with patch("torch.cuda.amp.GradScaler", None):\n    pass',
+        'monkeypatch.setattr("torch.cuda.amp.autocast", fake)',
+    ],
+)
+def test_name_that_a_test_replaces_is_told(leaves: Check, use: str) -> None:
+    leaves(f"{use}\n", "it is replaced by its name")
+
+
+@pytest.mark.parametrize(
+    "call", ['patch("torch.amp.autocast")', 'setattr(model, "autocast", 1)', "patch(name)", "patch()"]
+)
+def test_replacing_something_else(ignores: Check, call: str) -> None:
+    ignores(f"{call}\n")
 
 
 def test_value_handed_to_a_parameter_of_another_name(leaves: Check) -> None:

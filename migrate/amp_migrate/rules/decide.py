@@ -1,0 +1,108 @@
+"""What becomes of every use of an old name in one file, before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
+from amp_migrate.analysis.wanted import Wanted
+from amp_migrate.rules.guards import Fold, folds
+from amp_migrate.rules.imports import deprecated_items, is_wanted
+from amp_migrate.rules.places import is_provided_for
+from amp_migrate.rules.rewrite_use import Rewrite, rewrite_of
+from amp_migrate.rules.rule import Context, Unsure
+from amp_migrate.rules.uses import Use, find_uses
+from amp_migrate.settings import Dtype
+from amp_migrate.steps.descale import Fates
+from amp_migrate.steps.draft import Draft
+from amp_migrate.trees.tree import walk
+
+_AMBIGUOUS = Unsure(
+    "the name stands for different things on different ways to this line",
+    "import it from torch.amp on every way, and give autocast its device_type",
+)
+_SHADOWED = Unsure("`torch` is the name of something else here", "give it another name, so that torch can be imported")
+_PROVIDED_FOR = Unsure(
+    "the code around it chooses between the old PyTorch and the new",
+    "drop the old branch when no old PyTorch has to be served",
+)
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What becomes of the uses of old names in one file.
+
+    Attributes:
+        folded: the choices between PyTorch versions that go.
+        removed: the nodes that go away, with them or for another reason.
+        sure: the uses that mean one old name, and that somebody wants to be rewritten.
+        doubtful: those that may also mean something else.
+        rewrites: what is written for a use.
+        refused: why a use stays.
+    """
+
+    folded: tuple[Fold, ...]
+    removed: frozenset[cst.CSTNode]
+    sure: tuple[Use, ...]
+    doubtful: tuple[Use, ...]
+    rewrites: dict[cst.CSTNode, Rewrite]
+    refused: dict[cst.CSTNode, Unsure]
+
+
+def decide(
+    file: File,
+    project: Project,
+    draft: Draft,
+    dtype: Dtype,
+    fates: Fates,
+    wanted: Wanted,
+    handed_on: frozenset[str],
+    stuck: Mapping[cst.CSTNode, Unsure],
+) -> Decided:
+    """Decide about the uses of old names in a file.
+
+    Args:
+        fates: what becomes of the scalers for the sake of another dtype.
+        handed_on: the module-level names that other files take from this one, and whose uses there move with it.
+        stuck: uses that stay whatever is found out here.
+    """
+    sure, doubtful = find_uses(file)
+    folded = _folds(file, [*sure, *doubtful], wanted)
+    removed = fates.removed | {node for fold in folded for part in fold.gone for node in walk(part)}
+    sure = [use for use in sure if use.node not in removed and wanted(file, use.node, use.rule.code)]
+    doubtful = [use for use in doubtful if use.node not in removed and wanted(file, use.node, use.rule.code)]
+    refused: dict[cst.CSTNode, Unsure] = {use.node: _AMBIGUOUS for use in doubtful}
+    rewrites: dict[cst.CSTNode, Rewrite] = {}
+    for use in sure:
+        if use.node in stuck:
+            refused[use.node] = stuck[use.node]
+            continue
+        if file.names.is_shadowed("torch", use.node):
+            refused[use.node] = _SHADOWED
+            continue
+        if is_provided_for(file, use.node, use.rename):
+            refused[use.node] = _PROVIDED_FOR
+            continue
+        parent = file.tree.parents[use.node]
+        context = Context(draft, use.node, Dtype.FP16 if parent in fates.kept else dtype)
+        rewrite = rewrite_of(context, project, use, handed_on, disabled=parent in fates.disabled)
+        if isinstance(rewrite, Unsure):
+            refused[use.node] = rewrite
+        else:
+            rewrites[use.node] = rewrite
+    return Decided(tuple(folded), removed, tuple(sure), tuple(doubtful), rewrites, refused)
+
+
+def _folds(file: File, uses: list[Use], wanted: Wanted) -> list[Fold]:
+    """The choices to fold, none of which holds an old name that is to stay."""
+    old: set[cst.CSTNode] = {use.node for use in uses}
+    untouchable: set[cst.CSTNode] = {use.node for use in uses if not wanted(file, use.node, use.rule.code)}
+    for statement, alias, full, _ in deprecated_items(file):
+        old.add(statement)
+        if not is_wanted(file, alias, full, wanted):
+            untouchable.add(statement)
+    return list(folds(file, old, untouchable)) if old else []
