@@ -10,7 +10,7 @@ from functools import cached_property
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.project import Project
+from amp_migrate.analysis.project import FunctionRef, Project
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.trees.tree import find
 
@@ -29,6 +29,11 @@ class OwnGradients:
     def taken_by(self, file: File, call: cst.Call) -> bool:
         """Whether a call takes gradients by itself, or through a function of the project."""
         return self._taken(file, call, 0)
+
+    def method(self, file: File, call: cst.Call) -> FunctionRef | None:
+        """The only method of the project that a call on an unknown object may mean."""
+        found = self._project.may_call(file, call, _WORD)
+        return found[0] if len(found) == 1 and self._project.is_only_method(found[0]) else None
 
     def _taken(self, file: File, call: cst.Call, depth: int) -> bool:
         if file.names.callee(call) == _GRAD:

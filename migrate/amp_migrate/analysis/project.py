@@ -100,7 +100,7 @@ class Project:
         return self._called[call]
 
     def _find_called(self, file: File, call: cst.Call) -> FunctionRef | None:
-        method = self._own_method(file, call)
+        method = self.own_method(file, call)
         if method is not None:
             return method
         found = self.definition(file, call.func)
@@ -135,6 +135,14 @@ class Project:
     def is_common_method(self, function: FunctionRef) -> bool:
         """Whether calls on unknown objects say nothing about this method, because so many classes have one."""
         return function.owner is not None and function.name in _COMMON_METHODS
+
+    def is_only_method(self, function: FunctionRef) -> bool:
+        """Whether a method is the only one of its name, which not everything has, in the project."""
+        return (
+            function.owner is not None
+            and not self.is_common_method(function)
+            and self._definitions_of_method(function.name) == [function.node]
+        )
 
     def call_sites(self, function: FunctionRef) -> tuple[CallSite, ...] | None:
         """Every call of a function in the project; None where it is used other than by calling it."""
@@ -201,7 +209,7 @@ class Project:
                     return None
         return tuple(found)
 
-    def _own_method(self, file: File, call: cst.Call) -> FunctionRef | None:
+    def own_method(self, file: File, call: cst.Call) -> FunctionRef | None:
         """`self.f(...)` inside a class that defines `f`."""
         path = dotted(call.func)
         owner = file.tree.owner_class(call)

@@ -37,6 +37,7 @@ class Roles:
         self.project = project
         self.own_gradients = OwnGradients(project)
         self._forwards: dict[cst.FunctionDef, bool] = {}
+        self._losses: dict[cst.FunctionDef, bool] = {}
         self._modules: dict[cst.CSTNode, bool] = {}
 
     # Modules
@@ -60,6 +61,8 @@ class Roles:
             return False
         bindings = self.bindings(file, node)
         if any(each.kind in (BindingKind.FUNCTION, BindingKind.CLASS, BindingKind.IMPORT) for each in bindings):
+            return False
+        if isinstance(node, cst.Attribute) and file.names.full(node):  # `networks.print_network` is a function
             return False
         if path == "self":
             owner = file.tree.owner_class(node)
@@ -170,6 +173,20 @@ class Roles:
             return _is_loss_class(file, call.func)
         return isinstance(call.func, cst.BaseExpression) and self.is_loss_object(file, call.func)
 
+    def computes_loss(self, file: File, call: cst.Call, depth: int = 0) -> bool:
+        """Whether a call computes a loss, by itself or inside a function of the project."""
+        if self.is_loss_call(file, call):
+            return True
+        function = self.project.called(file, call) if depth < _MAX_DEPTH else None
+        if function is None or function.name == "__init__":
+            return False
+        if function.node not in self._losses:
+            self._losses[function.node] = False  # a recursive function is decided by its other calls
+            self._losses[function.node] = any(
+                self.computes_loss(function.file, inner, depth + 1) for inner in find(function.node.body, cst.Call)
+            )
+        return self._losses[function.node]
+
     def is_banned_loss(self, file: File, call: cst.Call) -> bool:
         """Whether a call computes a loss that CUDA autocast refuses: `nn.BCELoss`, `F.binary_cross_entropy`."""
         if file.names.callee(call) == table.BANNED_LOSS_FUNCTION:
@@ -226,11 +243,20 @@ class Roles:
             return True
         if isinstance(call.func, cst.Attribute):
             method = call.func.attr.value
-            if method not in table.MODULE_BOOKKEEPING and not method.startswith(table.BOOKKEEPING_PREFIXES):
-                receiver = call.func.value
-                if dotted(receiver) != "self" and self.is_module(file, receiver):
-                    return True
+            receiver = call.func.value
+            if method in table.MODULE_BOOKKEEPING or dotted(receiver) == "self" or not self.is_module(file, receiver):
+                return False
+            return not method.startswith(table.BOOKKEEPING_PREFIXES) or self._computes(file, receiver, method)
         return False
+
+    def _computes(self, file: File, receiver: cst.BaseExpression, method: str) -> bool:
+        """Whether a method of a module is seen to run one: `agent.get_value(x)` may be more than bookkeeping."""
+        return any(
+            self._has_forward(self.project.reference(where, each))
+            for where, owner in self.classes(file, receiver)
+            for each in find(owner.body, cst.FunctionDef)
+            if each.name.value == method
+        )
 
     def _has_forward(self, function: FunctionRef) -> bool:
         if function.node not in self._forwards:

@@ -7,8 +7,12 @@ from collections.abc import Iterable
 import libcst as cst
 
 from amp_migrate.analysis.scopes import dotted
-from amp_migrate.trees.tree import Statement, Tree, header, walk
+from amp_migrate.trees.tree import Statement, header, walk
 
+# What tells about a tensor, and not what is in it.
+_ABOUT = frozenset({"device", "dim", "dtype", "ndim", "ndimension", "numel", "shape", "size"})
+# Methods that give plain numbers.
+_ENDS = frozenset({"item", "numpy", "tolist"})
 # Methods that put their argument into the object they are called on.
 _MUTATORS = frozenset("append extend insert add update setdefault appendleft".split())
 
@@ -25,12 +29,16 @@ def _key(node: cst.CSTNode) -> str | None:
 
 
 def reads(nodes: Iterable[cst.CSTNode]) -> frozenset[str]:
-    """The names that some code reads, and of `self` the attributes."""
+    """The names whose values some code reads, and of `self` the attributes; not those it only asks for a size."""
     found: set[str] = set()
     for root in nodes:
         labels: set[cst.CSTNode] = set()
         for node in walk(root):
-            if isinstance(node, cst.Arg) and node.keyword is not None:
+            if isinstance(node, cst.Attribute) and node.attr.value in _ABOUT and dotted(node.value) is not None:
+                labels.update(walk(node))
+            elif node in labels:
+                continue
+            elif isinstance(node, cst.Arg) and node.keyword is not None:
                 labels.add(node.keyword)
             elif isinstance(node, cst.Attribute):
                 labels.add(node.attr)
@@ -50,7 +58,7 @@ def statement_reads(statement: Statement) -> frozenset[str]:
         return reads([statement.value, *subscripts])
     if isinstance(statement, cst.AnnAssign):
         return reads([statement.value]) if statement.value is not None else frozenset()
-    return reads(header(statement))
+    return reads([statement.iter] if isinstance(statement, cst.For) else header(statement))
 
 
 def _flat(target: cst.BaseExpression) -> list[cst.BaseExpression]:
@@ -60,16 +68,16 @@ def _flat(target: cst.BaseExpression) -> list[cst.BaseExpression]:
 
 
 def targets(statement: Statement) -> list[cst.BaseExpression]:
-    """The expressions that a simple statement assigns to."""
+    """The expressions that a statement assigns to by itself; a loop, to its target."""
     if isinstance(statement, cst.Assign):
         return [leaf for each in statement.targets for leaf in _flat(each.target)]
     if isinstance(statement, (cst.AnnAssign, cst.AugAssign)):
         return [statement.target]
-    return []
+    return _flat(statement.target) if isinstance(statement, cst.For) else []
 
 
 def writes(statement: Statement) -> frozenset[str]:
-    """What a simple statement gives a value to, or puts something into."""
+    """What a statement gives a value to by itself, or puts something into."""
     found = {_key(target) for target in targets(statement)}
     if isinstance(statement, cst.Expr) and isinstance(statement.value, cst.Call):
         func = statement.value.func
@@ -78,31 +86,24 @@ def writes(statement: Statement) -> frozenset[str]:
     return frozenset(key for key in found if key is not None)
 
 
+def leaves_graph(statement: Statement) -> bool:
+    """Whether a statement assigns what no gradient comes back from: `actions = policy(x).cpu().numpy()`."""
+    value = statement.value if isinstance(statement, (cst.Assign, cst.AnnAssign)) else None
+    if any(not isinstance(target, cst.Name) for target in targets(statement)):
+        return False
+    while isinstance(value, (cst.Call, cst.Subscript, cst.Attribute)):
+        if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
+            if value.func.attr.value in _ENDS and not value.args:
+                return True
+            value = value.func.value
+        else:
+            value = value.func if isinstance(value, cst.Call) else value.value
+    return False
+
+
 def overwrites(statement: Statement) -> frozenset[str]:
     """The names that have a wholly new value after a statement."""
     if not isinstance(statement, (cst.Assign, cst.AnnAssign)):
         return frozenset()
     plain = [t for t in targets(statement) if not isinstance(t, cst.Subscript)]
     return frozenset(key for key in map(_key, plain) if key is not None) - statement_reads(statement)
-
-
-def backward_slice(tree: Tree, wanted: frozenset[str], before: list[Statement], at: Statement) -> list[Statement]:
-    """The statements among `before` whose results reach the names `wanted` at the statement `at`.
-
-    Args:
-        before: simple statements that precede `at`, in source order.
-
-    Returns:
-        The slice, in source order.
-    """
-    need = set(wanted)
-    found: list[Statement] = []
-    around = {tree.block(at), *tree.ancestors(at)}
-    for statement in reversed(before):
-        if not writes(statement) & need:
-            continue
-        found.append(statement)
-        if tree.block(statement) in around:  # it runs whenever `at` is reached: what it overwrites has no other source
-            need -= overwrites(statement)
-        need |= statement_reads(statement)
-    return found[::-1]

@@ -3,30 +3,54 @@
 from __future__ import annotations
 
 import builtins
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import FunctionRef
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.extract import extractions
-from amp_migrate.steps.flow import backward_slice, reads
+from amp_migrate.steps.flow import reads
 from amp_migrate.steps.gradients import gradient_uses
 from amp_migrate.steps.model import Backward, Extraction, OptimizerStep, Refusal, Region, TrainingStep
+from amp_migrate.steps.native import uses_amp
+from amp_migrate.steps.penalties import Penalties, read_penalties, unscaled
 from amp_migrate.steps.regions import RegionFinder
+from amp_migrate.steps.steppers import optimizer_steps
 from amp_migrate.steps.updates import place_updates
 from amp_migrate.trees.tree import LOOP_TYPES, Block, Statement, blocks, find, header, nested_statements, statements
 
 _BUILTINS = frozenset(dir(builtins))
+_BF16 = "run with --dtype bf16, which needs no scaler"
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """A step as the bf16 writer needs it, and what keeps a loss scaler from it, if anything does."""
+    """What one function has of a step.
+
+    Attributes:
+        step: as the bf16 writer needs it.
+        unscalable: what keeps a loss scaler from it, if anything does.
+        without_forward: what to say where the forward pass is not in this function.
+        without_step: what to say where no optimizer steps in this function.
+    """
 
     step: TrainingStep
     unscalable: Refusal | None
+    without_forward: Refusal | None = None
+    without_step: Refusal | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether forward, backward and step are all here."""
+        return self.without_forward is None and self.without_step is None
+
+    def alone(self) -> Gathered | Refusal:
+        """The step, taken for all there is of it."""
+        return self.without_forward or replace(self, unscalable=self.unscalable or self.without_step, without_step=None)
 
 
 class Gatherer:
@@ -35,13 +59,21 @@ class Gatherer:
     Args:
         dead: statements that will be gone, and count for nothing.
         is_mixed: whether the process runs in mixed precision already, so that whatever computes the loss did.
+        scales: whether a loss scaler goes with the steps, so that it has to be brought to gradient penalties.
     """
 
     def __init__(
-        self, file: File, roles: Roles, dead: frozenset[Statement] = frozenset(), *, is_mixed: bool = False
+        self,
+        file: File,
+        roles: Roles,
+        dead: frozenset[Statement] = frozenset(),
+        *,
+        is_mixed: bool = False,
+        scales: bool = False,
     ) -> None:
         self.file = file
         self.is_mixed = is_mixed
+        self.scales = scales
         self.dead = dead
         self.tree = file.tree
         self.roles = roles
@@ -52,6 +84,7 @@ class Gatherer:
         function: cst.FunctionDef | None,
         backwards: list[Backward],
         enabled: cst.BaseExpression | None = None,
+        stepped_elsewhere: Sequence[OptimizerStep] = (),
     ) -> Gathered | Refusal:
         """The step of one function, given its calls of backward.
 
@@ -59,17 +92,30 @@ class Gatherer:
             function: the function; None for module level.
             backwards: what the dialect's reader found there, in source order.
             enabled: the script's own switch for mixed precision.
+            stepped_elsewhere: its calls of functions that step an optimizer.
 
         Returns:
-            A `Refusal` where not even the regions can be placed.
+            A `Refusal` where regions cannot be placed.
         """
         body = self.tree.module if function is None else function.body
         assert isinstance(body, (cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite))
-        steps = self.optimizer_steps(body)
+        steps = sorted(
+            [*self.optimizer_steps(body), *stepped_elsewhere], key=lambda each: self.tree.order[each.statement]
+        )
+        penalties = self._penalties(body)
+        own_gradients = Penalties() if isinstance(penalties, Refusal) else penalties
         barriers = frozenset([b.statement for b in backwards] + [s.statement for s in steps])
+        barriers |= own_gradients.statements
+        self.regions.derived.update(own_gradients.statements)
         members: set[Statement] = set()
+        without_forward: Refusal | None = None
         for index, backward in enumerate(backwards):
             found, has_forward = self._slice(body, backward)
+            if backward.part is not None:
+                members.update(found)
+                if not (has_forward or backward.computes):
+                    without_forward = without_forward or self._without_forward(backward)
+                continue
             if self.is_mixed and not has_forward and not members:
                 has_forward = self._assume_forward(found)
             inline = any(True for _ in find(backward.loss, cst.Call))
@@ -78,19 +124,19 @@ class Gatherer:
             if inline:
                 backwards[index] = Backward(backward.statement, backward.call, backward.loss, inline=True)
             if not has_forward and not members and not (inline and self._computes(backward.loss)):
-                return self._without_forward(backward)
+                without_forward = without_forward or self._without_forward(backward)
             members.update(found)
         taken_out = self._extractions(members)
         if isinstance(taken_out, Refusal):
             return taken_out
         placement = self.regions.training(body, members, barriers, frozenset(each.value for each in taken_out))
         regions = tuple(self._up_to_inline(region, backwards, barriers) for region in placement.regions)
-        refused = self._refused_region(members, body)
+        refused = self._refused_region(members, body) or self._mixed_elsewhere(members)
         if refused is not None:
             return refused
         uses = gradient_uses(self.file, self.roles, body, backwards, steps, self.dead)
         updates = place_updates(self.file, backwards, steps)
-        problems = [each for each in (uses, updates) if isinstance(each, Refusal)]
+        problems = [each for each in (penalties, uses, updates) if isinstance(each, Refusal)]
         step = TrainingStep(
             file=self.file,
             function=function,
@@ -101,26 +147,18 @@ class Gatherer:
             gradient_uses=() if isinstance(uses, Refusal) else uses,
             optimizer_steps=tuple(steps),
             updates=() if isinstance(updates, Refusal) else updates,
+            penalties=own_gradients.taken,
+            penalty_calls=own_gradients.calls,
             enabled=enabled,
         )
-        unscalable = self._cannot_scale(body, function, steps, backwards) or next(iter(problems), None)
-        return Gathered(step, unscalable)
+        unscalable = self._cannot_scale(steps) or next(iter(problems), None)
+        is_stepped = bool(steps) or all(backward.steps for backward in backwards)
+        without_step = None if is_stepped else self._without_step(function, backwards)
+        return Gathered(step, unscalable, without_forward, without_step)
 
     def optimizer_steps(self, body: Block) -> list[OptimizerStep]:
         """The calls `optimizer.step()` of a body, in source order."""
-        found: list[OptimizerStep] = []
-        for statement in nested_statements(body):
-            if statement in self.dead:
-                continue
-            for part in header(statement):
-                for call in find(part, cst.Call):
-                    if (
-                        isinstance(call.func, cst.Attribute)
-                        and call.func.attr.value == "step"
-                        and self.roles.is_optimizer(self.file, call.func.value)
-                    ):
-                        found.append(OptimizerStep(statement, call, call.func.value))
-        return found
+        return [each for each in optimizer_steps(self.roles, self.file, body) if each.statement not in self.dead]
 
     def _slice(self, body: Block, backward: Backward) -> tuple[list[Statement], bool]:
         """The statements the loss depends on, looked for in ever wider loops until a forward is among them."""
@@ -134,9 +172,12 @@ class Gatherer:
         found: list[Statement] = []
         for scope in [*scopes, body]:
             before = [
-                s for s in nested_statements(scope) if order[s] < order[at] and not blocks(s) and s not in self.dead
+                s
+                for s in nested_statements(scope)
+                if order[s] < order[at] and s not in self.dead and (not blocks(s) or self._hands_out(s, at))
             ]
-            found = backward_slice(self.tree, reads([backward.loss]), before, at)
+            wanted = reads([backward.loss]) if backward.part is None else self.regions.effects.reads(at)
+            found = self.regions.effects.backward_slice(wanted, before, at)
             if any(self.regions.runs_forward(each) for each in found):
                 return found, True
             given = [each for each in found if self._hands_on_a_module(each)]
@@ -145,6 +186,10 @@ class Gatherer:
                     self.regions.assume(each)
                 return found, True
         return found, False
+
+    def _hands_out(self, statement: Statement, at: Statement) -> bool:
+        """Whether a statement is a loop over something that was computed, and `at` comes after it."""
+        return isinstance(statement, cst.For) and statement not in self.tree.ancestors(at)
 
     def _hands_on_a_module(self, statement: Statement) -> bool:
         """Whether a statement calls what cannot be seen with a module: `inferer(images, model)` runs its forward."""
@@ -239,46 +284,84 @@ class Gatherer:
             )
         return None
 
-    def _cannot_scale(
-        self,
-        body: Block,
-        function: cst.FunctionDef | None,
-        steps: list[OptimizerStep],
-        backwards: list[Backward],
-    ) -> Refusal | None:
-        bf16 = "run with --dtype bf16, which needs no scaler"
+    def penalty(self, function: FunctionRef) -> TrainingStep:
+        """The part of a function that computes a gradient penalty for a training step."""
+        body = _block(function.node)
+        found = self._penalties(body)
+        assert isinstance(found, Penalties)
+        self.regions.derived.update(found.statements)
+        members: set[Statement] = set()
+        for returned in (each for each in nested_statements(body) if isinstance(each, cst.Return)):
+            before = [
+                each
+                for each in nested_statements(body)
+                if self.tree.order[each] < self.tree.order[returned] and not blocks(each)
+            ]
+            members.update(self.regions.effects.backward_slice(reads([returned]), before, returned))
+            if any(True for _ in find(returned, cst.Call)):
+                members.add(returned)
+        return TrainingStep(
+            file=self.file,
+            function=function.node,
+            regions=self.regions.training(body, members, found.statements).regions,
+            islands=(),
+            extractions=(),
+            backwards=(),
+            gradient_uses=(),
+            optimizer_steps=(),
+            updates=(),
+            penalties=found.taken,
+        )
+
+    def _penalties(self, body: Block) -> Penalties | Refusal:
+        """The gradients that the function takes by itself; a Refusal where they cannot be scaled."""
+        if self.scales:
+            return read_penalties(self.file, self.roles, body)
+        taken = (call for call in find(body, cst.Call) if self.roles.own_gradients.taken_by(self.file, call))
+        return next((unscaled(self.file, call) for call in taken), Penalties())
+
+    def _cannot_scale(self, steps: list[OptimizerStep]) -> Refusal | None:
         for step in steps:
-            if step.call.args:
+            if step.call.args and step.part is None:
                 return Refusal(
                     self.file,
                     step.statement,
                     f"{self.tree.quote(step.call)} cannot be used with a loss scaler",
-                    f"an optimizer that evaluates a closure reads several losses per step; {bf16}",
+                    f"an optimizer that evaluates a closure reads several losses per step; {_BF16}",
                 )
             if not (isinstance(step.statement, cst.Expr) and step.statement.value is step.call):
-                return Refusal(self.file, step.statement, f"the result of {self.tree.quote(step.call)} is used", bf16)
-        for call in find(body, cst.Call):
-            if self.roles.own_gradients.taken_by(self.file, call):
-                return Refusal(
-                    self.file,
-                    call,
-                    "torch.autograd.grad() takes gradients of an unscaled loss beside those of the scaled one",
-                    f"scale the loss for it and divide its result by scaler.get_scale(), or {bf16}",
-                )
-        if not steps:
-            if function is not None and self._is_closure(function):
-                return Refusal(
-                    self.file,
-                    function,
-                    f"optimizer.step({function.name.value}) cannot be used with a loss scaler",
-                    f"an optimizer that evaluates a closure reads several losses per step; {bf16}",
-                )
+                return Refusal(self.file, step.statement, f"the result of {self.tree.quote(step.call)} is used", _BF16)
+        return None
+
+    def _without_step(self, function: cst.FunctionDef | None, backwards: list[Backward]) -> Refusal:
+        if function is not None and self._is_closure(function):
             return Refusal(
                 self.file,
-                backwards[0].statement,
-                "no optimizer.step() belongs to this backward() in the same function",
-                f"scale the loss and step through one GradScaler by hand, or {bf16}",
+                function,
+                f"optimizer.step({function.name.value}) cannot be used with a loss scaler",
+                f"an optimizer that evaluates a closure reads several losses per step; {_BF16}",
             )
+        return Refusal(
+            self.file,
+            backwards[0].statement,
+            "no optimizer.step() belongs to this backward() in the same function",
+            f"scale the loss and step through one GradScaler by hand, or {_BF16}",
+        )
+
+    def _mixed_elsewhere(self, members: set[Statement]) -> Refusal | None:
+        """Whether a function that computes for the step, or stands around such a one, is in mixed precision already."""
+        if self.is_mixed:
+            return None
+        for statement in sorted(members, key=lambda each: self.tree.order[each]):
+            for call in (each for part in header(statement) for each in find(part, cst.Call)):
+                function = self.roles.project.called(self.file, call)
+                if function is not None and uses_amp(function.file, _block(function.node), function.node):
+                    return Refusal(
+                        self.file,
+                        call,
+                        f"{self.tree.quote(call.func)}() is in mixed precision already",
+                        "migrate what is left by hand",
+                    )
         return None
 
     def _is_closure(self, function: cst.FunctionDef) -> bool:

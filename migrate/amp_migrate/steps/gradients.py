@@ -38,8 +38,11 @@ def gradient_uses(
     tree = file.tree
     order = tree.order
     starts = [order[b.statement] for b in backwards]
+    parts = {b.statement for b in backwards if b.part is not None}
     using = [
-        s for s in nested_statements(body) if s not in dead and order[s] > starts[0] and _uses_gradients(file, roles, s)
+        s
+        for s in nested_statements(body)
+        if s not in dead and s not in parts and order[s] > starts[0] and uses_gradients(file, roles, s)
     ]
     wanted: dict[OptimizerStep, list[Statement]] = {}
     for statement in using:
@@ -115,7 +118,8 @@ def _anchor(tree: Tree, step: OptimizerStep, using: list[Statement]) -> Statemen
     return first if inside_target else None
 
 
-def _uses_gradients(file: File, roles: Roles, statement: Statement) -> bool:
+def uses_gradients(file: File, roles: Roles, statement: Statement) -> bool:
+    """Whether a statement by itself reads or changes gradients."""
     if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
         return False
     return any(_reads_gradients(file, roles, part) for part in header(statement))

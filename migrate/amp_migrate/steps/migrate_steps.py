@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -18,10 +19,14 @@ from amp_migrate.steps.apex_migration import ApexMigration, uses_apex_amp
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.evaluation import evaluation_regions
 from amp_migrate.steps.gather import Gathered
-from amp_migrate.steps.model import Refusal, TrainingStep
+from amp_migrate.steps.model import Backward, Refusal, TrainingStep
+from amp_migrate.steps.move_split import ScaledPart, scale_parts
 from amp_migrate.steps.numpy_outputs import float_for_numpy
+from amp_migrate.steps.split import Joiner, Split
+from amp_migrate.steps.steppers import Steppers
 from amp_migrate.steps.travel import Traveller
 from amp_migrate.steps.unfit import unfit
+from amp_migrate.steps.ways import Route
 from amp_migrate.steps.write_native import as_float, write_island, write_region, write_step
 from amp_migrate.steps.write_ways import write_ways
 
@@ -37,7 +42,10 @@ class StepMigration:
         self.drafts: dict[File, Draft] = {}
         self.findings: list[Finding] = []
         self._traveller = Traveller(project, {})
+        self._steppers = None if settings.dtype is Dtype.BF16 else Steppers(self.roles)
         self._in_float32: set[cst.CSTNode] = set()
+        self._moved: dict[File, list[TrainingStep]] = defaultdict(list)
+        self._obstacles: dict[File, Refusal | None] = {}
 
     def draft(self, file: File) -> Draft:
         """The draft of a file, made when something in it is to change."""
@@ -45,29 +53,82 @@ class StepMigration:
 
     def run(self, files: Sequence[File]) -> None:
         """Read, decide and write every step."""
-        for file in files:
-            if uses_apex_amp(file):
-                continue
-            moved: list[TrainingStep] = []
-            obstacle = unfit(file, self.roles, self.settings.dtype)
-            for read in read_fp32.read_steps(file, self.roles):
-                step = self._move(read if obstacle is None or isinstance(read, Refusal) else obstacle)
-                if step is not None:
-                    moved.append(step)
-            if moved:
-                placed = evaluation_regions(file, self.roles, moved)
-                for region in placed.regions:
-                    write_region(self.draft(file), region, self.settings.dtype)
-                for island in placed.islands:
-                    write_island(self.draft(file), island)
-                if self.settings.dtype is not Dtype.FP16:
-                    regions = [*placed.regions, *(region for step in moved for region in step.regions)]
-                    float_for_numpy(self.draft(file), self.roles, regions)
+        for step in self._move_all(files):
+            self._moved[step.file].append(step)
+        for file, moved in self._moved.items():
+            placed = evaluation_regions(file, self.roles, moved)
+            for region in placed.regions:
+                write_region(self.draft(file), region, self.settings.dtype)
+            for island in placed.islands:
+                write_island(self.draft(file), island)
+            if self.settings.dtype is not Dtype.FP16:
+                regions = [*placed.regions, *(region for step in moved for region in step.regions)]
+                float_for_numpy(self.draft(file), self.roles, regions)
         self._keep_in_checkpoints()
         apex = ApexMigration(self.project, self.roles, self.settings, self.draft, self.wanted)
         apex.run(files)
         self.findings.extend(apex.findings)
         write_ways(self._traveller.ways, self.draft, self.settings.dtype, {})
+
+    def _move_all(self, files: Sequence[File]) -> Iterator[TrainingStep]:
+        """Move every step that can be moved, those that are split over functions last; gives their parts."""
+        found: list[Gathered] = []
+        for file in files:
+            if uses_apex_amp(file):
+                continue
+            for read in read_fp32.read_steps(file, self.roles, self._steppers):
+                obstacle = self._obstacle(file)
+                if isinstance(read, Refusal) or obstacle is not None:
+                    self._move(read if isinstance(read, Refusal) or obstacle is None else obstacle)
+                else:
+                    found.append(read)
+        joined = Joiner(self.project, self._gather_again).join(found)
+        for each in joined:
+            if isinstance(each, Split):
+                yield from self._move_split(each)
+            else:
+                step = self._move(each)
+                if step is not None:
+                    yield step
+
+    def _obstacle(self, file: File) -> Refusal | None:
+        if file not in self._obstacles:
+            self._obstacles[file] = unfit(file, self.roles, self.settings.dtype)
+        return self._obstacles[file]
+
+    def _gather_again(
+        self, file: File, function: cst.FunctionDef | None, backwards: list[Backward]
+    ) -> Gathered | Refusal:
+        if uses_apex_amp(file):
+            return Refusal(file, backwards[0].statement, "it is called beside Apex", "migrate it by hand")
+        return self._obstacle(file) or read_fp32.gather_again(file, function, backwards, self.roles, self._steppers)
+
+    def _move_split(self, split: Split) -> Iterator[TrainingStep]:
+        """Move all parts of a step, or none."""
+        refused = next((part.step for part in split.parts if not self._is_wanted(part.step)), None)
+        if refused is not None:
+            return
+        parts = [ScaledPart(part.step, None) for part in split.parts]
+        if self.settings.dtype is not Dtype.BF16:
+            scaled = scale_parts(split, self.roles, self._reach)
+            if isinstance(scaled, Refusal):
+                self._refuse(scaled, next(p.step for p in reversed(split.parts) if _goes_backward(p.step)))
+                return
+            parts = scaled
+        for part in parts:
+            if part.route is not None:
+                self._traveller.ways.add(part.route)
+            self._write(part.step, None if part.route is None else part.route.scaler)
+            yield part.step
+
+    def _is_wanted(self, step: TrainingStep) -> bool:
+        return self.wanted(step.file, step.place, "AMP501")
+
+    def _reach(self, file: File, optimizers: list[cst.BaseExpression]) -> Route | Refusal:
+        """The way of a scaler to the optimizers of a step, where nothing speaks against one."""
+        route = self._traveller.reach(file, optimizers)
+        homes = () if isinstance(route, Refusal) else {creation.file for creation in route.creations}
+        return next((obstacle for home in homes if (obstacle := self._obstacle(home)) is not None), route)
 
     def _keep_in_checkpoints(self) -> None:
         """Save and restore every scaler where its optimizer is."""
@@ -115,26 +176,22 @@ class StepMigration:
             if read.unscalable is not None:
                 self._refuse(read.unscalable)
                 return None
-            route = self._traveller.reach(step.file, [each.optimizer for each in step.optimizer_steps])
+            route = self._reach(step.file, [each.optimizer for each in step.optimizer_steps])
             if isinstance(route, Refusal):
                 self._refuse(route, step)
                 return None
-            for home in {creation.file for creation in route.creations}:
-                obstacle = unfit(home, self.roles, self.settings.dtype)
-                if obstacle is not None:
-                    self._refuse(obstacle, step)
-                    return None
             self._traveller.ways.add(route)
             scaler = route.scaler
+        self._write(step, scaler)
+        return step
+
+    def _write(self, step: TrainingStep, scaler: str | None) -> None:
         write_step(self.draft(step.file), step, self.settings.dtype, scaler)
         self._keep_probabilities(step)
-        line, column = step.file.tree.position(step.place)
-        self.findings.append(
-            Finding(
-                step.file.name, line, column, "AMP501", Kind.MIGRATED, f"training step moved to {self._what(scaler)}"
-            )
-        )
-        return step
+        if _goes_backward(step):
+            line, column = step.file.tree.position(step.place)
+            message = f"training step moved to {self._what(scaler)}"
+            self.findings.append(Finding(step.file.name, line, column, "AMP501", Kind.MIGRATED, message))
 
     def _keep_probabilities(self, step: TrainingStep) -> None:
         """Compute in float32 the sigmoids behind losses of probabilities, and tell of those that cannot be seen."""
@@ -164,3 +221,8 @@ class StepMigration:
             where = step.file.tree.position(step.place)
             message += f" (step at {step.file.name}:{where[0]})"
         self.findings.append(Finding(file.name, line, column, refusal.code, Kind.LEFT, message, refusal.hint))
+
+
+def _goes_backward(step: TrainingStep) -> bool:
+    """Whether a part of a step calls `backward()` itself: a finding tells of it."""
+    return any(backward.part is None for backward in step.backwards)

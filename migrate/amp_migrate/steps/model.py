@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import FunctionRef
 from amp_migrate.trees.tree import Statement
 
 
@@ -36,12 +37,18 @@ class Backward:
         call: the call; its arguments (`retain_graph=True`) stay.
         loss: the unscaled loss.
         inline: whether the loss is computed in this very expression, so that it needs a name and a region first.
+        part: where the call is of a function of the project that goes backward, that function; the loss is the call.
+        computes: whether that function runs the forward, too.
+        steps: whether it steps the optimizer, too.
     """
 
     statement: Statement
     call: cst.Call
     loss: cst.BaseExpression
     inline: bool = False
+    part: FunctionRef | None = None
+    computes: bool = False
+    steps: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,11 +66,17 @@ class GradientUse:
 
 @dataclass(frozen=True)
 class OptimizerStep:
-    """One call of an optimizer's `step()`."""
+    """One call of an optimizer's `step()`.
+
+    Attributes:
+        optimizer: the optimizer, or what wraps it.
+        part: where the call is of a function of the project that steps, as `step_and_update_lr()`, that function.
+    """
 
     statement: Statement
     call: cst.Call
     optimizer: cst.BaseExpression
+    part: FunctionRef | None = None
 
 
 @dataclass(frozen=True)
@@ -93,6 +106,32 @@ class Extraction:
 
 
 @dataclass(frozen=True)
+class Penalty:
+    """Gradients that are taken by `torch.autograd.grad` to build a penalty on.
+
+    Attributes:
+        statement: the assignment of the gradients.
+        outputs: what they are the gradients of.
+        names: what they are assigned to, as written.
+        is_single: whether each name is one gradient, not all of them.
+    """
+
+    statement: Statement
+    outputs: cst.BaseExpression
+    names: tuple[str, ...]
+    is_single: bool
+
+
+@dataclass(frozen=True)
+class PenaltyCall:
+    """A call of a function of the project that takes such gradients."""
+
+    statement: Statement
+    call: cst.Call
+    part: FunctionRef
+
+
+@dataclass(frozen=True)
 class TrainingStep:
     """Everything that has to move together when one step changes its precision.
 
@@ -102,10 +141,12 @@ class TrainingStep:
         regions: what computes in low precision.
         islands: what must not.
         extractions: what must, but stands inside what must not.
-        backwards: the calls of backward, in source order; never empty.
+        backwards: the calls of backward, in source order; empty only in a function that does nothing but step.
         gradient_uses: where gradients must be true, in source order.
         optimizer_steps: the calls of `step()`, in source order.
         updates: the statements after which one iteration's last optimizer has stepped.
+        penalties: the gradients that penalties are built on.
+        penalty_calls: the calls of functions that take them.
         enabled: the expression that switches mixed precision on in the script; None where it is always on.
     """
 
@@ -118,12 +159,25 @@ class TrainingStep:
     gradient_uses: tuple[GradientUse, ...]
     optimizer_steps: tuple[OptimizerStep, ...]
     updates: tuple[Statement, ...]
+    penalties: tuple[Penalty, ...] = ()
+    penalty_calls: tuple[PenaltyCall, ...] = ()
     enabled: cst.BaseExpression | None = None
 
     @property
     def place(self) -> cst.CSTNode:
         """The node that findings about the step point at."""
-        return self.backwards[0].statement
+        parts: tuple[Backward | OptimizerStep | Penalty, ...] = (
+            *self.backwards,
+            *self.optimizer_steps,
+            *self.penalties,
+        )
+        return parts[0].statement
+
+    @property
+    def called_parts(self) -> tuple[tuple[cst.Call, FunctionRef], ...]:
+        """The functions that step, or take the gradients of penalties, for this one, each with the call."""
+        stepped = [(each.call, each.part) for each in self.optimizer_steps if each.part is not None]
+        return (*stepped, *((each.call, each.part) for each in self.penalty_calls))
 
 
 @dataclass(frozen=True)

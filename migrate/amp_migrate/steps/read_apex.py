@@ -108,6 +108,7 @@ def _read_function(
             backwards.append(Backward(statement, call, call.func.value))
     backwards.sort(key=lambda each: file.tree.order[each.statement])
     gathered = Gatherer(file, roles, frozenset(dead), is_mixed=True).gather(function, backwards)
+    gathered = gathered if isinstance(gathered, Refusal) else gathered.alone()
     return gathered if isinstance(gathered, Refusal) else ApexStep(gathered, tuple(folds), switch)
 
 

@@ -14,6 +14,7 @@ from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.gather import Gathered, Gatherer
 from amp_migrate.steps.model import Backward, Refusal
 from amp_migrate.steps.native import uses_amp
+from amp_migrate.steps.steppers import Steppers
 from amp_migrate.trees.tree import Block, Statement, find, header, nested_statements
 
 # Objects whose `backward(loss)` is a framework's own: its precision is a switch of that framework.
@@ -21,9 +22,13 @@ _FRAMEWORK_NAME = re.compile(r"(^|[._])(accelerator|fabric|engine|model_engine|m
 _BACKWARD_KEYWORDS = frozenset({"gradient", "retain_graph", "create_graph", "inputs"})
 
 
-def read_steps(file: File, roles: Roles) -> Iterator[Gathered | Refusal]:
-    """The FP32 training steps of a file, one for each function that goes backward, in source order."""
-    gatherer = Gatherer(file, roles)
+def read_steps(file: File, roles: Roles, steppers: Steppers | None) -> Iterator[Gathered | Refusal]:
+    """What each function of a file that goes backward has of an FP32 training step, in source order.
+
+    Args:
+        steppers: knows functions that step for others; None where nobody has to know of steps.
+    """
+    gatherer = Gatherer(file, roles, scales=steppers is not None)
     knows_torch = any(
         binding.imported.partition(".")[0] == "torch"
         for scope in file.scopes.all()
@@ -31,7 +36,7 @@ def read_steps(file: File, roles: Roles) -> Iterator[Gathered | Refusal]:
         for binding in bindings
     )
     for function, body in bodies(file):
-        calls = [(s, call) for s, call in backward_calls(body) if not _is_other_function(file, call)]
+        calls = [(s, call) for s, call in backward_calls(body) if not _is_other_function(file, roles, call)]
         if not knows_torch:  # somebody else's `backward`, unless it looks just like a tensor's
             calls = [(s, call) for s, call in calls if isinstance(s, cst.Expr) and not call.args]
         if not calls or uses_amp(file, body, function):
@@ -44,7 +49,19 @@ def read_steps(file: File, roles: Roles) -> Iterator[Gathered | Refusal]:
                 refusal = refusal or read
             else:
                 backwards.append(read)
-        yield refusal or gatherer.gather(function, backwards)
+        stepped = () if steppers is None else steppers.calls(file, body)
+        yield refusal or gatherer.gather(function, backwards, stepped_elsewhere=stepped)
+
+
+def gather_again(
+    file: File, function: cst.FunctionDef | None, backwards: list[Backward], roles: Roles, steppers: Steppers | None
+) -> Gathered | Refusal:
+    """What a function has of a step, when some of its calls are known to go backward."""
+    body = file.tree.module if function is None else cast(Block, function.body)
+    if uses_amp(file, body, function):
+        return Refusal(file, backwards[0].statement, "mixed precision is in use here already", "migrate it by hand")
+    stepped = () if steppers is None else steppers.calls(file, body)
+    return Gatherer(file, roles, scales=steppers is not None).gather(function, backwards, stepped_elsewhere=stepped)
 
 
 def bodies(file: File) -> Iterator[tuple[cst.FunctionDef | None, Block]]:
@@ -65,10 +82,10 @@ def backward_calls(body: Block) -> Iterator[tuple[Statement, cst.Call]]:
                     yield statement, call
 
 
-def _is_other_function(file: File, call: cst.Call) -> bool:
-    """Whether `backward` is a function of some module: a kernel's own, or one that torch keeps under that name."""
+def _is_other_function(file: File, roles: Roles, call: cst.Call) -> bool:
+    """Whether `backward` is a kernel's own function, or a method of the class that calls it."""
     full = file.names.callee(call)
-    return bool(full) and not full.startswith("torch.")
+    return (bool(full) and not full.startswith("torch.")) or roles.project.own_method(file, call) is not None
 
 
 def _read(file: File, roles: Roles, statement: Statement, call: cst.Call) -> Backward | Refusal:

@@ -17,7 +17,8 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.sigmoids import logits
 from amp_migrate.pragmas import CELL
-from amp_migrate.steps.flow import reads, statement_reads, targets, writes
+from amp_migrate.steps.effects import Effects
+from amp_migrate.steps.flow import reads
 from amp_migrate.steps.model import Island, Region
 from amp_migrate.steps.no_grad import is_no_grad
 from amp_migrate.trees.tree import Block, Statement, blocks, find, header, nested_statements, statements
@@ -38,7 +39,10 @@ class RegionFinder:
         self.file = file
         self.tree = file.tree
         self.roles = roles
+        self.effects = Effects(file, roles.project)
         self.assumed: set[Statement] = set()
+        # Statements outside every region whose results go on from what was computed in one.
+        self.derived: set[Statement] = set()
 
     def assume(self, statement: Statement) -> None:
         """Take it that a statement runs a module, though that cannot be seen."""
@@ -53,8 +57,8 @@ class RegionFinder:
         return [call for call in _calls(statement) if self.roles.runs_forward(self.file, call)]
 
     def computes_loss(self, statement: Statement) -> bool:
-        """Whether a statement by itself calls a criterion."""
-        return any(self.roles.is_loss_call(self.file, call) for call in _calls(statement))
+        """Whether a statement by itself calls a criterion, or a function of the project that does."""
+        return any(self.roles.computes_loss(self.file, call) for call in _calls(statement))
 
     def calls_module(self, statement: Statement) -> bool:
         """Whether a statement by itself runs a module without a function of the project in between."""
@@ -92,8 +96,9 @@ class RegionFinder:
         found: set[str] = set()
         for region in regions:
             for statement in self._members(region):
-                if targets(statement) and (self.runs_forward(statement) or statement_reads(statement) & found):
-                    found |= writes(statement)
+                is_computed = self.runs_forward(statement) or bool(self.effects.reads(statement) & found)
+                if is_computed and self.effects.assigns(statement):
+                    found |= self.effects.writes(statement)
         return frozenset(found)
 
     def island(self, statement: Statement, computed: frozenset[str]) -> Island:
@@ -132,7 +137,13 @@ class RegionFinder:
 
     def _goes_on_computing(self, statement: Statement, outputs: frozenset[str]) -> bool:
         """Whether a statement calls something on what came out of a region before: a term of a later loss."""
-        return bool(statement_reads(statement) & outputs) and bool(_calls(statement))
+        return bool(self.effects.reads(statement) & outputs) and bool(_calls(statement))
+
+    def _derived_before(self, statement: Statement) -> frozenset[str]:
+        """What statements outside every region have made of the results of regions before a statement."""
+        body, order = self.tree.body(statement), self.tree.order
+        before = (each for each in self.derived if order[each] < order[statement] and self.tree.body(each) is body)
+        return frozenset().union(*map(self.effects.writes, before))
 
     def _is_quiet_forward(self, statement: Statement) -> bool:
         return (
@@ -150,7 +161,9 @@ class RegionFinder:
     ) -> None:
         """Turn a run of statements without barriers into at most one region."""
 
-        earlier = self.outputs(found)
+        if not run:
+            return
+        earlier = self.outputs(found) | self._derived_before(run[0])
 
         def is_worthy(statement: Statement) -> bool:
             return any(
@@ -166,10 +179,10 @@ class RegionFinder:
         computed: set[str] = set()
         for index in range(first, len(run)):
             inner = [each for each in _with_nested(run[index]) if each in members]
-            if index in worthy or any(statement_reads(each) & computed for each in inner):
+            if index in worthy or any(self.effects.reads(each) & computed for each in inner):
                 last = index
                 for each in inner:
-                    computed |= writes(each)
+                    computed |= self.effects.writes(each)
         only = run[first]
         if first == last and isinstance(only, (cst.With, cst.If, cst.Try)):
             holders = [b for b in _own_blocks(only) if any(m in members for m in nested_statements(b))]
@@ -211,7 +224,7 @@ class RegionFinder:
                 self._evaluate(inner, covered, is_quiet, regions, islands)
             if statement in covered or _own_blocks(statement):
                 continue
-            follows = start is not None and bool(statement_reads(statement) & computed)
+            follows = start is not None and bool(self.effects.reads(statement) & computed)
             if self.banned_calls(statement):
                 if follows:
                     islands.append(self.island(statement, computed))
@@ -221,10 +234,10 @@ class RegionFinder:
                 if start is not None and end is not None:
                     regions.append(Region(start, end))
                 start = end = statement
-                computed = writes(statement)
+                computed = self.effects.writes(statement)
             elif follows and (is_forward or self.computes_loss(statement)):
                 end = statement
-                computed |= writes(statement)
+                computed |= self.effects.writes(statement)
         if start is not None and end is not None:
             regions.append(Region(start, end))
 

@@ -31,7 +31,7 @@ class NewParameter:
 
 @dataclass(frozen=True)
 class NewArgument:
-    """A call passes the scaler, directly after one of its arguments."""
+    """A call passes the scaler, directly after one of its arguments, or as its only one."""
 
     site: CallSite
     after: int

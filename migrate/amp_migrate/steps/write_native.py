@@ -8,7 +8,7 @@ import libcst as cst
 
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.draft import Draft
-from amp_migrate.steps.model import Backward, Island, Region, TrainingStep
+from amp_migrate.steps.model import Backward, Island, Penalty, Region, TrainingStep
 from amp_migrate.trees import build
 from amp_migrate.trees.edits import Line
 from amp_migrate.trees.tree import Statement
@@ -57,15 +57,31 @@ def write_island(draft: Draft, island: Island) -> None:
 
 
 def _write_scaled_steps(draft: Draft, step: TrainingStep, scaler: str) -> None:
+    for penalty in step.penalties:
+        _write_penalty(draft, penalty, scaler)
     for use in step.gradient_uses:
         draft.edits.before(use.before, draft.line(f"{scaler}.unscale_({draft.code(use.optimizer)})"))
-    for each in step.optimizer_steps:
+    for each in (own for own in step.optimizer_steps if own.part is None):
         draft.edits.replace(each.call, build.expression(f"{scaler}.step({draft.code(each.optimizer)})"))
     for statement in step.updates:
         draft.edits.after(statement, draft.line(f"{scaler}.update()"))
 
 
+def _write_penalty(draft: Draft, penalty: Penalty, scaler: str) -> None:
+    """Take the gradients of the scaled loss, and divide them by the scale before anything is built on them."""
+    draft.edits.replace(penalty.outputs, build.expression(f"{scaler}.scale({_bare_code(draft, penalty.outputs)})"))
+    for name in penalty.names:
+        value = (
+            f"{name} / {scaler}.get_scale()"
+            if penalty.is_single
+            else f"[grad / {scaler}.get_scale() for grad in {name}]"
+        )
+        draft.edits.after(penalty.statement, draft.line(f"{name} = {value}"))
+
+
 def _write_backward(draft: Draft, step: TrainingStep, backward: Backward, scaler: str | None) -> None:
+    if backward.part is not None:
+        return
     assert isinstance(backward.call.func, cst.Attribute)
     loss = cst.Name(_loss_name(draft, step)) if backward.inline else backward.loss
     if scaler is not None:

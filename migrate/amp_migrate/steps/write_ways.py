@@ -70,6 +70,8 @@ def _write_argument(draft: Draft, new: NewArgument) -> None:
 
     def insert(node: cst.CSTNode) -> cst.CSTNode:
         assert isinstance(node, cst.Call)
+        if not node.args:
+            return node.with_changes(args=[added])
         return node.with_changes(args=insert_after(node.args, new.after, added, node.whitespace_before_args))
 
     draft.edits.change(new.site.call, insert)

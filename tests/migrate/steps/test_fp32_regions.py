@@ -254,28 +254,6 @@ def test_forward_in_another_function_in_bfloat16(leaves: Check) -> None:
     )
 
 
-def test_loss_and_forward_in_other_methods(leaves: Check) -> None:
-    leaves(
-        """
-        class T:
-            def __init__(self, net):
-                self.net = net
-                self.opt = torch.optim.SGD(self.net.parameters(), lr=0.1)
-            def forward(self):
-                self.fake = self.net(self.real)
-            def backward_G(self):
-                self.loss_G = nn.functional.mse_loss(self.fake, self.real)
-                self.loss_G.backward()
-            def optimize(self):
-                self.forward()
-                self.opt.zero_grad()
-                self.backward_G()
-                self.opt.step()
-        """,
-        "is not in this function",
-    )
-
-
 def test_generator(leaves: Check) -> None:
     leaves(
         """

@@ -32,40 +32,6 @@ def test_closure_in_float16(leaves: Check) -> None:
     )
 
 
-def test_step_elsewhere_in_float16(leaves: Check) -> None:
-    leaves(
-        """
-        def accumulate(model, x, y):
-            loss = nn.functional.mse_loss(model(x), y)
-            loss.backward()
-
-        def main():
-            model = nn.Linear(2, 2)
-            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-            for x, y in loader:
-                accumulate(model, x, y)
-                optimizer.step()
-        """,
-        "no optimizer.step() belongs to this backward()",
-    )
-
-
-def test_gradient_penalty_in_float16(leaves: Check) -> None:
-    leaves(
-        """
-        D = Disc()
-        optimizer = torch.optim.Adam(D.parameters())
-        for x, y in loader:
-            out = D(x)
-            g = torch.autograd.grad(out.sum(), x, create_graph=True)[0]
-            loss = out.mean() + 10 * ((g.norm(2, dim=1) - 1) ** 2).mean()
-            loss.backward()
-            optimizer.step()
-        """,
-        "torch.autograd.grad()",
-    )
-
-
 def test_gradient_penalty_of_a_helper_in_float16(leaves: Check) -> None:
     leaves(
         """

@@ -1,0 +1,129 @@
+"""Which scaler each part of a split step uses, and what it takes to get it there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias, cast
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import CallSite, FunctionRef
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.steps.gather import Gathered, Gatherer
+from amp_migrate.steps.gradients import uses_gradients
+from amp_migrate.steps.hand_on import hand_on
+from amp_migrate.steps.model import Refusal, TrainingStep
+from amp_migrate.steps.split import Split
+from amp_migrate.steps.steppers import optimizer_steps
+from amp_migrate.steps.ways import Route
+from amp_migrate.trees.tree import Block, nested_statements, statements
+
+# The way of the scaler to the place where some optimizers are used together.
+Reach: TypeAlias = "Callable[[File, list[cst.BaseExpression]], Route | Refusal]"
+_Place: TypeAlias = "tuple[File, cst.FunctionDef | None]"
+_Sites: TypeAlias = "tuple[tuple[TrainingStep, CallSite], ...]"
+
+
+@dataclass(frozen=True)
+class ScaledPart:
+    """A part of a step with the way of its scaler; None where the part does no more than compute."""
+
+    step: TrainingStep
+    route: Route | None
+
+
+def scale_parts(split: Split, roles: Roles, reach: Reach) -> list[ScaledPart] | Refusal:
+    """The parts of a split step with their scalers, each caller before what it calls."""
+    routes: dict[_Place, Route] = {}
+    found: list[ScaledPart] = []
+    calls: dict[_Place, tuple[FunctionRef | None, _Sites]] = {
+        (function.file, function.node): (function, sites) for function, sites in split.calls.items()
+    }
+    for part in split.parts:
+        place = part.step.file, part.step.function
+        function, sites = calls.pop(place, (None, ()))
+        route = _route(part, function, sites, routes, roles, reach)
+        if isinstance(route, Refusal):
+            return route
+        if route is not None:
+            routes[place] = route
+        found.append(ScaledPart(part.step, route))
+    for function, sites in calls.values():
+        assert function is not None
+        is_penalty = any(call.part.node is function.node for caller, _ in sites for call in caller.penalty_calls)
+        step = (
+            Gatherer(function.file, roles, scales=True).penalty(function) if is_penalty else _stepper(function, roles)
+        )
+        route = step if isinstance(step, Refusal) else hand_on(function, [(s, routes[_place(c)]) for c, s in sites])
+        if isinstance(step, Refusal) or isinstance(route, Refusal):
+            return step if isinstance(step, Refusal) else cast(Refusal, route)
+        found.append(ScaledPart(step, route))
+    return found
+
+
+def _route(
+    part: Gathered,
+    function: FunctionRef | None,
+    sites: _Sites,
+    routes: dict[_Place, Route],
+    roles: Roles,
+    reach: Reach,
+) -> Route | Refusal | None:
+    """The way of the scaler to one part: that of its optimizers, or through its callers."""
+    step = part.step
+    if part.unscalable is not None:
+        return part.unscalable
+    if step.optimizer_steps:
+        return reach(step.file, [each.optimizer for each in step.optimizer_steps])
+    if part.without_step is None or function is None:
+        return None
+    if any(_place(caller) not in routes for caller, _ in sites):
+        return part.without_step
+    start = step.file.tree.order[step.place]
+    for statement in nested_statements(cast(Block, function.node.body)):
+        if step.file.tree.order[statement] > start and uses_gradients(step.file, roles, statement):
+            return _read_apart(step.file, statement)
+    return hand_on(function, [(site, routes[_place(caller)]) for caller, site in sites])
+
+
+def _stepper(function: FunctionRef, roles: Roles) -> TrainingStep | Refusal:
+    """The part of a function that does nothing but step: always, and on gradients that nobody reads before."""
+    file, body = function.file, cast(Block, function.node.body)
+    for statement in nested_statements(body):
+        if uses_gradients(file, roles, statement):
+            return _read_apart(file, statement)
+    steps = tuple(optimizer_steps(roles, file, body))
+    for each in steps:
+        if each.call.args or each.statement not in statements(body) or not isinstance(each.statement, cst.Expr):
+            return Refusal(
+                file,
+                each.statement,
+                f"{function.name}() does not always step, and scaler.update() would have nothing to go by",
+                "step by scaler.step() in it, and call scaler.update() behind that, by hand",
+            )
+    return TrainingStep(
+        file=file,
+        function=function.node,
+        regions=(),
+        islands=(),
+        extractions=(),
+        backwards=(),
+        gradient_uses=(),
+        optimizer_steps=steps,
+        updates=(),
+    )
+
+
+def _place(step: TrainingStep) -> _Place:
+    return step.file, step.function
+
+
+def _read_apart(file: File, statement: cst.CSTNode) -> Refusal:
+    return Refusal(
+        file,
+        statement,
+        "gradients are read in a function that does not also go backward and step",
+        "call scaler.unscale_(optimizer) before it by hand, or run with --dtype bf16, which needs no scaler",
+    )

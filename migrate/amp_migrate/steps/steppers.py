@@ -1,0 +1,96 @@
+"""Functions that step an optimizer for somebody who went backward: `optimizer.step_and_update_lr()`.
+
+A scaler has to step what such a function steps, so the function takes part in the training step of its callers.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cached_property
+from typing import cast
+
+import libcst as cst
+
+from amp_migrate.analysis.calls import passed
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import FunctionRef
+from amp_migrate.analysis.roles import OPTIMIZER_SIGN, Roles
+from amp_migrate.analysis.scopes import dotted
+from amp_migrate.steps.model import OptimizerStep
+from amp_migrate.trees.tree import Block, find, header, nested_statements
+
+
+class Steppers:
+    """Knows the project's functions that step an optimizer and do not go backward."""
+
+    def __init__(self, roles: Roles) -> None:
+        self._roles = roles
+
+    def calls(self, file: File, body: Block) -> list[OptimizerStep]:
+        """The calls of such functions in a body, each as the step of the optimizer that it is about."""
+        found: list[OptimizerStep] = []
+        for statement in nested_statements(body):
+            if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+                continue
+            for call in (each for part in header(statement) for each in find(part, cst.Call)):
+                function = self._meant(file, call)
+                optimizer = None if function is None else self._optimizer_at(function, call)
+                if function is not None and optimizer is not None:
+                    found.append(OptimizerStep(statement, call, optimizer, function))
+        return found
+
+    def _meant(self, file: File, call: cst.Call) -> FunctionRef | None:
+        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
+        candidates = self._by_name.get(name or "", [])
+        if not candidates:
+            return None
+        function = self._roles.project.called(file, call)
+        if function is not None:
+            return next((each for each in candidates if each.node is function.node), None)
+        is_method = isinstance(call.func, cst.Attribute) and not file.names.full(call.func)
+        one = candidates[0]
+        return one if is_method and self._roles.project.is_only_method(one) else None
+
+    def _optimizer_at(self, function: FunctionRef, call: cst.Call) -> cst.BaseExpression | None:
+        """What tells at a call where the optimizer comes from: the object, an argument, or the method's own."""
+        own = optimizer_steps(self._roles, function.file, cast(Block, function.node.body))
+        optimizer = next(own).optimizer
+        path = dotted(optimizer)
+        if path is None:
+            return None
+        if not path.startswith("self."):
+            given = passed(function.node, call, path, bound=function.is_bound)
+            return None if given is None or given.argument is None else given.argument.value
+        receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
+        return optimizer if receiver is None or dotted(receiver) == "self" else receiver
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[FunctionRef]]:
+        found: dict[str, list[FunctionRef]] = defaultdict(list)
+        project = self._roles.project
+        for file in project.library.calling("step", OPTIMIZER_SIGN):
+            for node in (each for each in file.tree.order if type(each) is cst.FunctionDef):
+                function = project.reference(file, node)
+                if project.is_common_method(function) or _goes_backward(node):
+                    continue
+                if any(True for _ in optimizer_steps(self._roles, file, cast(Block, node.body))):
+                    found[function.name].append(function)
+        return found
+
+
+def optimizer_steps(roles: Roles, file: File, body: Block) -> Iterator[OptimizerStep]:
+    """The calls `optimizer.step()` of a body, in source order."""
+    for statement in nested_statements(body):
+        if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+            continue
+        for call in (each for part in header(statement) for each in find(part, cst.Call)):
+            func = call.func
+            if isinstance(func, cst.Attribute) and func.attr.value == "step" and roles.is_optimizer(file, func.value):
+                yield OptimizerStep(statement, call, func.value)
+
+
+def _goes_backward(node: cst.FunctionDef) -> bool:
+    return any(
+        isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward" for call in find(node, cst.Call)
+    )

@@ -1,0 +1,260 @@
+"""Gradient penalties under a scaler: gradients of a scaled loss, divided by the scale, outside every region."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[..., Any]
+
+
+def test_penalty_in_the_loop(rewrites: Check) -> None:
+    rewrites(
+        """
+          D = nn.Linear(2, 1)
+          optimizer = torch.optim.Adam(D.parameters())
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+        -     out = D(x)
+        -     g = torch.autograd.grad(out.sum(), x, create_graph=True)[0]
+        -     loss = out.mean() + 10 * ((g.norm(2, dim=1) - 1) ** 2).mean()
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         out = D(x)
+        +     g = torch.autograd.grad(scaler.scale(out.sum()), x, create_graph=True)[0]
+        +     g = g / scaler.get_scale()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = out.mean() + 10 * ((g.norm(2, dim=1) - 1) ** 2).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_penalty_on_all_gradients_of_the_model(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 1)
+          optimizer = torch.optim.Adam(model.parameters())
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     grads = torch.autograd.grad(outputs=loss, inputs=model.parameters(), create_graph=True)
+        -     loss = loss + sum(g.pow(2).sum() for g in grads).sqrt()
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     grads = torch.autograd.grad(outputs=scaler.scale(loss), inputs=model.parameters(), create_graph=True)
+        +     grads = [grad / scaler.get_scale() for grad in grads]
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = loss + sum(g.pow(2).sum() for g in grads).sqrt()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_penalty_of_a_function_beside_the_loop(rewrites: Check) -> None:
+    rewrites(
+        """
+          def penalty(D, x):
+        -     out = D(x)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         out = D(x)
+              g = torch.autograd.grad(
+        -         outputs=out,
+        +         outputs=scaler.scale(out),
+                  inputs=x,
+                  create_graph=True,
+              )[0]
+        -     g = g.view(g.size(0), -1)
+        -     return ((g.norm(2, dim=1) - 1) ** 2).mean()
+        +     g = g / scaler.get_scale()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         g = g.view(g.size(0), -1)
+        +         return ((g.norm(2, dim=1) - 1) ** 2).mean()
+
+          D = nn.Linear(2, 1)
+          optimizer = torch.optim.Adam(D.parameters())
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+        -     out = D(x)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         out = D(x)
+              gp = penalty(D, x)
+        -     loss = out.mean() + 10 * gp
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = out.mean() + 10 * gp
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_penalty_of_a_function_that_is_given_the_output(rewrites: Check) -> None:
+    rewrites(
+        """
+        - def r1(out, x):
+        -     g, = torch.autograd.grad(outputs=out.sum(), inputs=x, create_graph=True)
+        -     penalty = g.pow(2).sum(1).mean()
+        + def r1(out, x, scaler):
+        +     g, = torch.autograd.grad(outputs=scaler.scale(out.sum()), inputs=x, create_graph=True)
+        +     g = g / scaler.get_scale()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         penalty = g.pow(2).sum(1).mean()
+              return penalty
+
+          def train(D, loader):
+              optimizer = torch.optim.Adam(D.parameters())
+        +     scaler = torch.amp.GradScaler("cuda")
+              for x in loader:
+        -         out = D(x)
+        -         loss = r1(out, x)
+        -         loss.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             out = D(x)
+        +         loss = r1(out, x, scaler)
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+        """
+    )
+
+
+def test_penalty_of_a_method_of_the_trainer(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Trainer:
+              def __init__(self):
+                  self.D = nn.Linear(2, 1)
+                  self.optimizer = torch.optim.Adam(self.D.parameters())
+        +         self.scaler = torch.amp.GradScaler("cuda")
+
+              def penalty(self, x):
+        -         out = self.D(x)
+        -         g = torch.autograd.grad(out, x, torch.ones_like(out), create_graph=True)[0]
+        -         return (g.norm(2, dim=1) - 1).pow(2).mean()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             out = self.D(x)
+        +         g = torch.autograd.grad(self.scaler.scale(out), x, torch.ones_like(out), create_graph=True)[0]
+        +         g = g / self.scaler.get_scale()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             return (g.norm(2, dim=1) - 1).pow(2).mean()
+
+              def train(self, loader):
+                  for x in loader:
+                      gp = self.penalty(x)
+                      self.optimizer.zero_grad()
+        -             gp.backward()
+        -             self.optimizer.step()
+        +             self.scaler.scale(gp).backward()
+        +             self.scaler.step(self.optimizer)
+        +             self.scaler.update()
+        """
+    )
+
+
+def test_penalty_in_bfloat16_needs_no_scale(rewrites: Check) -> None:
+    rewrites(
+        """
+          def penalty(D, x):
+              out = D(x)
+              g = torch.autograd.grad(out.sum(), x, create_graph=True)[0]
+              return ((g.norm(2, dim=1) - 1) ** 2).mean()
+
+          D = nn.Linear(2, 1)
+          optimizer = torch.optim.Adam(D.parameters())
+          for x in loader:
+        -     loss = D(x).mean() + 10 * penalty(D, x)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +         loss = D(x).mean() + 10 * penalty(D, x)
+              loss.backward()
+              optimizer.step()
+        """,
+        "bf16",
+    )
+
+
+def test_gradients_that_no_penalty_is_built_on(leaves: Check) -> None:
+    leaves(
+        """
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.Adam(model.parameters())
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x), y)
+            g = torch.autograd.grad(loss, x, retain_graph=True)[0]
+            loss = loss + nn.functional.mse_loss(model(x + g.sign()), y)
+            loss.backward()
+            optimizer.step()
+        """,
+        "torch.autograd.grad()",
+    )
+
+
+def test_gradients_that_may_be_none(leaves: Check) -> None:
+    leaves(
+        """
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.Adam(model.parameters())
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x), y)
+            grads = torch.autograd.grad(loss, model.parameters(), create_graph=True, allow_unused=True)
+            loss = loss + sum(g.pow(2).sum() for g in grads if g is not None)
+            loss.backward()
+            optimizer.step()
+        """,
+        "torch.autograd.grad()",
+    )
+
+
+def test_penalty_that_keeps_a_running_mean(leaves: Check) -> None:
+    # The first steps of a scaler overflow; the mean would stay infinite.
+    leaves(
+        """
+        def path(image, latents, mean):
+            g, = torch.autograd.grad(image.sum(), latents, create_graph=True)
+            length = g.pow(2).sum().sqrt()
+            mean = mean + 0.01 * (length.detach() - mean)
+            return (length - mean).pow(2), mean
+
+        G = nn.Linear(2, 2)
+        optimizer = torch.optim.Adam(G.parameters())
+        mean = 0
+        for z in loader:
+            image = G(z)
+            loss, mean = path(image, z, mean)
+            loss.backward()
+            optimizer.step()
+        """,
+        "torch.autograd.grad()",
+    )
+
+
+def test_penalty_that_is_also_computed_where_nothing_trains(leaves: Check) -> None:
+    leaves(
+        """
+        def r1(out, x):
+            g, = torch.autograd.grad(out.sum(), x, create_graph=True)
+            return g.pow(2).sum(1).mean()
+
+        def measure(D, x):
+            return r1(D(x), x)
+
+        def train(D, loader):
+            optimizer = torch.optim.Adam(D.parameters())
+            for x in loader:
+                out = D(x)
+                loss = r1(out, x)
+                loss.backward()
+                optimizer.step()
+        """,
+        "r1() has a part in the step, and is not only called in steps that can be moved",
+    )

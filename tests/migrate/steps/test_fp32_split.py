@@ -1,0 +1,496 @@
+"""Steps that are spread over functions move in all of them, or in none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[..., Any]
+
+
+def test_helper_that_goes_backward_for_the_loop_that_steps(rewrites: Check) -> None:
+    rewrites(
+        """
+        - def accumulate(model, x, y):
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        + def accumulate(model, x, y, scaler):
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+
+          def main():
+              model = nn.Linear(2, 2)
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        +     scaler = torch.amp.GradScaler("cuda")
+              for x, y in loader:
+        -         accumulate(model, x, y)
+        -         optimizer.step()
+        +         accumulate(model, x, y, scaler)
+        +         scaler.step(optimizer)
+        +         scaler.update()
+        """
+    )
+
+
+def test_helper_that_goes_backward_in_bfloat16(rewrites: Check) -> None:
+    rewrites(
+        """
+          def accumulate(model, x, y):
+        -     loss = nn.functional.mse_loss(model(x), y)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+              loss.backward()
+
+          def main():
+              model = nn.Linear(2, 2)
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+              for x, y in loader:
+                  accumulate(model, x, y)
+                  optimizer.step()
+        """,
+        "bf16",
+    )
+
+
+def test_helper_that_takes_the_loss_and_steps(rewrites: Check) -> None:
+    rewrites(
+        """
+        - def step(loss, optimizer):
+        + def step(loss, optimizer, scaler):
+              optimizer.zero_grad()
+        -     loss.backward()
+        -     optimizer.step()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+
+          def main():
+              model = nn.Linear(2, 2)
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        +     scaler = torch.amp.GradScaler("cuda")
+              for x, y in loader:
+        -         loss = nn.functional.mse_loss(model(x), y)
+        -         step(loss, optimizer)
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = nn.functional.mse_loss(model(x), y)
+        +         step(loss, optimizer, scaler)
+        """
+    )
+
+
+def test_helper_that_takes_the_loss_in_bfloat16(rewrites: Check) -> None:
+    rewrites(
+        """
+          def step(loss, optimizer):
+              optimizer.zero_grad()
+              loss.backward()
+              optimizer.step()
+
+          def main():
+              model = nn.Linear(2, 2)
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+              for x, y in loader:
+        -         loss = nn.functional.mse_loss(model(x), y)
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +             loss = nn.functional.mse_loss(model(x), y)
+                  step(loss, optimizer)
+        """,
+        "bf16",
+    )
+
+
+GAN = """
+  class Gan:
+      def __init__(self):
+          self.netG = nn.Linear(2, 2)
+          self.netD = nn.Linear(2, 2)
+          self.criterion = nn.MSELoss()
+          self.optimizer_G = torch.optim.SGD(self.netG.parameters(), lr=0.1)
++         self.scaler = torch.amp.GradScaler("cuda")
+          self.optimizer_D = torch.optim.SGD(self.netD.parameters(), lr=0.1)
+
+      def forward(self):
+          self.fake = self.netG(self.input)
+
+      def backward_D_basic(self, net, real, fake):
+-         loss = self.criterion(net(real), 1) + self.criterion(net(fake.detach()), 0)
+-         loss.backward()
++         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
++             loss = self.criterion(net(real), 1) + self.criterion(net(fake.detach()), 0)
++         self.scaler.scale(loss).backward()
+          return loss
+
+      def backward_D(self):
+          self.loss_D = self.backward_D_basic(self.netD, self.real, self.fake)
+
+      def backward_G(self):
+-         self.loss_G = self.criterion(self.fake, self.real)
+-         self.loss_G.backward()
++         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
++             self.loss_G = self.criterion(self.fake, self.real)
++         self.scaler.scale(self.loss_G).backward()
+
+      def optimize_parameters(self):
+-         self.forward()
++         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
++             self.forward()
+          self.optimizer_D.zero_grad()
+          self.backward_D()
+-         self.optimizer_D.step()
++         self.scaler.step(self.optimizer_D)
+          self.optimizer_G.zero_grad()
+          self.backward_G()
+-         self.optimizer_G.step()
++         self.scaler.step(self.optimizer_G)
++         self.scaler.update()
+"""
+
+
+def test_methods_of_one_trainer_share_its_scaler(rewrites: Check) -> None:
+    rewrites(GAN)
+
+
+def test_method_that_is_called_backward(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Trainer:
+              def __init__(self):
+                  self.net = nn.Linear(2, 2)
+                  self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+        +         self.scaler = torch.amp.GradScaler("cuda")
+
+              def forward(self):
+                  self.output = self.net(self.input)
+
+              def backward(self):
+        -         self.loss = nn.functional.mse_loss(self.output, self.target)
+        -         self.loss.backward()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             self.loss = nn.functional.mse_loss(self.output, self.target)
+        +         self.scaler.scale(self.loss).backward()
+
+              def optimize(self):
+        -         self.forward()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             self.forward()
+                  self.optimizer.zero_grad()
+                  self.backward()
+        -         self.optimizer.step()
+        +         self.scaler.step(self.optimizer)
+        +         self.scaler.update()
+        """
+    )
+
+
+def test_functions_beside_the_loop_see_its_scaler(rewrites: Check) -> None:
+    rewrites(
+        """
+          net = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+
+          def forward_pass(batch):
+              return net(batch[0]), batch[1]
+
+          def backward_pass(pred, y):
+        -     loss = nn.functional.mse_loss(pred, y)
+        -     loss.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(pred, y)
+        +     scaler.scale(loss).backward()
+              return loss
+
+          for batch in loader:
+              optimizer.zero_grad()
+        -     pred, y = forward_pass(batch)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         pred, y = forward_pass(batch)
+              loss = backward_pass(pred, y)
+        -     optimizer.step()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_wrapper_whose_method_steps(rewrites: Check) -> None:
+    rewrites(
+        """
+          class ScheduledOptim:
+              def __init__(self, optimizer):
+                  self._optimizer = optimizer
+                  self.n_steps = 0
+
+        -     def step_and_update_lr(self):
+        +     def step_and_update_lr(self, scaler):
+                  self.n_steps += 1
+        -         self._optimizer.step()
+        +         scaler.step(self._optimizer)
+
+              def zero_grad(self):
+                  self._optimizer.zero_grad()
+
+        - def train(model, loader, optimizer):
+        + def train(model, loader, optimizer, scaler):
+              for x, y in loader:
+                  optimizer.zero_grad()
+        -         loss = nn.functional.mse_loss(model(x), y)
+        -         loss.backward()
+        -         optimizer.step_and_update_lr()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = nn.functional.mse_loss(model(x), y)
+        +         scaler.scale(loss).backward()
+        +         optimizer.step_and_update_lr(scaler)
+        +         scaler.update()
+
+          def main():
+              model = nn.Linear(2, 2)
+              optimizer = ScheduledOptim(torch.optim.SGD(model.parameters(), lr=0.1))
+        -     train(model, load(), optimizer)
+        +     scaler = torch.amp.GradScaler("cuda")
+        +     train(model, load(), optimizer, scaler)
+        """
+    )
+
+
+def test_wrapper_whose_method_steps_in_bfloat16(rewrites: Check) -> None:
+    rewrites(
+        """
+          class ScheduledOptim:
+              def __init__(self, optimizer):
+                  self._optimizer = optimizer
+
+              def step_and_update_lr(self):
+                  self._optimizer.step()
+
+          def train(model, loader, optimizer):
+              for x, y in loader:
+        -         loss = nn.functional.mse_loss(model(x), y)
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +             loss = nn.functional.mse_loss(model(x), y)
+                  loss.backward()
+                  optimizer.step_and_update_lr()
+        """,
+        "bf16",
+    )
+
+
+def test_wrapper_in_another_file(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "optim.py": """
+                  class ScheduledOptim:
+                      def __init__(self, optimizer):
+                          self.optimizer = optimizer
+
+                -     def step_and_update(self):
+                -         self.optimizer.step()
+                +     def step_and_update(self, scaler):
+                +         scaler.step(self.optimizer)
+            """,
+            "train.py": """
+                  import torch
+                  from torch import nn
+                  from optim import ScheduledOptim
+
+                  model = nn.Linear(2, 2)
+                  schedule = ScheduledOptim(torch.optim.SGD(model.parameters(), lr=0.1))
+                + scaler = torch.amp.GradScaler("cuda")
+                  for x, y in loader:
+                -     loss = nn.functional.mse_loss(model(x), y)
+                -     loss.backward()
+                -     schedule.step_and_update()
+                +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                +         loss = nn.functional.mse_loss(model(x), y)
+                +     scaler.scale(loss).backward()
+                +     schedule.step_and_update(scaler)
+                +     scaler.update()
+            """,
+        }
+    )
+
+
+def test_helper_that_is_called_where_nothing_steps(leaves: Check) -> None:
+    leaves(
+        """
+        def accumulate(model, x, y):
+            loss = nn.functional.mse_loss(model(x), y)
+            loss.backward()
+
+        def look(model, x, y):
+            accumulate(model, x, y)
+            return [p.grad for p in model.parameters()]
+
+        def main():
+            model = nn.Linear(2, 2)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for x, y in loader:
+                accumulate(model, x, y)
+                optimizer.step()
+        """,
+        "no optimizer.step() belongs to this backward()",
+    )
+
+
+def test_helper_that_clips_before_somebody_else_steps(leaves: Check) -> None:
+    leaves(
+        """
+        def accumulate(model, x, y):
+            loss = nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+
+        def main():
+            model = nn.Linear(2, 2)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for x, y in loader:
+                accumulate(model, x, y)
+                optimizer.step()
+        """,
+        "gradients are read in a function that does not also go backward and step",
+    )
+
+
+def test_helper_whose_subclass_goes_backward_otherwise(leaves: Check) -> None:
+    leaves(
+        """
+        class Trainer:
+            def __init__(self):
+                self.net = nn.Linear(2, 2)
+                self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+            def go(self, x):
+                loss = self.net(x).sum()
+                loss.backward()
+
+            def train(self, x):
+                self.go(x)
+                self.optimizer.step()
+
+        class Other(Trainer):
+            def go(self, x):
+                (2 * self.net(x).sum()).backward()
+        """,
+        "no optimizer.step() belongs to this backward()",
+    )
+
+
+def test_helper_among_other_code(leaves: Check) -> None:
+    leaves(
+        """
+        def accumulate(model, x, y):
+            loss = nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            return loss.item()
+
+        def main():
+            model = nn.Linear(2, 2)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for x, y in loader:
+                print(accumulate(model, x, y) / 2)
+                optimizer.step()
+        """,
+        "is part of a longer expression",
+    )
+
+
+def test_wrapper_that_does_not_always_step(leaves: Check) -> None:
+    leaves(
+        """
+        class Accumulating:
+            def __init__(self, optimizer):
+                self.optimizer = optimizer
+                self.count = 0
+
+            def step_sometimes(self):
+                self.count += 1
+                if self.count % 4 == 0:
+                    self.optimizer.step()
+
+        model = nn.Linear(2, 2)
+        wrapped = Accumulating(torch.optim.SGD(model.parameters(), lr=0.1))
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            wrapped.step_sometimes()
+        """,
+        "step_sometimes() does not always step",
+    )
+
+
+def test_wrapper_that_clips_before_it_steps(leaves: Check) -> None:
+    leaves(
+        """
+        class Clipping:
+            def __init__(self, model, optimizer):
+                self.model, self.optimizer = model, optimizer
+
+            def clip_and_step(self):
+                nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+                self.optimizer.step()
+
+        model = nn.Linear(2, 2)
+        wrapped = Clipping(model, torch.optim.SGD(model.parameters(), lr=0.1))
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            wrapped.clip_and_step()
+        """,
+        "gradients are read in a function that does not also go backward and step",
+    )
+
+
+def test_wrapper_that_is_also_called_beside_another_training(leaves: Check) -> None:
+    leaves(
+        """
+        class ScheduledOptim:
+            def __init__(self, optimizer):
+                self._optimizer = optimizer
+
+            def step_and_update_lr(self):
+                self._optimizer.step()
+
+        def finish(optimizer):
+            optimizer.step_and_update_lr()
+
+        def main():
+            model = nn.Linear(2, 2)
+            optimizer = ScheduledOptim(torch.optim.SGD(model.parameters(), lr=0.1))
+            for x, y in loader:
+                loss = nn.functional.mse_loss(model(x), y)
+                loss.backward()
+                optimizer.step_and_update_lr()
+        """,
+        "step_and_update_lr() has a part in the step, and is not only called in steps that can be moved",
+    )
+
+
+def test_loss_that_is_computed_by_a_function_is_in_the_region_of_its_evaluation(rewrites: Check) -> None:
+    rewrites(
+        """
+          def performance(out, y):
+              return nn.functional.mse_loss(out, y), out.argmax(1)
+
+          def evaluate(model, loader):
+              for x, y in loader:
+        -         out = model(x)
+        -         loss, best = performance(out, y)
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             out = model(x)
+        +             loss, best = performance(out, y)
+
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss, best = performance(model(x), y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss, best = performance(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
