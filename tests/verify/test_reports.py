@@ -5,6 +5,7 @@ import math
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -122,3 +123,11 @@ def test_a_report_of_a_crash_has_no_curves(
     page = as_html.render(outcome_of(make_evidence(original=empty, migrated=empty, migrated_off=None, reference=None)))
     assert "ORIGINAL FAILED" in page
     assert "<svg" not in page
+
+
+def test_title_names_the_scripts_as_the_user_sees_them(make_evidence: MakeEvidence, outcome_of: OutcomeOf) -> None:
+    setup = outcome_of(make_evidence()).setup
+    setup = replace(setup, cwd=Path("/a"))
+    assert setup.title == "train <old>.py and train_new.py"
+    made = {**setup.scripts, Arm.MIGRATED: setup.scratch / "migrated/train.py"}
+    assert replace(setup, scripts=made).title == "train <old>.py and its migration"

@@ -70,8 +70,7 @@ def annotation(outcome: Outcome) -> str:
     if assessment.verdict is Verdict.PASS:
         return ""
     scripts = outcome.setup.scripts
-    made_here = scripts[Arm.MIGRATED].is_relative_to(outcome.setup.scratch)  # and gone when somebody reads this
-    arm = Arm.ORIGINAL if made_here or assessment.verdict is Verdict.ORIGINAL_FAILED else Arm.MIGRATED
+    arm = Arm.ORIGINAL if outcome.setup.made_here or assessment.verdict is Verdict.ORIGINAL_FAILED else Arm.MIGRATED
     result = outcome.evidence.original if arm is Arm.ORIGINAL else outcome.evidence.migrated
     failure = result.trace.failure
     line = _line(failure.place if failure is not None else "", scripts[arm])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,3 +47,14 @@ class Setup:
     launch: tuple[str, ...] = ()
     synthetic: bool = False
     forked: bool = False
+
+    @property
+    def made_here(self) -> bool:
+        """Whether the migrated script was made for this verification, and is gone when somebody reads its report."""
+        return self.scripts[Arm.MIGRATED].is_relative_to(self.scratch)
+
+    @property
+    def title(self) -> str:
+        """What is compared, with paths as seen from the working folder."""
+        original, migrated = (os.path.relpath(self.scripts[arm], self.cwd) for arm in (Arm.ORIGINAL, Arm.MIGRATED))
+        return f"{original} and {'its migration' if self.made_here else migrated}"
