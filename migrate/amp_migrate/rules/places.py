@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.scopes import dotted
+from amp_migrate.analysis.versions import outcome
 from amp_migrate.rules.rule import Rename
 from amp_migrate.trees.tree import Tree, walk
 
@@ -91,11 +92,20 @@ def is_provided_for(file: File, node: cst.CSTNode, rename: Rename) -> bool:
 
 def _chooses(file: File, test: cst.BaseExpression, others: Sequence[cst.CSTNode | None], rename: Rename) -> bool:
     """Whether a test decides between PyTorch versions, by what it asks for or by what its other sides use."""
-    code = file.tree.code(test).lower()
+    code = " ".join(file.tree.code(part).lower() for part in _undecided(file, test))
     without_devices = _DEVICE.sub("", code)
     if any(word in without_devices for word in _VERSION_WORDS):
         return True
     return without_devices == code and any(each is not None and _names(file, each, rename.new) for each in others)
+
+
+def _undecided(file: File, test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """The parts of a test that may be false on the PyTorch that the file is read for."""
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+        yield from _undecided(file, test.left)
+        yield from _undecided(file, test.right)
+    elif outcome(file.names, test, file.names.target_torch) is not True:
+        yield test
 
 
 def _names(file: File, part: cst.CSTNode, full: str) -> bool:

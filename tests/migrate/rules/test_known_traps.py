@@ -378,6 +378,20 @@ def test_choice_between_devices_is_none_between_versions(rewrites: Check, test: 
     )
 
 
+def test_what_torch_has_for_certain_is_no_choice(rewrites: Check) -> None:
+    rewrites(
+        """
+          from functools import partial
+
+          if torch.cuda.is_available() and hasattr(torch.cuda, "amp") and hasattr(torch.cuda.amp, "autocast"):
+        -     region = partial(torch.cuda.amp.autocast, dtype=torch.bfloat16)
+        +     region = partial(torch.amp.autocast, device_type="cuda", dtype=torch.bfloat16)
+          else:
+              region = nullcontext
+        """
+    )
+
+
 @pytest.mark.parametrize(
     "test",
     [
