@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import libcst as cst
 
@@ -25,6 +26,7 @@ from amp_migrate.rules.find_hazards import find_hazards
 from amp_migrate.rules.handed_on import handed_on
 from amp_migrate.rules.rename_names import rename_names
 from amp_migrate.rules.rule import name_rules
+from amp_migrate.rules.staying import staying_regions
 from amp_migrate.settings import Dtype, Settings
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.migrate_steps import StepMigration
@@ -79,9 +81,10 @@ def _plan_project(workspace: Workspace, settings: Settings, parsed: Parsed) -> I
     steps.run(candidates)
     moved = {finding.path for finding in steps.findings if finding.kind is Kind.MIGRATED}
     dtype = settings.dtype if settings.applies("AMP510") else Dtype.FP16
-    handed = handed_on(candidates, steps.project, lambda file: Draft(file, settings), dtype, wanted)
-    stuck = frozenset(node for each in handed.values() for node in each.stuck)
-    other = OtherDtype(steps.project, dtype, steps.draft, kept, stuck)
+    tried = partial(Draft, settings=settings)
+    handed = handed_on(candidates, steps.project, tried, dtype, wanted)
+    staying = staying_regions(handed, candidates, steps.project, tried, wanted)
+    other = OtherDtype(steps.project, dtype, steps.draft, kept, staying)
     steps.findings.extend(other.run(candidates))
     for file in handed:
         steps.findings.extend(

@@ -13,8 +13,8 @@ from amp_migrate.hazards.regions import AutocastRegion
 from amp_migrate.hazards.script import Script
 from amp_migrate.hazards.training import is_step, training_calls
 from amp_migrate.report.rule import Rule, Safety
-from amp_migrate.steps.flow import writes
-from amp_migrate.trees.tree import nested_statements
+from amp_migrate.steps.flow import statement_reads, writes
+from amp_migrate.trees.tree import Tree, nested_statements, walk
 
 RULE = Rule(
     code="AMP629",
@@ -65,7 +65,7 @@ def detect(script: Script) -> Iterator[Hazard]:
 
 
 def _computes(script: Script, region: AutocastRegion, call: cst.Call, path: str) -> bool:
-    """Whether a region of the same function gives a name its value before a backward."""
+    """Whether a region of the same function gives a name the value that it has at a backward."""
     tree = script.file.tree
     block = region.node.body
     assert isinstance(block, (cst.IndentedBlock, cst.SimpleStatementSuite))
@@ -73,4 +73,20 @@ def _computes(script: Script, region: AutocastRegion, call: cst.Call, path: str)
         tree.body(region.node) is tree.body(call)
         and tree.order[region.node] < tree.order[call]
         and any(path in writes(statement) for statement in nested_statements(block))
+        and not _is_overwritten(tree, region, call, path)
+    )
+
+
+def _is_overwritten(tree: Tree, region: AutocastRegion, call: cst.Call, path: str) -> bool:
+    """Whether a name is given a value of another making on every way from a region to a backward."""
+    around = set(tree.ancestors(call))
+    inside = set(walk(region.node))
+    return any(
+        tree.order[region.node] < tree.order[statement] < tree.order[call]
+        and statement not in inside
+        and tree.block(statement) in around
+        and isinstance(statement, cst.Assign)
+        and path in writes(statement)
+        and path not in statement_reads(statement)
+        for statement in nested_statements(tree.body(call))
     )

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
+
 import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.scopes import dotted
+from amp_migrate.analysis.versions import outcome
 from amp_migrate.rules.rule import Rename
 from amp_migrate.trees.tree import Tree, walk
 
 _VERSION_WORDS = ("version", "hasattr", "torch_greater", "torch_1", "torch_2", "_available")
+# A question about the machine, as in `torch.cuda.is_available()` and `device.type == "cuda"`, is none about PyTorch.
+_DEVICE = re.compile(r"\b\w*(?:cuda|gpu|npu|xpu|mps|mlu|hpu|mtia|device)\w*(?:\.\w+)*|\bis_available\b")
 
 
 def names_a_type(tree: Tree, node: cst.CSTNode) -> bool:
@@ -69,13 +75,11 @@ def is_provided_for(file: File, node: cst.CSTNode, rename: Rename) -> bool:
             continue
         if isinstance(ancestor, cst.IfExp) and inside is not ancestor.test:
             other = ancestor.orelse if inside is ancestor.body else ancestor.body
-            if _asks_for_version(file, ancestor.test) or _names(file, other, rename.new):
+            if _chooses(file, ancestor.test, [other], rename):
                 return True
         if isinstance(ancestor, cst.If) and inside is not ancestor.test:
             others = [ancestor.orelse] if inside is ancestor.body else [ancestor.body]
-            if _asks_for_version(file, ancestor.test) or any(
-                o is not None and _names(file, o, rename.new) for o in others
-            ):
+            if _chooses(file, ancestor.test, others, rename):
                 return True
         if isinstance(ancestor, cst.Try) and any(
             part is not None and part is not inside and _names(file, part, rename.new)
@@ -86,9 +90,22 @@ def is_provided_for(file: File, node: cst.CSTNode, rename: Rename) -> bool:
     return False
 
 
-def _asks_for_version(file: File, test: cst.BaseExpression) -> bool:
-    code = file.tree.code(test).lower()
-    return any(word in code for word in _VERSION_WORDS)
+def _chooses(file: File, test: cst.BaseExpression, others: Sequence[cst.CSTNode | None], rename: Rename) -> bool:
+    """Whether a test decides between PyTorch versions, by what it asks for or by what its other sides use."""
+    code = " ".join(file.tree.code(part).lower() for part in _undecided(file, test))
+    without_devices = _DEVICE.sub("", code)
+    if any(word in without_devices for word in _VERSION_WORDS):
+        return True
+    return without_devices == code and any(each is not None and _names(file, each, rename.new) for each in others)
+
+
+def _undecided(file: File, test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """The parts of a test that may be false on the PyTorch that the file is read for."""
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+        yield from _undecided(file, test.left)
+        yield from _undecided(file, test.right)
+    elif outcome(file.names, test, file.names.target_torch) is not True:
+        yield test
 
 
 def _names(file: File, part: cst.CSTNode, full: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import libcst as cst
 
@@ -31,17 +31,17 @@ class OtherDtype:
         dtype: Dtype,
         draft_of: Callable[[File], Draft],
         kept: frozenset[str] = frozenset(),
-        stuck: frozenset[cst.CSTNode] = frozenset(),
+        staying: Iterable[tuple[File, cst.CSTNode]] = (),
     ) -> None:
         """
         Args:
             kept: the rules about names that are not applied, so that their names keep their arguments, too.
-            stuck: the deprecated names that stay, because what they are taken from does.
+            staying: the deprecated regions that are not rewritten, and go on meaning float16.
         """
         self.dtype = dtype
         self.regions: dict[cst.Call, Dtype] = {}
         self._kept = kept
-        self._stuck = stuck
+        self._staying = staying
         self.descaler = Descaler(project, draft_of)
         self._draft = draft_of
 
@@ -58,16 +58,20 @@ class OtherDtype:
             hint = "have the script choose bfloat16, and GradScaler(enabled=False), by hand"
             yield Finding(choice.file.name, line, column, "AMP510", Kind.LEFT, message, hint)
             return
-        deprecated = [region for region in regions if not region.is_native]
-        stuck = next((each for each in deprecated if "AMP101" in self._kept or each.call.func in self._stuck), None)
-        if stuck is not None:
+        deprecated = next((region for region in regions if not region.is_native), None)
+        if deprecated is not None and "AMP101" in self._kept:
             self.dtype = Dtype.FP16
-            line, column = stuck.file.tree.position(stuck.call)
-            is_kept = "AMP101" in self._kept
-            why = "is not to be rewritten" if is_kept else "stays in the file that it comes from"
-            hint = "select AMP101, too" if is_kept else "see what is said of it there"
-            message = f"float16 stays: this region's deprecated name, which means float16, {why}"
-            yield Finding(stuck.file.name, line, column, "AMP510", Kind.LEFT, message, hint)
+            line, column = deprecated.file.tree.position(deprecated.call)
+            message = "float16 stays: this region's deprecated name, which means float16, is not to be rewritten"
+            yield Finding(deprecated.file.name, line, column, "AMP510", Kind.LEFT, message, "select AMP101, too")
+            return
+        staying = next(iter(self._staying), None)
+        if staying is not None:
+            self.dtype = Dtype.FP16
+            file, node = staying
+            line, column = file.tree.position(node)
+            message = "float16 stays: this deprecated name, which means float16, cannot be rewritten"
+            yield Finding(file.name, line, column, "AMP510", Kind.LEFT, message, "have it rewritten by hand first")
             return
         self.regions = {region.call: self.dtype for region in regions if region.is_float16}
         for region in retarget(regions, self.dtype, self._draft):

@@ -224,6 +224,45 @@ def test_the_default_dtype_of_cuda_is_float16(marked: Check) -> None:
     )
 
 
+def test_a_loss_that_is_made_anew_outside_the_region_needs_no_scaler(clean: Check) -> None:
+    clean(
+        """
+        def looked_at_first(model, optimizer, loader, x, y):
+            with torch.no_grad(), torch.autocast("cuda"):
+                loss = F.mse_loss(model(x), y)
+            print(loss)
+            for x, y in loader:
+                loss = F.mse_loss(model(x), y)
+                loss = loss / 2
+                loss.backward()
+                optimizer.step()
+
+        def twice(model, optimizer, x, y):
+            with torch.autocast("cuda"):
+                output, loss = model(x, y)
+            output, loss = model(x.float(), y)
+            loss.backward()
+            optimizer.step()
+        """
+    )
+
+
+def test_a_loss_that_is_only_changed_outside_the_region_needs_one(marked: Check) -> None:
+    marked(
+        """
+        def train(model, optimizer, loader, twice):
+            for x, y in loader:
+                with torch.autocast("cuda"):
+                    loss = F.mse_loss(model(x), y)
+                loss = loss / 2
+                if twice:
+                    loss = F.mse_loss(model(x), y)
+                loss.backward()  # AMP629
+                optimizer.step()
+        """
+    )
+
+
 def test_other_dtypes_and_hidden_scalers_need_none(clean: Check) -> None:
     clean(
         """

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 Check = Callable[..., Any]
 
 
@@ -356,6 +358,59 @@ def test_state_of_the_scaler_in_its_own_module(rewrites: Check) -> None:
           x = OptState.READY
         """,
         head="",
+    )
+
+
+@pytest.mark.parametrize(
+    "test", ["torch.cuda.is_available()", "use_gpu", 'device.type == "cuda"', "is_npu_available()", "not device.is_cpu"]
+)
+def test_choice_between_devices_is_none_between_versions(rewrites: Check, test: str) -> None:
+    rewrites(
+        f"""
+          if {test}:
+        -     scaler = torch.cuda.amp.GradScaler()
+        +     scaler = torch.amp.GradScaler("cuda")
+          else:
+              scaler = torch.amp.GradScaler("cpu")
+        - scaler = torch.cuda.amp.GradScaler() if {test} else torch.amp.GradScaler("cpu")
+        + scaler = torch.amp.GradScaler("cuda") if {test} else torch.amp.GradScaler("cpu")
+        """
+    )
+
+
+def test_what_torch_has_for_certain_is_no_choice(rewrites: Check) -> None:
+    rewrites(
+        """
+          from functools import partial
+
+          if torch.cuda.is_available() and hasattr(torch.cuda, "amp") and hasattr(torch.cuda.amp, "autocast"):
+        -     region = partial(torch.cuda.amp.autocast, dtype=torch.bfloat16)
+        +     region = partial(torch.amp.autocast, device_type="cuda", dtype=torch.bfloat16)
+          else:
+              region = nullcontext
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "torch_version >= (1, 6) and torch.cuda.is_available()",
+        "_torch_available",
+        "is_amp_available()",
+        'hasattr(torch.cuda, "amp_next")',
+        "NEWER",
+    ],
+)
+def test_choice_between_versions_on_a_device(leaves: Check, test: str) -> None:
+    leaves(
+        f"""
+        if {test}:
+            scaler = torch.amp.GradScaler("cuda")
+        else:
+            scaler = torch.cuda.amp.GradScaler()
+        """,
+        "chooses between the old PyTorch and the new",
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 Check = Callable[..., Any]
 
 
@@ -179,6 +181,44 @@ def test_bfloat16_region_is_left_as_it_was(ignores: Check) -> None:
         with torch.autocast("cuda", dtype=torch.bfloat16):
             loss = model(x)
         loss.backward()
+        """,
+        dtype="bf16",
+    )
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "auto"])
+@pytest.mark.parametrize(
+    "made",
+    [
+        "autocast = torch.amp.autocast if newer else torch.cuda.amp.autocast",
+        "class autocast(torch.cuda.amp.autocast):\n    pass",
+        "autocast = run(torch.cuda.amp.autocast)",
+    ],
+)
+def test_region_whose_old_name_stays_keeps_its_scaler(migrate: Check, made: str, dtype: str) -> None:
+    step = "with autocast():\n    loss = f(x)\nscaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()\n"
+    plan = migrate(f"{made}\nscaler = torch.cuda.amp.GradScaler()\n{step}", dtype)
+    assert plan.after.endswith(f'{made}\nscaler = torch.amp.GradScaler("cuda")\n{step}')
+    assert ["float16 stays" in each.message for each in plan.findings if each.code == "AMP510"] == [True]
+
+
+def test_old_name_that_is_only_a_type_keeps_no_scaler(rewrites: Check) -> None:
+    rewrites(
+        """
+        - def is_region(x: torch.cuda.amp.autocast):
+        -     return isinstance(x, torch.cuda.amp.autocast)
+        + def is_region(x: torch.amp.autocast):
+        +     return isinstance(x, torch.amp.autocast)
+
+        - scaler = torch.cuda.amp.GradScaler()
+        - with torch.cuda.amp.autocast():
+        + with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+              loss = model(x)
+        - scaler.scale(loss).backward()
+        - scaler.step(optimizer)
+        - scaler.update()
+        + loss.backward()
+        + optimizer.step()
         """,
         dtype="bf16",
     )
