@@ -78,7 +78,7 @@ class Roles:
             return True
         if depth < _MAX_DEPTH and self._is_passed_module(file, node, bindings, depth):
             return True
-        return _MODULE_NAME.search(path) is not None
+        return _MODULE_NAME.search(_last_key(node) or path) is not None
 
     def _makes_module(self, file: File, call: cst.Call, depth: int) -> bool:
         full = file.names.callee(call)
@@ -269,6 +269,13 @@ class Roles:
     def bindings(self, file: File, node: cst.CSTNode) -> list[Binding]:
         """Where an object gets its value: the name's bindings, or for `self.x` those in all methods of the class."""
         return object_bindings(file, node)
+
+
+def _last_key(node: cst.CSTNode) -> str | None:
+    """The string that an object is kept under: `model` for `parts["model"]`."""
+    index = node.slice[0].slice if isinstance(node, cst.Subscript) and len(node.slice) == 1 else None
+    key = index.value if isinstance(index, cst.Index) else None
+    return str(key.evaluated_value) if isinstance(key, cst.SimpleString) else None
 
 
 def _is_class_name(full: str) -> bool:

@@ -10,7 +10,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.steps.model import Island, Region, TrainingStep
 from amp_migrate.steps.native import uses_amp
-from amp_migrate.steps.no_grad import is_no_grad
+from amp_migrate.steps.no_grad import is_no_grad, is_quiet
 from amp_migrate.steps.read_fp32 import backward_calls, bodies
 from amp_migrate.steps.regions import Placement, RegionFinder
 from amp_migrate.trees.tree import Statement, find
@@ -36,10 +36,10 @@ def evaluation_regions(file: File, roles: Roles, moved: list[TrainingStep]) -> P
             continue
         whole = step is None and function is not None and _is_evaluation(file, function)
 
-        def is_quiet(statement: Statement, whole: bool = whole) -> bool:
-            return whole or _under_no_grad(file, statement)
+        def runs_quietly(statement: Statement, whole: bool = whole) -> bool:
+            return whole or is_quiet(file, statement)
 
-        placed = finder.evaluation(body, () if step is None else step.regions, is_quiet)
+        placed = finder.evaluation(body, () if step is None else step.regions, runs_quietly)
         regions.extend(placed.regions)
         islands.extend(placed.islands)
     return Placement(tuple(regions), tuple(islands))
@@ -59,11 +59,4 @@ def _is_evaluation(file: File, function: cst.FunctionDef) -> bool:
     return any(
         isinstance(call.func, cst.Attribute) and call.func.attr.value == "eval" and not call.args
         for call in find(function.body, cst.Call)
-    )
-
-
-def _under_no_grad(file: File, statement: Statement) -> bool:
-    return any(
-        isinstance(around, cst.With) and any(is_no_grad(file, item.item) for item in around.items)
-        for around in file.tree.ancestors(statement)
     )
