@@ -13,7 +13,7 @@ from amp_migrate.steps.native import uses_amp
 from amp_migrate.steps.no_grad import is_no_grad, is_quiet
 from amp_migrate.steps.read_fp32 import backward_calls, bodies
 from amp_migrate.steps.regions import Placement, RegionFinder
-from amp_migrate.trees.tree import Statement, find
+from amp_migrate.trees.tree import Statement, find, header
 
 _EVALUATION_NAME = re.compile(
     r"(^|_)(eval\w*|test\w*|valid\w*|val|infer\w*|predict\w*|sample\w*|generate\w*)(_|$)", re.I
@@ -28,8 +28,9 @@ def evaluation_regions(file: File, roles: Roles, moved: list[TrainingStep]) -> P
     finder = RegionFinder(file, roles)
     regions: list[Region] = []
     islands: list[Island] = []
+    within = _called_within(file, roles, finder, moved)
     for function, body in bodies(file):
-        if function is not None and _is_module_method(file, roles, function):
+        if function is not None and (function in within or _is_module_method(file, roles, function)):
             continue
         step = next((each for each in moved if each.function is function), None)
         if step is None and (any(True for _ in backward_calls(body)) or uses_amp(file, body, function)):
@@ -43,6 +44,13 @@ def evaluation_regions(file: File, roles: Roles, moved: list[TrainingStep]) -> P
         regions.extend(placed.regions)
         islands.extend(placed.islands)
     return Placement(tuple(regions), tuple(islands))
+
+
+def _called_within(file: File, roles: Roles, finder: RegionFinder, moved: list[TrainingStep]) -> set[cst.FunctionDef]:
+    """The functions that the regions of steps call: they run in low precision already."""
+    statements = {each for step in moved for region in step.regions for each in finder.members(region)}
+    calls = (call for statement in statements for part in header(statement) for call in find(part, cst.Call))
+    return {function.node for call in calls if (function := roles.project.called(file, call)) is not None}
 
 
 def _is_module_method(file: File, roles: Roles, function: cst.FunctionDef) -> bool:
