@@ -206,7 +206,7 @@ class Gatherer:
             and each not in barriers
             and each not in self.dead
             and not blocks(each)
-            and self.regions.runs_forward(each)
+            and self.regions.calls_module(each)
             and effects.reads(each) & computed
             and not is_quiet(self.file, each)
         }

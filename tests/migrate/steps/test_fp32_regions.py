@@ -408,3 +408,29 @@ def test_forward_on_an_output_of_the_step_that_no_loss_depends_on(rewrites: Chec
               print(score.item())
         """
     )
+
+
+def test_plot_of_an_output_is_no_forward_of_it(rewrites: Check) -> None:
+    rewrites(
+        """
+          def plot(values):
+              model = Projection()
+              return model.fit_transform(values)
+
+          net = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     out = net(x)
+        -     loss = nn.functional.mse_loss(out, y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         out = net(x)
+        +         loss = nn.functional.mse_loss(out, y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+              show(plot(out.detach().cpu().numpy()))
+        """
+    )
