@@ -78,6 +78,8 @@ class Roles:
             return True
         if depth < _MAX_DEPTH and self._is_passed_module(file, node, bindings, depth):
             return True
+        if path.startswith("self.") and not bindings and self._is_inherited_module(file, node, path):
+            return True
         return _MODULE_NAME.search(_last_key(node) or path) is not None
 
     def _makes_module(self, file: File, call: cst.Call, depth: int) -> bool:
@@ -106,6 +108,21 @@ class Roles:
                 return True
             if file.names.full(base.value).startswith("torch.nn."):
                 return True
+        return False
+
+    def _is_inherited_module(self, file: File, node: cst.BaseExpression, path: str) -> bool:
+        """Whether a class that the object's class derives from treats an attribute as a module."""
+        owner = file.tree.owner_class(node)
+        todo = [] if owner is None else [(file, base.value) for base in owner.bases]
+        for _ in range(_MAX_DEPTH):
+            if not todo:
+                break
+            where, base = todo.pop(0)
+            found = self.project.definition(where, base)
+            if found is not None and isinstance(found[1], cst.ClassDef):
+                if found[0].methods_called.get(path, set()) & table.MODULE_EVIDENCE:
+                    return True
+                todo += [(found[0], each.value) for each in found[1].bases]
         return False
 
     def _is_passed_module(self, file: File, node: cst.BaseExpression, bindings: list[Binding], depth: int) -> bool:

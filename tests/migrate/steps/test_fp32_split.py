@@ -624,3 +624,39 @@ def test_forward_and_backward_helpers_of_code_that_has_a_switch_for_mixed_precis
         """,
         "forward() is in mixed precision already",
     )
+
+
+def test_model_of_the_base_class(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "base.py": """
+                  import torch
+                  from torch import nn
+
+                  class Base:
+                      def set_up(self, build):
+                          self.net_g = build()
+                          self.net_g.train()
+                          self.optimizer = torch.optim.SGD(self.net_g.parameters(), lr=0.1)
+                +         self.scaler = torch.amp.GradScaler("cuda")
+            """,
+            "trainer.py": """
+                  import torch
+                  from torch import nn
+                  from base import Base
+
+                  class Trainer(Base):
+                      def train(self, x, y):
+                -         out = self.net_g(x)
+                -         loss = nn.functional.mse_loss(out, y)
+                -         loss.backward()
+                -         self.optimizer.step()
+                +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                +             out = self.net_g(x)
+                +             loss = nn.functional.mse_loss(out, y)
+                +         self.scaler.scale(loss).backward()
+                +         self.scaler.step(self.optimizer)
+                +         self.scaler.update()
+            """,
+        }
+    )
