@@ -78,7 +78,9 @@ class Roles:
             return True
         if depth < _MAX_DEPTH and self._is_passed_module(file, node, bindings, depth):
             return True
-        return _MODULE_NAME.search(path) is not None
+        if path.startswith("self.") and not bindings and self._is_inherited_module(file, node, path):
+            return True
+        return _MODULE_NAME.search(_last_key(node) or path) is not None
 
     def _makes_module(self, file: File, call: cst.Call, depth: int) -> bool:
         full = file.names.callee(call)
@@ -106,6 +108,21 @@ class Roles:
                 return True
             if file.names.full(base.value).startswith("torch.nn."):
                 return True
+        return False
+
+    def _is_inherited_module(self, file: File, node: cst.BaseExpression, path: str) -> bool:
+        """Whether a class that the object's class derives from treats an attribute as a module."""
+        owner = file.tree.owner_class(node)
+        todo = [] if owner is None else [(file, base.value) for base in owner.bases]
+        for _ in range(_MAX_DEPTH):
+            if not todo:
+                break
+            where, base = todo.pop(0)
+            found = self.project.definition(where, base)
+            if found is not None and isinstance(found[1], cst.ClassDef):
+                if found[0].methods_called.get(path, set()) & table.MODULE_EVIDENCE:
+                    return True
+                todo += [(found[0], each.value) for each in found[1].bases]
         return False
 
     def _is_passed_module(self, file: File, node: cst.BaseExpression, bindings: list[Binding], depth: int) -> bool:
@@ -269,6 +286,13 @@ class Roles:
     def bindings(self, file: File, node: cst.CSTNode) -> list[Binding]:
         """Where an object gets its value: the name's bindings, or for `self.x` those in all methods of the class."""
         return object_bindings(file, node)
+
+
+def _last_key(node: cst.CSTNode) -> str | None:
+    """The string that an object is kept under: `model` for `parts["model"]`."""
+    index = node.slice[0].slice if isinstance(node, cst.Subscript) and len(node.slice) == 1 else None
+    key = index.value if isinstance(index, cst.Index) else None
+    return str(key.evaluated_value) if isinstance(key, cst.SimpleString) else None
 
 
 def _is_class_name(full: str) -> bool:

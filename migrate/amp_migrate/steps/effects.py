@@ -11,7 +11,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
-from amp_migrate.steps.flow import leaves_graph, overwrites, reads, statement_reads, targets, writes
+from amp_migrate.steps.flow import is_plain_number, leaves_graph, overwrites, reads, statement_reads, targets, writes
 from amp_migrate.trees.tree import Block, Statement, find, header, nested_statements
 
 
@@ -53,8 +53,9 @@ class Effects:
             block = tree.block(statement)
             if not self.writes(statement) & need - hidden[block]:
                 continue
-            found.append(statement)
-            ends = leaves_graph(statement)
+            ends = self._ends(statement)
+            if not ends:
+                found.append(statement)
             over = writes(statement) if ends else overwrites(statement)
             hidden[block] |= over
             if block in around:  # it runs whenever `at` is reached: it is the only source
@@ -69,6 +70,17 @@ class Effects:
     def attributes_read(self, function: cst.FunctionDef) -> frozenset[str]:
         """The attributes of `self` that a method reads, by itself or through other methods."""
         return self._method(function)[0]
+
+    def _ends(self, statement: Statement) -> bool:
+        """Whether a statement assigns what no gradient comes back from, by itself or by the function it calls."""
+        if leaves_graph(statement):
+            return True
+        value = statement.value if isinstance(statement, cst.Assign) else None
+        function = self._project.called(self._file, value) if isinstance(value, cst.Call) else None
+        if function is None or not all(isinstance(target, cst.Name) for target in targets(statement)):
+            return False
+        returned = [each.value for each in find(function.node.body, cst.Return)]
+        return bool(returned) and all(map(is_plain_number, returned))
 
     def _methods(self, statement: Statement) -> list[tuple[frozenset[str], frozenset[str]]]:
         if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):

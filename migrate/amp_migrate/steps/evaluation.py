@@ -10,10 +10,10 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.steps.model import Island, Region, TrainingStep
 from amp_migrate.steps.native import uses_amp
-from amp_migrate.steps.no_grad import is_no_grad
+from amp_migrate.steps.no_grad import is_no_grad, is_quiet
 from amp_migrate.steps.read_fp32 import backward_calls, bodies
 from amp_migrate.steps.regions import Placement, RegionFinder
-from amp_migrate.trees.tree import Statement, find
+from amp_migrate.trees.tree import Statement, find, header
 
 _EVALUATION_NAME = re.compile(
     r"(^|_)(eval\w*|test\w*|valid\w*|val|infer\w*|predict\w*|sample\w*|generate\w*)(_|$)", re.I
@@ -28,21 +28,29 @@ def evaluation_regions(file: File, roles: Roles, moved: list[TrainingStep]) -> P
     finder = RegionFinder(file, roles)
     regions: list[Region] = []
     islands: list[Island] = []
+    within = _called_within(file, roles, finder, moved)
     for function, body in bodies(file):
-        if function is not None and _is_module_method(file, roles, function):
+        if function is not None and (function in within or _is_module_method(file, roles, function)):
             continue
         step = next((each for each in moved if each.function is function), None)
         if step is None and (any(True for _ in backward_calls(body)) or uses_amp(file, body, function)):
             continue
         whole = step is None and function is not None and _is_evaluation(file, function)
 
-        def is_quiet(statement: Statement, whole: bool = whole) -> bool:
-            return whole or _under_no_grad(file, statement)
+        def runs_quietly(statement: Statement, whole: bool = whole) -> bool:
+            return whole or is_quiet(file, statement)
 
-        placed = finder.evaluation(body, () if step is None else step.regions, is_quiet)
+        placed = finder.evaluation(body, () if step is None else step.regions, runs_quietly)
         regions.extend(placed.regions)
         islands.extend(placed.islands)
     return Placement(tuple(regions), tuple(islands))
+
+
+def _called_within(file: File, roles: Roles, finder: RegionFinder, moved: list[TrainingStep]) -> set[cst.FunctionDef]:
+    """The functions that the regions of steps call: they run in low precision already."""
+    statements = {each for step in moved for region in step.regions for each in finder.members(region)}
+    calls = (call for statement in statements for part in header(statement) for call in find(part, cst.Call))
+    return {function.node for call in calls if (function := roles.project.called(file, call)) is not None}
 
 
 def _is_module_method(file: File, roles: Roles, function: cst.FunctionDef) -> bool:
@@ -59,11 +67,4 @@ def _is_evaluation(file: File, function: cst.FunctionDef) -> bool:
     return any(
         isinstance(call.func, cst.Attribute) and call.func.attr.value == "eval" and not call.args
         for call in find(function.body, cst.Call)
-    )
-
-
-def _under_no_grad(file: File, statement: Statement) -> bool:
-    return any(
-        isinstance(around, cst.With) and any(is_no_grad(file, item.item) for item in around.items)
-        for around in file.tree.ancestors(statement)
     )

@@ -89,8 +89,11 @@ def writes(statement: Statement) -> frozenset[str]:
 def leaves_graph(statement: Statement) -> bool:
     """Whether a statement assigns what no gradient comes back from: `actions = policy(x).cpu().numpy()`."""
     value = statement.value if isinstance(statement, (cst.Assign, cst.AnnAssign)) else None
-    if any(not isinstance(target, cst.Name) for target in targets(statement)):
-        return False
+    return is_plain_number(value) and all(isinstance(target, cst.Name) for target in targets(statement))
+
+
+def is_plain_number(value: cst.BaseExpression | None) -> bool:
+    """Whether a value is what a method like `item()` gives, or something taken of that."""
     while isinstance(value, (cst.Call, cst.Subscript, cst.Attribute)):
         if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
             if value.func.attr.value in _ENDS and not value.args:

@@ -12,11 +12,11 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.scopes import dotted
-from amp_migrate.steps.extract import extractions
 from amp_migrate.steps.flow import reads
 from amp_migrate.steps.gradients import gradient_uses
-from amp_migrate.steps.model import Backward, Extraction, OptimizerStep, Refusal, Region, TrainingStep
-from amp_migrate.steps.native import uses_amp
+from amp_migrate.steps.model import Backward, OptimizerStep, Refusal, Region, TrainingStep
+from amp_migrate.steps.no_grad import is_quiet
+from amp_migrate.steps.obstacles import Obstacles
 from amp_migrate.steps.penalties import Penalties, read_penalties, unscaled
 from amp_migrate.steps.regions import RegionFinder
 from amp_migrate.steps.steppers import optimizer_steps
@@ -24,7 +24,6 @@ from amp_migrate.steps.updates import place_updates
 from amp_migrate.trees.tree import LOOP_TYPES, Block, Statement, blocks, find, header, nested_statements, statements
 
 _BUILTINS = frozenset(dir(builtins))
-_BF16 = "run with --dtype bf16, which needs no scaler"
 
 
 @dataclass(frozen=True)
@@ -78,6 +77,7 @@ class Gatherer:
         self.tree = file.tree
         self.roles = roles
         self.regions = RegionFinder(file, roles)
+        self.obstacles = Obstacles(file, roles, self.regions, is_mixed=is_mixed)
 
     def gather(
         self,
@@ -99,10 +99,12 @@ class Gatherer:
         """
         body = self.tree.module if function is None else function.body
         assert isinstance(body, (cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite))
+        elsewhere = {each.call for each in stepped_elsewhere}
         steps = sorted(
-            [*self.optimizer_steps(body), *stepped_elsewhere], key=lambda each: self.tree.order[each.statement]
+            [*(each for each in self.optimizer_steps(body) if each.call not in elsewhere), *stepped_elsewhere],
+            key=lambda each: self.tree.order[each.statement],
         )
-        penalties = self._penalties(body)
+        penalties = self._penalties(body, frozenset(each.call for each in backwards if each.part is not None))
         own_gradients = Penalties() if isinstance(penalties, Refusal) else penalties
         barriers = frozenset([b.statement for b in backwards] + [s.statement for s in steps])
         barriers |= own_gradients.statements
@@ -114,24 +116,25 @@ class Gatherer:
             if backward.part is not None:
                 members.update(found)
                 if not (has_forward or backward.computes):
-                    without_forward = without_forward or self._without_forward(backward)
+                    without_forward = without_forward or self.obstacles.without_forward(backward)
                 continue
             if self.is_mixed and not has_forward and not members:
                 has_forward = self._assume_forward(found)
             inline = any(True for _ in find(backward.loss, cst.Call))
             if any(self.roles.reaches_banned_loss(self.file, call) for call in find(backward.loss, cst.Call)):
-                return self._without_name(backward.statement)
+                return self.obstacles.without_name(backward.statement)
             if inline:
                 backwards[index] = Backward(backward.statement, backward.call, backward.loss, inline=True)
             if not has_forward and not members and not (inline and self._computes(backward.loss)):
-                without_forward = without_forward or self._without_forward(backward)
+                without_forward = without_forward or self.obstacles.without_forward(backward)
             members.update(found)
-        taken_out = self._extractions(members)
+        members |= self._forwards_of_outputs(body, members, barriers)
+        taken_out = self.obstacles.extractions(members)
         if isinstance(taken_out, Refusal):
             return taken_out
         placement = self.regions.training(body, members, barriers, frozenset(each.value for each in taken_out))
         regions = tuple(self._up_to_inline(region, backwards, barriers) for region in placement.regions)
-        refused = self._refused_region(members, body) or self._mixed_elsewhere(members)
+        refused = self.obstacles.region(members, body) or self.obstacles.mixed_elsewhere(members)
         if refused is not None:
             return refused
         uses = gradient_uses(self.file, self.roles, body, backwards, steps, self.dead)
@@ -151,9 +154,9 @@ class Gatherer:
             penalty_calls=own_gradients.calls,
             enabled=enabled,
         )
-        unscalable = self._cannot_scale(steps) or next(iter(problems), None)
+        unscalable = self.obstacles.scaling(steps) or next(iter(problems), None)
         is_stepped = bool(steps) or all(backward.steps for backward in backwards)
-        without_step = None if is_stepped else self._without_step(function, backwards)
+        without_step = None if is_stepped else self.obstacles.without_step(function, backwards)
         return Gathered(step, unscalable, without_forward, without_step)
 
     def optimizer_steps(self, body: Block) -> list[OptimizerStep]:
@@ -186,6 +189,27 @@ class Gatherer:
                     self.regions.assume(each)
                 return found, True
         return found, False
+
+    def _forwards_of_outputs(
+        self, body: Block, members: set[Statement], barriers: frozenset[Statement]
+    ) -> set[Statement]:
+        """Forwards on what the step computes that no loss depends on: outside a region, the input would be half."""
+        effects, order = self.regions.effects, self.tree.order
+        computed: set[str] = set()
+        for statement in sorted(members, key=lambda each: order[each]):
+            if self.regions.runs_forward(statement) or effects.reads(statement) & computed:
+                computed |= effects.writes(statement)
+        return {
+            each
+            for each in nested_statements(body)
+            if each not in members
+            and each not in barriers
+            and each not in self.dead
+            and not blocks(each)
+            and self.regions.calls_module(each)
+            and effects.reads(each) & computed
+            and not is_quiet(self.file, each)
+        }
 
     def _hands_out(self, statement: Statement, at: Statement) -> bool:
         """Whether a statement is a loop over something that was computed, and `at` comes after it."""
@@ -237,53 +261,6 @@ class Gatherer:
             for call in find(expression, cst.Call)
         )
 
-    def _without_forward(self, backward: Backward) -> Refusal:
-        return Refusal(
-            self.file,
-            backward.statement,
-            f"the forward pass behind `{self.tree.quote(backward.loss)}` is not in this function",
-            "put forward and loss into a torch.amp.autocast region by hand, and scale the loss before backward()",
-        )
-
-    def _extractions(self, members: set[Statement]) -> tuple[Extraction, ...] | Refusal:
-        """The forwards that have to be taken out of losses which must stay outside every region."""
-        found: list[Extraction] = []
-        for statement in sorted(members, key=lambda each: self.tree.order[each]):
-            banned = self.regions.banned_calls(statement)
-            if banned and self.regions.runs_forward(statement):
-                taken = extractions(self.file, self.roles, statement, banned)
-                if taken is None:
-                    return self._without_name(statement)
-                found.extend(taken)
-        return tuple(found)
-
-    def _without_name(self, statement: Statement) -> Refusal:
-        return Refusal(
-            self.file,
-            statement,
-            "BCELoss cannot run under autocast, and forward and loss share one statement",
-            "give the forward's result a name of its own, so that the loss can stay outside the region",
-        )
-
-    def _refused_region(self, members: set[Statement], body: Block) -> Refusal | None:
-        for statement in members:
-            for call in self.regions.forwards(statement):
-                if self.roles.module_reaches_banned_loss(self.file, call):
-                    return Refusal(
-                        self.file,
-                        statement,
-                        f"{self.tree.quote(call.func)} computes a BCELoss inside its forward, which autocast refuses",
-                        "use binary_cross_entropy_with_logits there, or put the loss into autocast(enabled=False)",
-                    )
-        if any(True for node in find(body, cst.Yield)):
-            return Refusal(
-                self.file,
-                next(find(body, cst.Yield)),
-                "a generator would leave its autocast region open between two values",
-                "move forward, loss and backward into a function that returns",
-            )
-        return None
-
     def penalty(self, function: FunctionRef) -> TrainingStep:
         """The part of a function that computes a gradient penalty for a training step."""
         body = _block(function.node)
@@ -313,65 +290,12 @@ class Gatherer:
             penalties=found.taken,
         )
 
-    def _penalties(self, body: Block) -> Penalties | Refusal:
+    def _penalties(self, body: Block, parts: frozenset[cst.Call] = frozenset()) -> Penalties | Refusal:
         """The gradients that the function takes by itself; a Refusal where they cannot be scaled."""
         if self.scales:
-            return read_penalties(self.file, self.roles, body)
+            return read_penalties(self.file, self.roles, body, parts)
         taken = (call for call in find(body, cst.Call) if self.roles.own_gradients.taken_by(self.file, call))
         return next((unscaled(self.file, call) for call in taken), Penalties())
-
-    def _cannot_scale(self, steps: list[OptimizerStep]) -> Refusal | None:
-        for step in steps:
-            if step.call.args and step.part is None:
-                return Refusal(
-                    self.file,
-                    step.statement,
-                    f"{self.tree.quote(step.call)} cannot be used with a loss scaler",
-                    f"an optimizer that evaluates a closure reads several losses per step; {_BF16}",
-                )
-            if not (isinstance(step.statement, cst.Expr) and step.statement.value is step.call):
-                return Refusal(self.file, step.statement, f"the result of {self.tree.quote(step.call)} is used", _BF16)
-        return None
-
-    def _without_step(self, function: cst.FunctionDef | None, backwards: list[Backward]) -> Refusal:
-        if function is not None and self._is_closure(function):
-            return Refusal(
-                self.file,
-                function,
-                f"optimizer.step({function.name.value}) cannot be used with a loss scaler",
-                f"an optimizer that evaluates a closure reads several losses per step; {_BF16}",
-            )
-        return Refusal(
-            self.file,
-            backwards[0].statement,
-            "no optimizer.step() belongs to this backward() in the same function",
-            f"scale the loss and step through one GradScaler by hand, or {_BF16}",
-        )
-
-    def _mixed_elsewhere(self, members: set[Statement]) -> Refusal | None:
-        """Whether a function that computes for the step, or stands around such a one, is in mixed precision already."""
-        if self.is_mixed:
-            return None
-        for statement in sorted(members, key=lambda each: self.tree.order[each]):
-            for call in (each for part in header(statement) for each in find(part, cst.Call)):
-                function = self.roles.project.called(self.file, call)
-                if function is not None and uses_amp(function.file, _block(function.node), function.node):
-                    return Refusal(
-                        self.file,
-                        call,
-                        f"{self.tree.quote(call.func)}() is in mixed precision already",
-                        "migrate what is left by hand",
-                    )
-        return None
-
-    def _is_closure(self, function: cst.FunctionDef) -> bool:
-        name = function.name.value
-        return any(
-            isinstance(call.func, cst.Attribute)
-            and call.func.attr.value == "step"
-            and any(dotted(arg.value) == name for arg in call.args)
-            for call in self.file.calls
-        )
 
 
 def _block(function: cst.FunctionDef) -> Block:

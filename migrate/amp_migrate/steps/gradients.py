@@ -66,8 +66,16 @@ def gradient_uses(
                 "gradients are read where the optimizer does not always step, so they cannot be unscaled there",
                 "read or clip gradients only on the iterations that step, directly before optimizer.step()",
             )
-        found.append(GradientUse(anchor, step.optimizer))
+        found.append(GradientUse(anchor, step.optimizer, _loop_over(tree, step, anchor)))
     return tuple(sorted(found, key=lambda use: order[use.before]))
+
+
+def _loop_over(tree: Tree, step: OptimizerStep, statement: Statement) -> cst.For | None:
+    """The loop that an optimizer is the target of, where a statement is not in it."""
+    name = tree.code(step.optimizer)
+    around = [each for each in tree.ancestors(step.statement) if isinstance(each, cst.For)]
+    found = next((each for each in around if tree.code(each.target) == name), None)
+    return None if found is None or found in tree.ancestors(statement) else found
 
 
 def _steps_after(
@@ -108,7 +116,8 @@ def _owns_parameters(file: File, step: OptimizerStep, statement: Statement) -> b
 
 def _anchor(tree: Tree, step: OptimizerStep, using: list[Statement]) -> Statement | None:
     """The statement to unscale before: it is reached once whenever the step is, and comes before every use."""
-    target = tree.block(step.statement)
+    loop = _loop_over(tree, step, using[0])
+    target = tree.block(step.statement if loop is None else loop)
     block = tree.common_block([*using])
     around_step = [target, *(a for a in tree.ancestors(target))]
     while isinstance(tree.parents.get(block), LOOP_TYPES) and block not in around_step:

@@ -22,6 +22,7 @@ from amp_migrate.steps.gather import Gathered
 from amp_migrate.steps.model import Backward, Refusal, TrainingStep
 from amp_migrate.steps.move_split import ScaledPart, scale_parts
 from amp_migrate.steps.numpy_outputs import float_for_numpy
+from amp_migrate.steps.penalties import with_low_scale
 from amp_migrate.steps.split import Joiner, Split
 from amp_migrate.steps.steppers import Steppers
 from amp_migrate.steps.travel import Traveller
@@ -82,7 +83,7 @@ class StepMigration:
                     self._move(read if isinstance(read, Refusal) or obstacle is None else obstacle)
                 else:
                     found.append(read)
-        joined = Joiner(self.project, self._gather_again).join(found)
+        joined = Joiner(self.project, self._gather_again, self._steppers).join(found)
         for each in joined:
             if isinstance(each, Split):
                 yield from self._move_split(each)
@@ -115,9 +116,10 @@ class StepMigration:
                 self._refuse(scaled, next(p.step for p in reversed(split.parts) if _goes_backward(p.step)))
                 return
             parts = scaled
+        is_low = any(part.step.has_summed_penalty for part in parts)
         for part in parts:
             if part.route is not None:
-                self._traveller.ways.add(part.route)
+                self._traveller.ways.add(with_low_scale(part.route) if is_low else part.route)
             self._write(part.step, None if part.route is None else part.route.scaler)
             yield part.step
 
@@ -180,7 +182,7 @@ class StepMigration:
             if isinstance(route, Refusal):
                 self._refuse(route, step)
                 return None
-            self._traveller.ways.add(route)
+            self._traveller.ways.add(route if not step.has_summed_penalty else with_low_scale(route))
             scaler = route.scaler
         self._write(step, scaler)
         return step

@@ -58,10 +58,12 @@ class GradientUse:
     Attributes:
         before: the statement that must find true gradients.
         optimizer: the optimizer whose gradients they are.
+        loop: the loop over all optimizers that steps this one, where the gradients are read before it.
     """
 
     before: Statement
     optimizer: cst.BaseExpression
+    loop: cst.For | None = None
 
 
 @dataclass(frozen=True)
@@ -114,12 +116,14 @@ class Penalty:
         outputs: what they are the gradients of.
         names: what they are assigned to, as written.
         is_single: whether each name is one gradient, not all of them.
+        is_summed: whether they begin with one at every output, not with its share of a mean.
     """
 
     statement: Statement
     outputs: cst.BaseExpression
     names: tuple[str, ...]
     is_single: bool
+    is_summed: bool
 
 
 @dataclass(frozen=True)
@@ -172,6 +176,11 @@ class TrainingStep:
             *self.penalties,
         )
         return parts[0].statement
+
+    @property
+    def has_summed_penalty(self) -> bool:
+        """Whether gradients begin with the whole loss scale at some output."""
+        return any(each.is_summed for each in self.penalties)
 
     @property
     def called_parts(self) -> tuple[tuple[cst.Call, FunctionRef], ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.trees.tree import is_constant
+from amp_migrate.trees.tree import Statement, is_constant
 
 _QUIET = frozenset(
     {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.grad_mode.no_grad"}
@@ -20,3 +20,11 @@ def is_no_grad(file: File, expression: cst.BaseExpression) -> bool:
             return is_constant(first, "False")
         expression = expression.func
     return file.names.full(expression) in _QUIET
+
+
+def is_quiet(file: File, statement: Statement) -> bool:
+    """Whether a statement stands under a context that switches gradients off."""
+    return any(
+        isinstance(around, cst.With) and any(is_no_grad(file, item.item) for item in around.items)
+        for around in file.tree.ancestors(statement)
+    )

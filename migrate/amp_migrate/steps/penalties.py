@@ -6,8 +6,8 @@ by the scale before anything is built on them. They are taken outside every auto
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from typing import cast
 
 import libcst as cst
@@ -18,9 +18,11 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.flow import reads, targets
 from amp_migrate.steps.model import Penalty, PenaltyCall, Refusal
+from amp_migrate.steps.ways import Route
 from amp_migrate.trees.tree import Block, Statement, find, header, is_constant, nested_statements
 
 GRAD = "torch.autograd.grad"
+_LOW_SCALE = ("init_scale=1024.0",)
 _NAMES = ("outputs", "inputs", "grad_outputs", "retain_graph", "create_graph", "only_inputs", "allow_unused")
 
 
@@ -42,11 +44,17 @@ class Penalties:
         return frozenset([*(each.statement for each in self.taken), *(each.statement for each in self.calls)])
 
 
-def read_penalties(file: File, roles: Roles, body: Block) -> Penalties | Refusal:
-    """The gradient penalties of a body; why they cannot be scaled, where one cannot."""
+def read_penalties(file: File, roles: Roles, body: Block, parts: Collection[cst.Call] = ()) -> Penalties | Refusal:
+    """The gradient penalties of a body; why they cannot be scaled, where one cannot.
+
+    Args:
+        parts: calls of functions that go backward themselves, and see to their own penalties.
+    """
     taken: list[Penalty] = []
     calls: list[PenaltyCall] = []
     for statement, call in _calls(body):
+        if call in parts:
+            continue
         if file.names.callee(call) == GRAD:
             penalty = _penalty(file, statement, call)
             if penalty is None:
@@ -109,7 +117,20 @@ def _penalty(file: File, statement: Statement, call: cst.Call) -> Penalty | None
         names, is_single = (dotted(target),), one
     if not names or None in names:
         return None
-    return Penalty(statement, arguments["outputs"].value, cast("tuple[str, ...]", names), is_single)
+    outputs = arguments["outputs"].value
+    method = outputs.func if isinstance(outputs, cst.Call) else None
+    is_sum = isinstance(method, cst.Attribute) and method.attr.value == "sum"
+    is_summed = is_sum or "grad_outputs" in arguments
+    return Penalty(statement, outputs, cast("tuple[str, ...]", names), is_single, is_summed)
+
+
+def with_low_scale(route: Route) -> Route:
+    """A way to a scaler that does not begin with its usual 65536.
+
+    A gradient of the sum of all outputs begins with the scale itself, where that of a mean begins with a small part of
+    it, and float16 ends at 65504: the first penalties would be infinite.
+    """
+    return replace(route, creations=tuple(replace(each, arguments=_LOW_SCALE) for each in route.creations))
 
 
 def _calls(body: Block) -> Iterator[tuple[Statement, cst.Call]]:

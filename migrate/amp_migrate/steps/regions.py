@@ -95,7 +95,7 @@ class RegionFinder:
         """The names that hold what came out of a forward once some regions have run."""
         found: set[str] = set()
         for region in regions:
-            for statement in self._members(region):
+            for statement in self.members(region):
                 is_computed = self.runs_forward(statement) or bool(self.effects.reads(statement) & found)
                 if is_computed and self.effects.assigns(statement):
                     found |= self.effects.writes(statement)
@@ -198,7 +198,7 @@ class RegionFinder:
             taken: the regions that exist already.
             is_quiet: whether a statement runs without gradients.
         """
-        covered = {each for region in taken for each in self._members(region)}
+        covered = {each for region in taken for each in self.members(region)}
         regions: list[Region] = []
         islands: list[Island] = []
         self._evaluate(body, covered, is_quiet, regions, islands)
@@ -248,7 +248,8 @@ class RegionFinder:
         above = cast("Sequence[cst.EmptyLine]", getattr(line, "leading_lines", ()))
         return any(each.comment is not None and each.comment.value.startswith(CELL) for each in above)
 
-    def _members(self, region: Region) -> list[Statement]:
+    def members(self, region: Region) -> list[Statement]:
+        """The statements in a region, those of the blocks below them included."""
         siblings = self.tree.siblings(region.first)
         run = siblings[siblings.index(region.first) : siblings.index(region.last) + 1]
         return [each for statement in run for each in _with_nested(statement)]

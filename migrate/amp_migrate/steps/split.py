@@ -17,6 +17,7 @@ from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.gather import Gathered
 from amp_migrate.steps.model import Backward, Refusal, TrainingStep
+from amp_migrate.steps.steppers import Steppers
 from amp_migrate.trees.tree import Statement, find
 
 Key: TypeAlias = "tuple[File, cst.FunctionDef | None]"
@@ -43,10 +44,12 @@ class Joiner:
 
     Args:
         regather: see `Regather`.
+        steppers: knows the functions that step for others; None where nobody has to know of steps.
     """
 
-    def __init__(self, project: Project, regather: Regather) -> None:
+    def __init__(self, project: Project, regather: Regather, steppers: Steppers | None) -> None:
         self._project = project
+        self._steppers = steppers
         self._regather = regather
         self._parts: dict[Key, Gathered] = {}
         self._remote: dict[Key, dict[cst.Call, Backward]] = {}
@@ -76,7 +79,8 @@ class Joiner:
     def _attach_called(self, caller: Key, function: FunctionRef) -> None:
         """Link a function that uses its callers' scaler to all of them: each has to have one."""
         key = function.file, function.node
-        sites = self._sites_of(function)
+        sites = None if self._steppers is None else self._steppers.sites(function)
+        sites = self._sites_of(function) if sites is None else sites
         self._sites[key] = [((each.file, each.file.tree.function(each.call)), each) for each in sites or ()]
         for other, site in self._sites[key]:
             known = () if other not in self._parts else self._parts[other].step.called_parts

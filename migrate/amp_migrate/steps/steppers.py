@@ -12,13 +12,16 @@ from typing import cast
 
 import libcst as cst
 
-from amp_migrate.analysis.calls import passed
+from amp_migrate.analysis.calls import parameter, passed
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.project import FunctionRef
+from amp_migrate.analysis.project import CallSite, FunctionRef
 from amp_migrate.analysis.roles import OPTIMIZER_SIGN, Roles
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.model import OptimizerStep
 from amp_migrate.trees.tree import Block, find, header, nested_statements
+
+# How many calls an optimizer is followed through to where it is made.
+_MAX_DEPTH = 4
 
 
 class Steppers:
@@ -40,7 +43,51 @@ class Steppers:
                     found.append(OptimizerStep(statement, call, optimizer, function))
         return found
 
+    def sites(self, function: FunctionRef) -> list[CallSite] | None:
+        """The calls of a wrapper's `step()`; None for another function, or where some call may be of it."""
+        if function.name != "step":
+            return None
+        found: list[CallSite] = []
+        for file in self._roles.project.library.calling("step", OPTIMIZER_SIGN):
+            for call in file.calls:
+                if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "step":
+                    continue
+                if not self._roles.is_optimizer(file, call.func.value):
+                    continue
+                meant = self._wrapper(file, call)
+                if meant is not None and meant.node is function.node:
+                    found.append(CallSite(file, call))
+        return found
+
+    def _wrapper(self, file: File, call: cst.Call) -> FunctionRef | None:
+        """The `step()` of a class of the project that wraps an optimizer, and shows a scaler nothing of it."""
+        if not isinstance(call.func, cst.Attribute) or not self._roles.is_optimizer(file, call.func.value):
+            return None
+        for where, owner in self._classes(file, call.func.value):
+            methods = {each.name.value: each for each in find(owner.body, cst.FunctionDef)}
+            is_plain = all(dotted(base.value) == "object" for base in owner.bases)
+            shows = "param_groups" in methods or where.class_attribute(owner, "self.param_groups")
+            if is_plain and "step" in methods and not shows and "__getattr__" not in methods:
+                return self._roles.project.reference(where, methods["step"])
+        return None
+
+    def _classes(self, file: File, node: cst.BaseExpression, depth: int = 0) -> list[tuple[File, cst.ClassDef]]:
+        """The project's classes that an object may be made from, where it is a parameter, by any caller."""
+        found = self._roles.classes(file, node)
+        owner = file.tree.function(node)
+        name = dotted(node)
+        if found or owner is None or name is None or parameter(owner, name) is None or depth == _MAX_DEPTH:
+            return found
+        function = self._roles.project.reference(file, owner)
+        for site in self._roles.project.call_sites(function) or ():
+            given = passed(owner, site.call, name, bound=function.is_bound)
+            if given is not None and given.argument is not None:
+                found.extend(self._classes(site.file, given.argument.value, depth + 1))
+        return found
+
     def _meant(self, file: File, call: cst.Call) -> FunctionRef | None:
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "step":
+            return self._wrapper(file, call)
         name = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
         candidates = self._by_name.get(name or "", [])
         if not candidates:
@@ -54,11 +101,11 @@ class Steppers:
 
     def _optimizer_at(self, function: FunctionRef, call: cst.Call) -> cst.BaseExpression | None:
         """What tells at a call where the optimizer comes from: the object, an argument, or the method's own."""
-        own = optimizer_steps(self._roles, function.file, cast(Block, function.node.body))
-        optimizer = next(own).optimizer
+        own = next(optimizer_steps(self._roles, function.file, cast(Block, function.node.body)), None)
+        optimizer = None if own is None else own.optimizer
         path = dotted(optimizer)
-        if path is None:
-            return None
+        if optimizer is None or path is None:
+            return call.func.value if isinstance(call.func, cst.Attribute) else None
         if not path.startswith("self."):
             given = passed(function.node, call, path, bound=function.is_bound)
             return None if given is None or given.argument is None else given.argument.value

@@ -17,6 +17,7 @@ from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.ways import Creation, NewArgument, NewParameter, Route, Ways
 from amp_migrate.trees.tree import Statement, find, is_constant
 
+_MAX_DEPTH = 6
 SCALER_NAMES = ("scaler", "grad_scaler", "amp_scaler")
 
 
@@ -70,21 +71,38 @@ class Traveller:
         return route
 
     def _from_self(self, file: File, at: cst.CSTNode, names: list[str], create: bool) -> Route | Refusal:
-        owner = file.tree.owner_class(at)
-        nodes = [] if owner is None else [n for name in names for n in file.class_attribute(owner, name)]
-        if owner is None or not nodes:
+        inner = file.tree.owner_class(at)
+        found = None if inner is None else self._assigning_class(file, inner, names)
+        if found is None:
             return _lost(file, at, f"`{names[0]}` is not assigned in this class")
+        where, owner = found
         known = self.ways.creations.get(owner)
         if known is not None and not create:
             return Route(known.target)
         if not create:
             return _lost(file, at, "no scaler belongs to this optimizer")
-        name = self._free_name(file, [f"self.{each}" for each in SCALER_NAMES])
-        if name is None:
+        wanted = [f"self.{each}" for each in SCALER_NAMES]
+        free = self._free_name(where, wanted)
+        if free is None or free != self._free_name(file, wanted):
             return _lost(file, at, f"the names {', '.join(SCALER_NAMES)} are all taken")
-        method = file.tree.function(nodes[0])
-        homes = [n for n in nodes if file.tree.function(n) is method]
-        return Route(name, (Creation(file, self._home(file, [homes]), name),))
+        nodes = [node for name in names for node in where.class_attribute(owner, name)]
+        method = where.tree.function(nodes[0])
+        homes = [node for node in nodes if where.tree.function(node) is method]
+        return Route(free, (Creation(where, self._home(where, [homes]), free),))
+
+    def _assigning_class(
+        self, file: File, owner: cst.ClassDef, names: list[str], depth: int = 0
+    ) -> tuple[File, cst.ClassDef] | None:
+        """The class that gives an object its attributes: its own, or the first of those it derives from."""
+        if any(file.class_attribute(owner, name) for name in names):
+            return file, owner
+        for base in owner.bases if depth < _MAX_DEPTH else ():
+            defined = self.project.definition(file, base.value)
+            if defined is not None and isinstance(defined[1], cst.ClassDef):
+                found = self._assigning_class(defined[0], defined[1], names, depth + 1)
+                if found is not None:
+                    return found
+        return None
 
     def _from_other_names(
         self,
@@ -241,9 +259,25 @@ def _calls(value: cst.BaseExpression) -> bool:
 
 
 def _other_name(bindings: list[Binding]) -> cst.BaseExpression | None:
-    """What a name is another name for: `self.optimizer` for `optimizer = self.optimizer`."""
+    """What a name is another name for: `self.optimizer` for `optimizer = self.optimizer`.
+
+    For what a loop takes out of a collection, that is the collection, which the scaler is kept beside.
+    """
+    looped = [_collection(binding.node) for binding in bindings]
+    if looped and looped[0] is not None and len({dotted(each) for each in looped}) == 1:
+        return looped[0]
     value = bindings[0].value if len(bindings) == 1 else None
     return None if value is None or is_constant(value, "None") or dotted(_container(value)) is None else value
+
+
+def _collection(node: cst.CSTNode) -> cst.BaseExpression | None:
+    """`optimizers` for `for optimizer in optimizers:`, or for one over `optimizers.values()`."""
+    if not isinstance(node, cst.For) or not isinstance(node.target, cst.Name):
+        return None
+    over = node.iter
+    if isinstance(over, cst.Call) and isinstance(over.func, cst.Attribute) and over.func.attr.value == "values":
+        over = over.func.value
+    return over if dotted(over) is not None else None
 
 
 def _is_anew(creation: Creation, at: cst.CSTNode) -> bool:

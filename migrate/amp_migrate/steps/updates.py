@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import pairwise
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.steps.model import Backward, OptimizerStep, Refusal
-from amp_migrate.trees.tree import Statement, Tree, blocks, nested_statements, statements
+from amp_migrate.trees.tree import LOOP_TYPES, Statement, Tree, blocks, nested_statements, statements
 
 
 def place_updates(file: File, backwards: list[Backward], steps: list[OptimizerStep]) -> tuple[Statement, ...] | Refusal:
@@ -36,7 +37,7 @@ def place_updates(file: File, backwards: list[Backward], steps: list[OptimizerSt
                 "an optimizer steps twice in one iteration, on gradients that are not parted by a backward()",
                 "call scaler.update() by hand between the two, or run with --dtype bf16",
             )
-        placed = _after_group(tree, group)
+        placed = _after_group(tree, group, loops_with_backward)
         if placed is None:
             return Refusal(
                 file,
@@ -77,24 +78,28 @@ def _exclude(tree: Tree, one: Statement, other: Statement) -> bool:
     return first is second and isinstance(first, (cst.If, cst.Try)) and first not in (one, other)
 
 
-def _after_group(tree: Tree, group: list[Statement]) -> list[Statement] | None:
+def _after_group(tree: Tree, group: list[Statement], iterations: Collection[cst.CSTNode]) -> list[Statement] | None:
     block = tree.common_block(list(group))
+    while isinstance(loop := tree.parents.get(block), LOOP_TYPES) and loop not in iterations:
+        block = tree.block(loop)  # `for optimizer in optimizers: optimizer.step()`
     holders = [tree.lift(statement, block) for statement in group]
     if len(set(holders)) == 1 and isinstance(holders[0], (cst.If, cst.Try)) and holders[0] not in group:
-        return _after_branches(tree, holders[0], group)
+        return _after_branches(tree, holders[0], group, iterations)
     if not any(_always_steps(holder, group) for holder in holders):
         return None
     return [max(holders, key=lambda each: tree.order[each])]
 
 
-def _after_branches(tree: Tree, branching: Statement, group: list[Statement]) -> list[Statement] | None:
+def _after_branches(
+    tree: Tree, branching: Statement, group: list[Statement], iterations: Collection[cst.CSTNode]
+) -> list[Statement] | None:
     """Each branch that steps updates by itself."""
     found: list[Statement] = []
     for branch in blocks(branching):
         inside = set(nested_statements(branch))
         stepping = [statement for statement in group if statement in inside]
         if stepping:
-            placed = _after_group(tree, stepping)
+            placed = _after_group(tree, stepping, iterations)
             if placed is None:
                 return None
             found.extend(placed)

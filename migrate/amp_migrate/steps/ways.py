@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
@@ -13,11 +13,16 @@ from amp_migrate.trees.tree import Statement
 
 @dataclass(frozen=True)
 class Creation:
-    """A scaler is made after the statement that makes the optimizer (or in place of it, for Apex's `initialize`)."""
+    """A scaler is made after the statement that makes the optimizer (or in place of it, for Apex's `initialize`).
+
+    Attributes:
+        arguments: what it is made with, beside its device.
+    """
 
     file: File
     home: Statement
     target: str
+    arguments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,10 @@ class Ways:
             known = self.creations.get(_home_key(creation))
             order = creation.file.tree.order
             if known is None or order[creation.home] < order[known.home]:  # made before any step that uses it
-                self.creations[_home_key(creation)] = creation
+                arguments = creation.arguments or (known.arguments if known is not None else ())
+                self.creations[_home_key(creation)] = replace(creation, arguments=arguments)
+            elif creation.arguments:
+                self.creations[_home_key(creation)] = replace(known, arguments=creation.arguments)
         for new in route.parameters:
             self.parameters.setdefault(new.function.node, new)
         for argument in route.arguments:

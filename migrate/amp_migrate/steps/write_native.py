@@ -60,7 +60,12 @@ def _write_scaled_steps(draft: Draft, step: TrainingStep, scaler: str) -> None:
     for penalty in step.penalties:
         _write_penalty(draft, penalty, scaler)
     for use in step.gradient_uses:
-        draft.edits.before(use.before, draft.line(f"{scaler}.unscale_({draft.code(use.optimizer)})"))
+        unscale = f"{scaler}.unscale_({draft.code(use.optimizer)})"
+        if use.loop is None:
+            draft.edits.before(use.before, draft.line(unscale))
+        else:
+            over = f"for {draft.code(use.loop.target)} in {draft.code(use.loop.iter)}:"
+            draft.edits.before(use.before, draft.guarded(over, unscale))
     for each in (own for own in step.optimizer_steps if own.part is None):
         draft.edits.replace(each.call, build.expression(f"{scaler}.step({draft.code(each.optimizer)})"))
     for statement in step.updates:

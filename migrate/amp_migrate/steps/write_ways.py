@@ -32,7 +32,7 @@ def write_ways(
 
 
 def _write_creation(draft: Draft, creation: Creation, dtype: Dtype, replacing: tuple[str, ...] | None) -> None:
-    arguments = [*(replacing or ())]
+    arguments = [*(replacing or ()), *creation.arguments]
     if dtype is Dtype.AUTO:
         chosen = draft.dtype(dtype, creation.home)
         arguments.append(f"enabled={chosen} == {draft.torch(creation.home)}.float16")

@@ -310,3 +310,53 @@ def test_evaluation_without_training_is_left_as_it_was(ignores: Check) -> None:
             print(model(torch.ones(2)))
         """
     )
+
+
+def test_function_of_a_module_that_is_named_like_a_network_is_no_forward(rewrites: Check) -> None:
+    rewrites(
+        """
+          import networks
+
+          def evaluate(model):
+              model.eval()
+              networks.print_network(model)
+
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_forward_without_gradients_in_a_function_that_a_region_calls_gets_no_second_region(rewrites: Check) -> None:
+    rewrites(
+        """
+          model, target = nn.Linear(2, 2), nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+
+          def compute_loss(x):
+              with torch.no_grad():
+                  wanted = target(x)
+              return nn.functional.mse_loss(model(x), wanted)
+
+          for x in loader:
+        -     loss = compute_loss(x)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = compute_loss(x)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )

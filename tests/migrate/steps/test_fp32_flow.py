@@ -232,3 +232,31 @@ def test_value_that_is_overwritten_after_it_was_read_still_counts(rewrites: Chec
         +     scaler.update()
         """
     )
+
+
+def test_function_that_gives_plain_numbers_is_no_part_of_the_loss(rewrites: Check) -> None:
+    rewrites(
+        """
+          policy = nn.Linear(4, 2)
+          optimizer = torch.optim.Adam(policy.parameters())
+        + scaler = torch.amp.GradScaler("cuda")
+
+          def act(state):
+              return draw(policy(state)).item()
+
+          def update():
+              states, actions = [], []
+              while len(states) < 100:
+                  action = act(states[-1])
+                  states.append(env.step(action))
+                  actions.append(action)
+        -     loss = nn.functional.cross_entropy(policy(torch.tensor(states)), torch.tensor(actions))
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.cross_entropy(policy(torch.tensor(states)), torch.tensor(actions))
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )

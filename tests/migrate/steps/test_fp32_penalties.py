@@ -13,7 +13,7 @@ def test_penalty_in_the_loop(rewrites: Check) -> None:
         """
           D = nn.Linear(2, 1)
           optimizer = torch.optim.Adam(D.parameters())
-        + scaler = torch.amp.GradScaler("cuda")
+        + scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
           for x in loader:
         -     out = D(x)
         -     g = torch.autograd.grad(out.sum(), x, create_graph=True)[0]
@@ -113,7 +113,7 @@ def test_penalty_of_a_function_that_is_given_the_output(rewrites: Check) -> None
 
           def train(D, loader):
               optimizer = torch.optim.Adam(D.parameters())
-        +     scaler = torch.amp.GradScaler("cuda")
+        +     scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
               for x in loader:
         -         out = D(x)
         -         loss = r1(out, x)
@@ -136,7 +136,7 @@ def test_penalty_of_a_method_of_the_trainer(rewrites: Check) -> None:
               def __init__(self):
                   self.D = nn.Linear(2, 1)
                   self.optimizer = torch.optim.Adam(self.D.parameters())
-        +         self.scaler = torch.amp.GradScaler("cuda")
+        +         self.scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
 
               def penalty(self, x):
         -         out = self.D(x)

@@ -382,3 +382,55 @@ def test_a_call_that_is_given_the_model_is_its_forward(rewrites: Check) -> None:
         +     scaler.update()
         """
     )
+
+
+def test_forward_on_an_output_of_the_step_that_no_loss_depends_on(rewrites: Check) -> None:
+    # Outside every region, the float32 weights of D would meet a half input.
+    rewrites(
+        """
+          G, D = nn.Linear(2, 2), nn.Linear(2, 1)
+          optimizer = torch.optim.SGD(G.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for z in loader:
+        -     fake = G(z)
+        -     loss = D(fake).mean()
+        -     loss.backward()
+        -     optimizer.step()
+        -     score = D(fake.detach()).mean()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         fake = G(z)
+        +         loss = D(fake).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         score = D(fake.detach()).mean()
+              print(score.item())
+        """
+    )
+
+
+def test_plot_of_an_output_is_no_forward_of_it(rewrites: Check) -> None:
+    rewrites(
+        """
+          def plot(values):
+              model = Projection()
+              return model.fit_transform(values)
+
+          net = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     out = net(x)
+        -     loss = nn.functional.mse_loss(out, y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         out = net(x)
+        +         loss = nn.functional.mse_loss(out, y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+              show(plot(out.detach().cpu().numpy()))
+        """
+    )

@@ -23,23 +23,6 @@ def test_no_free_name(leaves: Check) -> None:
     )
 
 
-def test_optimizer_from_nowhere(leaves: Check) -> None:
-    leaves(
-        """
-        models = nn.ModuleList([nn.Linear(2, 2)])
-        optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in models]
-        for x, y in loader:
-            loss = sum(nn.functional.mse_loss(model(x), y) for model in models)
-            for optimizer in optimizers:
-                optimizer.zero_grad()
-            loss.backward()
-            for optimizer in optimizers:
-                optimizer.step()
-        """,
-        "where `optimizer` is made cannot be seen",
-    )
-
-
 def test_optimizer_of_an_object_of_unknown_class(leaves: Check) -> None:
     leaves(
         """

@@ -494,3 +494,169 @@ def test_loss_that_is_computed_by_a_function_is_in_the_region_of_its_evaluation(
         +     scaler.update()
         """
     )
+
+
+def test_wrapper_whose_method_is_called_step(rewrites: Check) -> None:
+    rewrites(
+        """
+          class NoamOpt:
+              def __init__(self, optimizer):
+                  self.optimizer = optimizer
+                  self.count = 0
+
+        -     def step(self):
+        +     def step(self, scaler):
+                  self.count += 1
+        -         self.optimizer.step()
+        +         scaler.step(self.optimizer)
+
+        - def train(model, loader, opt):
+        + def train(model, loader, opt, scaler):
+              for x, y in loader:
+        -         loss = nn.functional.mse_loss(model(x), y)
+        -         loss.backward()
+        -         opt.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = nn.functional.mse_loss(model(x), y)
+        +         scaler.scale(loss).backward()
+        +         opt.step(scaler)
+        +         scaler.update()
+
+          model = nn.Linear(2, 2)
+          optimizer = NoamOpt(torch.optim.Adam(model.parameters()))
+        - train(model, load(), optimizer)
+        + scaler = torch.amp.GradScaler("cuda")
+        + train(model, load(), optimizer, scaler)
+        """
+    )
+
+
+def test_wrapper_that_shows_the_parameters_is_stepped_like_an_optimizer(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Warmup:
+              def __init__(self, optimizer):
+                  self.optimizer = optimizer
+                  self.param_groups = optimizer.param_groups
+
+              def step(self):
+                  self.optimizer.step()
+
+          model = nn.Linear(2, 2)
+          optimizer = Warmup(torch.optim.Adam(model.parameters()))
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_optimizer_of_the_base_class(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Base:
+              def set_up(self):
+                  self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+        +         self.scaler = torch.amp.GradScaler("cuda")
+
+          class Trainer(Base):
+              def __init__(self):
+                  self.net = nn.Linear(2, 2)
+                  self.set_up()
+
+              def train(self, x, y):
+        -         loss = nn.functional.mse_loss(self.net(x), y)
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = nn.functional.mse_loss(self.net(x), y)
+                  self.optimizer.zero_grad()
+        -         loss.backward()
+        -         self.optimizer.step()
+        +         self.scaler.scale(loss).backward()
+        +         self.scaler.step(self.optimizer)
+        +         self.scaler.update()
+        """
+    )
+
+
+def test_forward_of_a_helper_that_is_in_mixed_precision_already(leaves: Check) -> None:
+    leaves(
+        """
+        def forward(model, x, y):
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                return nn.functional.mse_loss(model(x), y)
+
+        def train(model, loader):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for x, y in loader:
+                loss = forward(model, x, y)
+                loss.backward()
+                optimizer.step()
+        """,
+        "forward() is in mixed precision already",
+    )
+
+
+def test_forward_and_backward_helpers_of_code_that_has_a_switch_for_mixed_precision(leaves: Check) -> None:
+    leaves(
+        """
+        def train(model, loader, optimizer, amp_autocast, loss_scaler=None):
+            for x, y in loader:
+                def forward():
+                    with amp_autocast():
+                        return nn.functional.mse_loss(model(x), y)
+
+                def backward(loss):
+                    if loss_scaler is not None:
+                        loss_scaler(loss, optimizer)
+                    else:
+                        loss.backward()
+                        optimizer.step()
+
+                loss = forward()
+                backward(loss)
+        """,
+        "forward() is in mixed precision already",
+    )
+
+
+def test_model_of_the_base_class(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "base.py": """
+                  import torch
+                  from torch import nn
+
+                  class Base:
+                      def set_up(self, build):
+                          self.net_g = build()
+                          self.net_g.train()
+                          self.optimizer = torch.optim.SGD(self.net_g.parameters(), lr=0.1)
+                +         self.scaler = torch.amp.GradScaler("cuda")
+            """,
+            "trainer.py": """
+                  import torch
+                  from torch import nn
+                  from base import Base
+
+                  class Trainer(Base):
+                      def train(self, x, y):
+                -         out = self.net_g(x)
+                -         loss = nn.functional.mse_loss(out, y)
+                -         loss.backward()
+                -         self.optimizer.step()
+                +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                +             out = self.net_g(x)
+                +             loss = nn.functional.mse_loss(out, y)
+                +         self.scaler.scale(loss).backward()
+                +         self.scaler.step(self.optimizer)
+                +         self.scaler.update()
+            """,
+        }
+    )

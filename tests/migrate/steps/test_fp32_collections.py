@@ -1,0 +1,148 @@
+"""Optimizers in lists and dictionaries share one scaler, which is updated once they all have stepped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[..., Any]
+
+
+def test_list_of_optimizers(rewrites: Check) -> None:
+    rewrites(
+        """
+          models = nn.ModuleList([nn.Linear(2, 2)])
+          optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in models]
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = sum(nn.functional.mse_loss(model(x), y) for model in models)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = sum(nn.functional.mse_loss(model(x), y) for model in models)
+              for optimizer in optimizers:
+                  optimizer.zero_grad()
+        -     loss.backward()
+        +     scaler.scale(loss).backward()
+              for optimizer in optimizers:
+        -         optimizer.step()
+        +         scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_gradients_that_are_clipped_before_a_loop_over_the_optimizers(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizers = {"all": torch.optim.SGD(model.parameters(), lr=0.1)}
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     for optimizer in optimizers.values():
+        +         scaler.unscale_(optimizer)
+              nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+              for optimizer in optimizers.values():
+        -         optimizer.step()
+        +         scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_gradients_that_are_clipped_in_a_loop_over_the_optimizers(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizers = [torch.optim.SGD(model.parameters(), lr=0.1)]
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+              for optimizer in optimizers:
+        +         scaler.unscale_(optimizer)
+                  nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        -         optimizer.step()
+        +         scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_dictionary_in_self(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Trainer:
+              def __init__(self, model):
+                  self.model = model
+                  self.optimizers = {"all": torch.optim.SGD(model.parameters(), lr=0.1)}
+        +         self.scaler = torch.amp.GradScaler("cuda")
+
+              def train(self, x, y):
+        -         loss = nn.functional.mse_loss(self.model(x), y)
+        -         loss.backward()
+        -         self.optimizers["all"].step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = nn.functional.mse_loss(self.model(x), y)
+        +         self.scaler.scale(loss).backward()
+        +         self.scaler.step(self.optimizers["all"])
+        +         self.scaler.update()
+        """
+    )
+
+
+def test_list_of_optimizers_in_bfloat16(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizers = [torch.optim.SGD(model.parameters(), lr=0.1)]
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+              loss.backward()
+              for optimizer in optimizers:
+                  optimizer.step()
+        """,
+        "bf16",
+    )
+
+
+def test_optimizers_of_two_collections_at_once(leaves: Check) -> None:
+    leaves(
+        """
+        model = nn.Linear(2, 2)
+        first = [torch.optim.SGD(model.parameters(), lr=0.1)]
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            for optimizer, schedule in zip(first, schedules):
+                optimizer.step()
+        """,
+        "where `optimizer` is made cannot be seen",
+    )
+
+
+def test_model_under_a_key_that_says_so(rewrites: Check) -> None:
+    rewrites(
+        """
+          parts = {"model": make()}
+          optimizer = torch.optim.SGD(parameters, lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(parts["model"](x), y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(parts["model"](x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
