@@ -43,7 +43,7 @@ def test_variable_of_which_one_use_stays(rewrites: Check) -> None:
     rewrites(
         """
           amp = torch.cuda.amp
-          contexts.append(amp.autocast)
+          contexts.append(amp.autocast(*flags))
         - scaler = amp.GradScaler()
         + scaler = torch.amp.GradScaler("cuda")
         """
