@@ -6,6 +6,7 @@ A name has one meaning only where every way it can be bound agrees; anything els
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
 from functools import cached_property
 from typing import cast
 
@@ -15,7 +16,7 @@ from amp_migrate.analysis.handed import Elsewhere, Nowhere
 from amp_migrate.analysis.scopes import Binding, BindingKind, Scope, Scopes, dotted, import_source
 from amp_migrate.analysis.versions import outcome
 from amp_migrate.tables.signatures import FORMS, OLDEST, Version, forms
-from amp_migrate.trees.tree import Tree, is_constant, walk
+from amp_migrate.trees.tree import Tree, find, is_constant, walk
 
 UNKNOWN = ""
 # What `from torch.cuda.amp import *` brings.
@@ -43,6 +44,7 @@ class Names:
         self._elsewhere = elsewhere or Nowhere()
         self._known: dict[cst.CSTNode, frozenset[str]] = {}
         self._outcomes: dict[cst.CSTNode, bool | None] = {}
+        self._attributes: dict[cst.ClassDef, dict[str, list[cst.BaseExpression | None]]] = {}
 
     def meanings(self, node: cst.CSTNode) -> frozenset[str]:
         """Every full name a name or attribute chain may stand for; `UNKNOWN` among them where one is not an import."""
@@ -79,6 +81,9 @@ class Names:
             path = dotted(node)
             if path is not None and self.scopes.of(node).lookup(path):  # `self.amp = torch.cuda.amp`
                 return self._of_path(path, node, seen, has_torch=self.has_torch)
+            package = self._package_held(path or "", node)
+            if package is not None:
+                return frozenset({package})
             found: set[str] = set()
             for base in self._meanings(node.value, seen):
                 full = f"{base}.{node.attr.value}" if base else UNKNOWN
@@ -88,6 +93,23 @@ class Names:
         if isinstance(node, cst.Name):
             return self._of_path(node.value, node, seen, has_torch=self.has_torch)
         return frozenset({UNKNOWN})
+
+    def _package_held(self, path: str, node: cst.CSTNode) -> str | None:
+        """The package of AMP that every method of a class puts into an attribute: `self.amp = torch.cuda.amp`."""
+        owner = self.tree.owner_class(node) if path.startswith("self.") and path.count(".") == 1 else None
+        if owner is None:
+            return None
+        if owner not in self._attributes:
+            values = self._attributes[owner] = defaultdict(list)
+            for method in find(owner.body, cst.FunctionDef):
+                for name, bindings in self.scopes.inside(method).bindings.items():
+                    if name.startswith("self."):
+                        values[name] += [binding.value for binding in bindings]
+        held = {
+            self.full(value) if isinstance(value, (cst.Name, cst.Attribute)) else UNKNOWN
+            for value in self._attributes[owner].get(path, ())
+        }
+        return held.pop() if len(held) == 1 and held <= set(_STAR_PACKAGES) else None
 
     def _of_path(
         self, path: str, node: cst.CSTNode, seen: frozenset[cst.CSTNode], *, has_torch: bool

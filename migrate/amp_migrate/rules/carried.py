@@ -74,10 +74,12 @@ def is_called_by_keyword(project: Project, file: File, value: cst.CSTNode) -> bo
             if f"{name}()" in followed:
                 continue
             followed.add(f"{name}()")
-            for other in project.library.mentioning(name):
-                for use in uses(other, name):
-                    got = taken(other, use)
-                    if got is None:
-                        return False
-                    values += ((other, each) for each in got)
+            seen = [(other, use) for other in project.library.mentioning(name) for use in uses(other, name)]
+            if not seen:
+                return False  # made for somebody who is not in sight
+            for other, use in seen:
+                got = taken(other, use)
+                if got is None:
+                    return False
+                values += ((other, each) for each in got)
     return True

@@ -165,7 +165,7 @@ def uses_of(file: File, local: str, full: str) -> list[cst.CSTNode]:
         parent = file.tree.parents[top]
         if isinstance(node, cst.Name) is not is_plain or full not in file.names.meanings(node):
             continue
-        if is_imported(file.tree, node):
+        if is_imported(file.tree, node) or (local.startswith("self.") and dotted(node) != local):
             continue
         if is_target(file.tree, node) and file.names.full(node) == full:
             continue  # `except ImportError: autocast = None`, which is never run

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.names import STAR_NAMES, UNKNOWN
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.rules.imports import stays_right, uses_of
@@ -52,7 +53,7 @@ def module_values(
         handed_on: the names that other files take from this one, and whose uses there move as well.
     """
     values = dict(_values(file))
-    names = {value: _names_given(file, value) for value in values}
+    names = {value: _names_given(file, value) or _attribute_given(file, project, value) for value in values}
     left: dict[cst.CSTNode, str] = {}
     for value, full in values.items():
         exported = next((n for n in names[value] if n not in handed_on and project.is_exported(file, n)), None)
@@ -117,6 +118,24 @@ def _names_given(file: File, value: cst.CSTNode) -> tuple[str, ...]:
         if any(binding.value is value for binding in bindings)
     }
     return () if scope.is_class or any("." in name for name in found) else tuple(sorted(found))
+
+
+def _attribute_given(file: File, project: Project, value: cst.CSTNode) -> tuple[str, ...]:
+    """The attribute of `self` that a value is given, if nothing is taken from it by way of another object."""
+    assign = file.tree.parents[value]
+    target = assign.targets[0].target if isinstance(assign, cst.Assign) and len(assign.targets) == 1 else None
+    path = dotted(target) or ""
+    if not isinstance(target, cst.Attribute) or file.names.full(target) not in OLD_MODULES:
+        return ()
+    is_hidden = any(
+        isinstance(parent := other.tree.parents[use], cst.Attribute)
+        and parent.attr.value in STAR_NAMES
+        and other.names.full(use) == UNKNOWN
+        for other in project.library.mentioning(target.attr.value)
+        for use in other.uses.get(target.attr.value, ())
+    )
+    is_used = path.startswith("self.") and bool(uses_of(file, path, file.names.full(value)))
+    return (path,) if is_used and not is_hidden else ()
 
 
 def write_module_values(draft: Draft, values: ModuleValues) -> None:

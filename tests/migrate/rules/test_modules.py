@@ -43,7 +43,7 @@ def test_variable_of_which_one_use_stays(rewrites: Check) -> None:
     rewrites(
         """
           amp = torch.cuda.amp
-          contexts.append(amp.autocast(*flags))
+          run(amp.autocast)
         - scaler = amp.GradScaler()
         + scaler = torch.amp.GradScaler("cuda")
         """
@@ -148,6 +148,45 @@ def test_import_that_nothing_uses_and_nobody_wants_to_move(ignores: Check) -> No
 def test_module_of_which_nobody_sees_what_is_taken(leaves: Check, use: str) -> None:
     finding = leaves(f"{use}\n", "what is taken from the module cannot be seen")
     assert finding.code == "AMP190"
+
+
+def test_attribute_of_self(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Trainer:
+              def __init__(self):
+        -         self.amp = torch.cuda.amp
+        +         self.amp = torch.amp
+
+              def step(self, args):
+        -         with self.amp.autocast(args.amp):
+        +         with self.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=args.amp):
+        -             return self.amp.GradScaler(2.0)
+        +             return self.amp.GradScaler("cuda", init_scale=2.0)
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    "use",
+    ["class Other(Trainer):\n    def step(self):\n        self.amp.autocast(False)", "Trainer().amp.autocast(False)"],
+)
+def test_attribute_that_others_read_stays(migrate: Check, use: str) -> None:
+    own = "class Trainer:\n    def __init__(self):\n        self.amp = torch.cuda.amp\n\n    def step(self):\n"
+    plan = migrate(f"{own}        with self.amp.autocast():\n            pass\n\n{use}\n")
+    assert "        self.amp = torch.cuda.amp\n" in plan.after
+    assert 'with torch.amp.autocast(device_type="cuda", dtype=torch.float16):' in plan.after
+    assert plan.after.endswith(f"{use}\n")
+    assert [finding.line for finding in plan.findings if finding.code == "AMP190"] == [6]
+
+
+@pytest.mark.parametrize("value", ["torch.cuda.amp if native else None", "None\n        self.amp = torch.cuda.amp"])
+def test_attribute_that_may_be_something_else(leaves: Check, value: str) -> None:
+    leaves(
+        f"class Trainer:\n    def __init__(self):\n        self.amp = {value}\n\n"
+        "    def step(self):\n        with self.amp.autocast():\n            pass\n",
+        "what is taken from the module cannot be seen",
+    )
 
 
 def test_variable_that_other_files_import(rewrites_files: Check) -> None:

@@ -272,7 +272,7 @@ def test_import_of_which_one_name_stays(rewrites: Check) -> None:
         + from torch.cuda.amp import autocast
         + from torch.amp import GradScaler
 
-          contexts.append(autocast)
+          run(autocast)
         - scaler = GradScaler()
         + scaler = GradScaler("cuda")
         """,
