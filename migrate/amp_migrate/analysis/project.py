@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,8 +25,8 @@ class Library(Protocol):
     def calling(self, method: str, beside: re.Pattern[str]) -> Iterator[File]:
         """The files that may call a method of that name, among those whose text matches `beside` somewhere."""
 
-    def defining(self, name: str, *beside: str, text: re.Pattern[str] | None = None) -> Iterator[File]:
-        """The files that may define a function or method of that name, contain all words `beside`, and match `text`."""
+    def defining(self, name: str, *beside: str, text: Callable[[str], bool] | None = None) -> Iterator[File]:
+        """The files that may define a function or method of that name, contain all words `beside`, and fit `text`."""
 
     def module(self, dotted_name: str, importer: File) -> File | None:
         """The file that `import dotted_name` in `importer` loads; None where it is not one of the project's."""

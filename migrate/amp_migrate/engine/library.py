@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
@@ -14,6 +14,20 @@ from amp_migrate.engine.workspace import Workspace
 from amp_migrate.tables.signatures import Version
 
 Parsed: TypeAlias = "dict[Source, File]"
+
+
+# With their trees, so much text takes about 60 MiB.
+_KEPT_BYTES = 768 * 2**10
+
+
+def forget_oldest(parsed: Parsed) -> None:
+    """Keep only the files that were parsed last, so that memory does not grow with what is planned one by one."""
+    size = sum(len(source.text) for source in parsed)
+    for source in list(parsed):
+        if size <= _KEPT_BYTES:
+            break
+        size -= len(source.text)
+        del parsed[source]
 
 
 class ParsedLibrary:
@@ -45,10 +59,10 @@ class ParsedLibrary:
         files = self._matching(rf"\.[\s\\]*{method}[\s\\]*\(", method)
         return self._parsed(each for each in files if beside.search(each.text))
 
-    def defining(self, name: str, *beside: str, text: re.Pattern[str] | None = None) -> Iterator[File]:
-        """The files that may define a function or method of that name, contain all words `beside`, and match `text`."""
+    def defining(self, name: str, *beside: str, text: Callable[[str], bool] | None = None) -> Iterator[File]:
+        """The files that may define a function or method of that name, contain all words `beside`, and fit `text`."""
         files = self._matching(rf"\bdef[\s\\]+{name}\b", name, *beside)
-        return self._parsed(each for each in files if text is None or text.search(each.text))
+        return self._parsed(each for each in files if text is None or text(each.text))
 
     def _matching(self, pattern: str, *identifiers: str) -> Iterator[Source]:
         """The sources that contain words in a certain place: not every one that contains them is worth a parse."""

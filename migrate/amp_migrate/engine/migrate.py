@@ -88,9 +88,13 @@ def migrate_file(path: Path, settings: Settings) -> Outcome:
     return migrate_workspace(workspace.focused(ImportGraph(workspace).reachable(script)), settings)
 
 
-def migrate_workspace(workspace: Workspace, settings: Settings) -> Outcome:
-    """Plan, check, and leave out what does not pass together with the files that changed for its sake."""
-    parsed: Parsed = {}
+def migrate_workspace(workspace: Workspace, settings: Settings, parsed: Parsed | None = None) -> Outcome:
+    """Plan, check, and leave out what does not pass together with the files that changed for its sake.
+
+    Args:
+        parsed: files that need not be parsed again; those that had to be are added.
+    """
+    parsed = {} if parsed is None else parsed
     with collected_later():
         planned, failures = _plan_what_can_be(workspace, settings, parsed)
         plans, wrong = only_wanted(planned, settings)

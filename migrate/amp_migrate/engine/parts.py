@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from amp_migrate.engine.components import Components
 from amp_migrate.engine.import_graph import ImportGraph
+from amp_migrate.engine.library import Parsed, forget_oldest
 from amp_migrate.engine.migrate import Outcome, migrate_workspace
 from amp_migrate.engine.planner import FilePlan
 from amp_migrate.engine.workspace import Workspace
@@ -98,8 +99,10 @@ def _outcomes(
 
         yield from in_processes(workspace, settings, parts, workers)
         return
+    parsed: Parsed = {}  # what many parts import is parsed once
     for part in parts:
-        yield part, migrate_workspace(workspace.focused(part), settings)
+        yield part, migrate_workspace(workspace.focused(part), settings, parsed)
+        forget_oldest(parsed)
 
 
 def _joined(parts: Sequence[Part], outcomes: dict[Part, Outcome]) -> list[Part]:

@@ -11,6 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 
+from amp_migrate.engine.library import Parsed, forget_oldest
 from amp_migrate.engine.migrate import Outcome, migrate_workspace
 from amp_migrate.engine.parts import Part
 from amp_migrate.engine.problems import refused
@@ -38,6 +39,7 @@ def in_processes(
 
 
 _given: tuple[Workspace, Settings]
+_parsed: Parsed = {}  # what many parts import is parsed once in each process
 
 
 def _start(workspace: Workspace, settings: Settings) -> None:
@@ -49,7 +51,9 @@ def _start(workspace: Workspace, settings: Settings) -> None:
 
 def _work(part: Part) -> Outcome:
     workspace, settings = _given
-    return migrate_workspace(workspace.focused(part), settings)
+    outcome = migrate_workspace(workspace.focused(part), settings, _parsed)
+    forget_oldest(_parsed)
+    return outcome
 
 
 def _died(path: Path) -> Finding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -73,13 +73,13 @@ class Script:
         """
         return filter(self._is_below, self.roles.project.library.calling(method, beside))
 
-    def modules(self, beside: re.Pattern[str]) -> Iterator[File]:
+    def modules(self, text: Callable[[str], bool]) -> Iterator[File]:
         """The files in the script's folder and below that define a forward, as those of its models do.
 
         Args:
-            beside: what the text of such a file has somewhere.
+            text: whether a file with this text is worth a look.
         """
-        return filter(self._is_below, self.roles.project.library.defining("forward", text=beside))
+        return filter(self._is_below, self.roles.project.library.defining("forward", text=text))
 
     def _is_below(self, file: File) -> bool:
         folder = self.file.name.rpartition("/")[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -13,6 +12,7 @@ from amp_migrate.hazards.hazard import Hazard
 from amp_migrate.hazards.numbers import number
 from amp_migrate.hazards.regions import argument, is_autocast
 from amp_migrate.hazards.script import Script
+from amp_migrate.hazards.tiny import may_be_added
 from amp_migrate.report.rule import Rule, Safety
 from amp_migrate.trees.tree import find
 
@@ -33,7 +33,6 @@ RULE = Rule(
 )
 FLOAT16_ONLY = True
 OF_MODELS = True
-_TINY = re.compile(r"e-(0?[89]|[1-9]\d)\b", re.IGNORECASE)
 _ROUNDS_TO_ZERO = 2.0**-25  # half of the least number, and what is below
 _METHODS = frozenset({"clamp", "clamp_", "clamp_min", "clamp_min_", "clip", "clip_"})
 _FUNCTIONS = frozenset({"torch.clamp", "torch.clamp_min", "torch.clip"})
@@ -43,8 +42,8 @@ def detect(script: Script) -> Iterator[Hazard]:
     """Every such sum or clamp in a region of the script, and in the modules of it and of what is below its folder."""
     if not script.computes_in_float16:
         return
-    for file in dict.fromkeys((script.file, *script.modules(_TINY))):
-        for guarded, tiny, node in _guarded(file) if _TINY.search(file.tree.text) else ():
+    for file in dict.fromkeys((script.file, *script.modules(may_be_added))):
+        for guarded, tiny, node in _guarded(file) if may_be_added(file.tree.text) else ():
             if _runs_in_float16(script, file, node) and is_half(file, guarded, node):
                 quoted = file.tree.quote(guarded)
                 yield Hazard(

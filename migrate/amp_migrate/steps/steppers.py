@@ -5,9 +5,8 @@ A scaler has to step what such a function steps, so the function takes part in t
 
 from __future__ import annotations
 
-from collections import defaultdict
+import re
 from collections.abc import Iterator
-from functools import cached_property
 from typing import cast
 
 import libcst as cst
@@ -22,6 +21,8 @@ from amp_migrate.trees.tree import Block, find, header, nested_statements
 
 # How many calls an optimizer is followed through to where it is made.
 _MAX_DEPTH = 4
+_HEAD = re.compile(r"^([ \t]*)(?:async[ \t]+def|def|class)\b", re.MULTILINE)
+_STEP = re.compile(r"\.[\s\\]*step[\s\\]*\(")
 
 
 class Steppers:
@@ -29,6 +30,7 @@ class Steppers:
 
     def __init__(self, roles: Roles) -> None:
         self._roles = roles
+        self._known: dict[str, list[FunctionRef]] = {}
 
     def calls(self, file: File, body: Block) -> list[OptimizerStep]:
         """The calls of such functions in a body, each as the step of the optimizer that it is about."""
@@ -89,7 +91,7 @@ class Steppers:
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "step":
             return self._wrapper(file, call)
         name = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
-        candidates = self._by_name.get(name or "", [])
+        candidates = [] if name is None or "." in name else self._named(name)
         if not candidates:
             return None
         function = self._roles.project.called(file, call)
@@ -112,18 +114,36 @@ class Steppers:
         receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
         return optimizer if receiver is None or dotted(receiver) == "self" else receiver
 
-    @cached_property
-    def _by_name(self) -> dict[str, list[FunctionRef]]:
-        found: dict[str, list[FunctionRef]] = defaultdict(list)
-        project = self._roles.project
-        for file in project.library.calling("step", OPTIMIZER_SIGN):
-            for node in (each for each in file.tree.order if type(each) is cst.FunctionDef):
-                function = project.reference(file, node)
-                if project.is_common_method(function) or _goes_backward(node):
-                    continue
-                if any(True for _ in optimizer_steps(self._roles, file, cast(Block, node.body))):
-                    found[function.name].append(function)
-        return found
+    def _named(self, name: str) -> list[FunctionRef]:
+        """The functions of a name that step an optimizer; files in which none may do so are not parsed."""
+        if name not in self._known:
+            project = self._roles.project
+            self._known[name] = [
+                function
+                for file in project.library.defining(name, "step", text=lambda text: _may_step(text, name))
+                for node in file.tree.every(cst.FunctionDef)
+                if node.name.value == name and self._steps(function := project.reference(file, node))
+            ]
+        return self._known[name]
+
+    def _steps(self, function: FunctionRef) -> bool:
+        if self._roles.project.is_common_method(function) or _goes_backward(function.node):
+            return False
+        body = cast(Block, function.node.body)
+        return any(True for _ in optimizer_steps(self._roles, function.file, body))
+
+
+def _may_step(text: str, name: str) -> bool:
+    """Whether a function of that name in a text may call a `step()`: from its head to the next that is as deep."""
+    if not OPTIMIZER_SIGN.search(text):
+        return False
+    for head in re.finditer(rf"^([ \t]*)(?:async[ \t]+)?def[ \t]+{name}\b", text, re.MULTILINE):
+        depth = len(head[1].expandtabs())
+        ends = (each for each in _HEAD.finditer(text, head.end()) if len(each[1].expandtabs()) <= depth)
+        end = next((each.start() for each in ends), len(text))
+        if _STEP.search(text, head.end(), end):
+            return True
+    return False
 
 
 def optimizer_steps(roles: Roles, file: File, body: Block) -> Iterator[OptimizerStep]:
