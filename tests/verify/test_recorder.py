@@ -239,6 +239,21 @@ def test_the_census_counts_results_by_dtype(record: Record) -> None:
     assert result.trace.uses_amp
 
 
+def test_the_census_leaves_an_embedding_with_a_padding_row_alone(record: Record) -> None:
+    result = record(
+        """
+        torch.manual_seed(0)
+        embedding = nn.Embedding(5, 2, padding_idx=0)  # zeroes a view of its weight under no_grad
+        optimizer = torch.optim.SGD(embedding.parameters(), lr=0.1)
+        embedding(torch.tensor([0, 1])).sum().backward()
+        optimizer.step()
+        """,
+        census=True,
+    )
+    assert result.ended_well, result.complaint
+    assert ("embedding", "float32", 1) in result.trace.census
+
+
 def test_a_timing_run_records_step_times_and_nothing_that_costs_time(record: Record) -> None:
     trace = record(
         """

@@ -27,6 +27,8 @@ class _Counting(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
+        if not torch.is_grad_enabled():
+            return result  # nothing to count; and to ask a view that was made here for its `grad_fn` may raise
         first = result[0] if isinstance(result, (list, tuple)) and result else result
         if isinstance(first, torch.Tensor) and first.requires_grad and first.grad_fn is not None:
             self.counts[_name(func), str(first.dtype).removeprefix("torch.")] += 1
