@@ -174,6 +174,10 @@ class StepMigration:
             hint = "give it another name, so that torch can be imported"
             self._refuse(Refusal(step.file, step.place, "`torch` is the name of something else here", hint))
             return None
+        if not step.optimizer_steps and not OPTIMIZER_SIGN.search(step.file.tree.text):
+            hint = "put forward and loss into torch.amp.autocast by hand, if a step elsewhere trains on these gradients"
+            self._refuse(Refusal(step.file, step.place, "no optimizer is in sight of it", hint))
+            return None
         if self.settings.dtype is not Dtype.BF16:
             if read.unscalable is not None:
                 self._refuse(read.unscalable)

@@ -338,3 +338,17 @@ def test_an_optimizer_that_adds_up_gradients_when_it_steps(leaves: Check, dtype:
 
 def test_no_scaler_reads_them_in_bfloat16(migrate: Check) -> None:
     assert "dtype=torch.bfloat16):\n        loss = nn" in migrate(HOROVOD, "bf16").after
+
+
+def test_gradients_that_no_optimizer_sees_stay_in_float32(leaves: Check) -> None:
+    leaves(
+        """
+        def saliency(model, image, target):
+            image.requires_grad_()
+            loss = nn.functional.cross_entropy(model(image), target)
+            loss.backward()
+            return image.grad.abs()
+        """,
+        "no optimizer is in sight of it",
+        dtype="bf16",
+    )
