@@ -117,6 +117,8 @@ def test_scripts_end_with_the_harness(tmp_path: Path, request_to_end: signal.Sig
         "time.sleep(600)\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    # Where the tests run in the background, SIGINT is ignored, and the harness would inherit that.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     harness = subprocess.Popen(
         command(str(script), str(script), "--isolate", "never", "--jobs", "2", fork),
         cwd=tmp_path,
@@ -124,6 +126,7 @@ def test_scripts_end_with_the_harness(tmp_path: Path, request_to_end: signal.Sig
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
+    signal.signal(signal.SIGINT, handler)
     assert wait_until(lambda: len(list(tmp_path.glob("pid-*"))) == 2)
     harness.send_signal(request_to_end)
     harness.wait(timeout=30)
