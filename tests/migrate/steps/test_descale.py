@@ -156,6 +156,12 @@ def test_a_scaler_that_was_off_stays_in_the_file_of_a_step_that_moves(migrate: C
     assert plan.after.count("torch.amp.autocast(") == 1
 
 
+def test_a_scaler_stays_on_when_only_a_step_beside_it_gets_a_region(migrate: Check) -> None:
+    plan = migrate(STEP.format("loss = model(x, y)") + PLAIN, "bf16")
+    assert 'scaler = torch.amp.GradScaler("cuda")\n' in plan.after
+    assert plan.after.count("torch.amp.autocast(") == 1
+
+
 PLAIN = """
     def train_plain(model, loader, optimizer):
         for x, y in loader:
