@@ -131,13 +131,8 @@ class Workspace:
         files = self._discovery.files
         return self._reading((each for each in files if not self._index.rules_out(each.real, words)), wanted)
 
-    def module(self, dotted: str, importer: Source) -> Source | None:
-        """The file of this workspace that `import dotted` (`.engine` if relative) in `importer` would load."""
-        path = self.locate(dotted, importer.path)
-        return None if path is None else self.file(path)
-
     def locate(self, dotted: str, importer: Path) -> Path | None:
-        """The path of what `module` answers for the file `importer`, without reading any."""
+        """The file of this workspace that `import dotted` (`.engine` if relative) in `importer` would load; unread."""
         real = modules.resolve(dotted, self._real(importer), self._by_real, self._discovery.roots)
         return None if real is None else self._by_real[real].path
 

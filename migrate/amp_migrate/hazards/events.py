@@ -15,6 +15,7 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.hazards.scalers import Scalers
 from amp_migrate.tables.torch_names import GRADIENT_FUNCTIONS
+from amp_migrate.trees.calls import calls_of
 from amp_migrate.trees.tree import Block, Statement, find, header, nested_statements, walk, walk_own
 
 
@@ -217,4 +218,4 @@ def _size_matters(file: File, gradient: cst.Attribute) -> bool:
 def _only_finite(file: File, node: cst.CSTNode) -> bool:
     """Whether what is made is only asked whether it is finite, which no scale changes."""
     statement = file.tree.statement(node)
-    return any(_last_word(call.func) in _ANY_SIZE for part in header(statement) for call in find(part, cst.Call))
+    return any(_last_word(call.func) in _ANY_SIZE for call in calls_of(statement))

@@ -19,8 +19,8 @@ _OLD_PACKAGE = re.compile(r"\btorch\.c(?:uda|pu)(?:\.|\s+import\s+)amp\b")
 
 def taken_from_others(file: File, project: Project) -> Iterator[tuple[cst.ImportAlias, str]]:
     """The imports that bring an old name from a file which was not given, with what is to be said of them."""
-    for node in file.tree.order:
-        if not isinstance(node, cst.ImportFrom) or isinstance(node.names, cst.ImportStar):
+    for node in file.tree.every(cst.ImportFrom):
+        if isinstance(node.names, cst.ImportStar):
             continue
         module = import_source(node)
         for alias in node.names:

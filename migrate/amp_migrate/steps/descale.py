@@ -55,21 +55,18 @@ class Descaler:
         """What has been decided so far."""
         return Fates(frozenset(self._removed), frozenset(self._disabled), frozenset(self._kept))
 
-    def run(self, files: Sequence[File], regions: Sequence[Region]) -> Iterator[Finding]:
-        """Take out, or switch off, every scaler created in `files` whose region is among `regions`."""
-        for component in self._components(files):
-            left = self._why_left(component, regions)
-            if left is None:
-                yield from self._decide(component)
-            else:
-                yield from self._leave(component, left)
+    def run(self, files: Sequence[File], regions: Sequence[Region], *, removes: bool) -> Iterator[Finding]:
+        """Find the scalers created in `files` that have to stay on, as their region is not among `regions`.
 
-    def keep(self, files: Sequence[File], regions: Sequence[Region]) -> Iterator[Finding]:
-        """Only find the scalers that have to stay on."""
+        Args:
+            removes: take out, or switch off, all others.
+        """
         for component in self._components(files):
             left = self._why_left(component, regions)
             if left is not None:
                 yield from self._leave(component, left)
+            elif removes:
+                yield from self._decide(component)
 
     def _components(self, files: Sequence[File]) -> Iterator[Component]:
         done: set[cst.CSTNode] = set()
@@ -88,11 +85,12 @@ class Descaler:
             context = foreign_autocast(self._project, file.tree.body(call), file)
             if context is not None:
                 return f"`{file.tree.quote(context)}` of the step at {_place(file, call)} may compute in float16"
-        beside = [names_any(file, file.tree.body(call), AUTOCAST) for file, call in component.scaled]
         # Regions that are bfloat16 already say nothing: a step beside this one may have moved in an earlier run.
-        if not any(region.is_float16 for region in regions) and not (beside and all(beside)):
-            return "the autocast region of its step is in none of the files, and may compute in float16"
-        return None
+        if any(region.is_float16 for region in regions):
+            return None
+        if component.scaled and all(names_any(file, file.tree.body(call), AUTOCAST) for file, call in component.scaled):
+            return None
+        return "the autocast region of its step is in none of the files, and may compute in float16"
 
     def _leave(self, component: Component, why: str) -> Iterator[Finding]:
         for file, call in component.creations:

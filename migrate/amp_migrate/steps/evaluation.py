@@ -13,7 +13,8 @@ from amp_migrate.steps.native import uses_amp
 from amp_migrate.steps.no_grad import is_no_grad, is_quiet
 from amp_migrate.steps.read_fp32 import backward_calls, bodies
 from amp_migrate.steps.regions import Placement, RegionFinder
-from amp_migrate.trees.tree import Statement, find, header
+from amp_migrate.trees.calls import calls_of
+from amp_migrate.trees.tree import Statement, find
 
 _EVALUATION_NAME = re.compile(
     r"(^|_)(eval\w*|test\w*|valid\w*|val|infer\w*|predict\w*|sample\w*|generate\w*)(_|$)", re.I
@@ -49,7 +50,7 @@ def evaluation_regions(file: File, roles: Roles, moved: list[TrainingStep]) -> P
 def _called_within(file: File, roles: Roles, finder: RegionFinder, moved: list[TrainingStep]) -> set[cst.FunctionDef]:
     """The functions that the regions of steps call: they run in low precision already."""
     statements = {each for step in moved for region in step.regions for each in finder.members(region)}
-    calls = (call for statement in statements for part in header(statement) for call in find(part, cst.Call))
+    calls = (call for statement in statements for call in calls_of(statement))
     return {function.node for call in calls if (function := roles.project.called(file, call)) is not None}
 
 

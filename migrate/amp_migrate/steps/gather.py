@@ -21,7 +21,8 @@ from amp_migrate.steps.penalties import Penalties, read_penalties, unscaled
 from amp_migrate.steps.regions import RegionFinder
 from amp_migrate.steps.steppers import optimizer_steps
 from amp_migrate.steps.updates import place_updates
-from amp_migrate.trees.tree import LOOP_TYPES, Block, Statement, blocks, find, header, nested_statements, statements
+from amp_migrate.trees.calls import calls_of
+from amp_migrate.trees.tree import LOOP_TYPES, Block, Statement, blocks, find, nested_statements, statements
 
 _BUILTINS = frozenset(dir(builtins))
 
@@ -222,8 +223,7 @@ class Gatherer:
             and (dotted(call.func) or "").partition(".")[0] not in _BUILTINS
             and not self.file.names.callee(call).startswith("torch.")
             and any(not arg.star and self.roles.is_module(self.file, arg.value) for arg in call.args)
-            for part in header(statement)
-            for call in find(part, cst.Call)
+            for call in calls_of(statement)
         )
 
     def _assume_forward(self, found: list[Statement]) -> bool:

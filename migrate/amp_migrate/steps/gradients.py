@@ -11,6 +11,7 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.model import Backward, GradientUse, OptimizerStep, Refusal
 from amp_migrate.tables.torch_names import GRADIENT_FUNCTIONS
+from amp_migrate.trees.calls import calls_of
 from amp_migrate.trees.tree import (
     LOOP_TYPES,
     Block,
@@ -103,8 +104,7 @@ def _owns_parameters(file: File, step: OptimizerStep, statement: Statement) -> b
     """Whether the optimizer was built from the parameters that the statement names (`netD.parameters()`)."""
     named = {
         file.tree.code(call)
-        for part in header(statement)
-        for call in find(part, cst.Call)
+        for call in calls_of(statement)
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "parameters"
     }
     path = dotted(step.optimizer)

@@ -15,14 +15,13 @@ from amp_migrate.steps.gather import Gathered, Gatherer
 from amp_migrate.steps.gradients import uses_gradients
 from amp_migrate.steps.hand_on import hand_on
 from amp_migrate.steps.model import Refusal, TrainingStep
-from amp_migrate.steps.split import Split
+from amp_migrate.steps.split import Key, Split, key_of
 from amp_migrate.steps.steppers import optimizer_steps
 from amp_migrate.steps.ways import Route
 from amp_migrate.trees.tree import Block, nested_statements, statements
 
 # The way of the scaler to the place where some optimizers are used together.
 Reach: TypeAlias = "Callable[[File, list[cst.BaseExpression]], Route | Refusal]"
-_Place: TypeAlias = "tuple[File, cst.FunctionDef | None]"
 _Sites: TypeAlias = "tuple[tuple[TrainingStep, CallSite], ...]"
 
 
@@ -36,13 +35,13 @@ class ScaledPart:
 
 def scale_parts(split: Split, roles: Roles, reach: Reach) -> list[ScaledPart] | Refusal:
     """The parts of a split step with their scalers, each caller before what it calls."""
-    routes: dict[_Place, Route] = {}
+    routes: dict[Key, Route] = {}
     found: list[ScaledPart] = []
-    calls: dict[_Place, tuple[FunctionRef | None, _Sites]] = {
+    calls: dict[Key, tuple[FunctionRef | None, _Sites]] = {
         (function.file, function.node): (function, sites) for function, sites in split.calls.items()
     }
     for part in split.parts:
-        place = part.step.file, part.step.function
+        place = key_of(part.step)
         function, sites = calls.pop(place, (None, ()))
         route = _route(part, function, sites, routes, roles, reach)
         if isinstance(route, Refusal):
@@ -56,7 +55,7 @@ def scale_parts(split: Split, roles: Roles, reach: Reach) -> list[ScaledPart] | 
         step = (
             Gatherer(function.file, roles, scales=True).penalty(function) if is_penalty else _stepper(function, roles)
         )
-        route = step if isinstance(step, Refusal) else hand_on(function, [(s, routes[_place(c)]) for c, s in sites])
+        route = step if isinstance(step, Refusal) else hand_on(function, [(s, routes[key_of(c)]) for c, s in sites])
         if isinstance(step, Refusal) or isinstance(route, Refusal):
             return step if isinstance(step, Refusal) else cast(Refusal, route)
         found.append(ScaledPart(step, route))
@@ -67,7 +66,7 @@ def _route(
     part: Gathered,
     function: FunctionRef | None,
     sites: _Sites,
-    routes: dict[_Place, Route],
+    routes: dict[Key, Route],
     roles: Roles,
     reach: Reach,
 ) -> Route | Refusal | None:
@@ -79,13 +78,13 @@ def _route(
         return reach(step.file, [each.optimizer for each in step.optimizer_steps])
     if part.without_step is None or function is None:
         return None
-    if any(_place(caller) not in routes for caller, _ in sites):
+    if any(key_of(caller) not in routes for caller, _ in sites):
         return part.without_step
     start = step.file.tree.order[step.place]
     for statement in nested_statements(cast(Block, function.node.body)):
         if step.file.tree.order[statement] > start and uses_gradients(step.file, roles, statement):
             return _read_apart(step.file, statement)
-    return hand_on(function, [(site, routes[_place(caller)]) for caller, site in sites])
+    return hand_on(function, [(site, routes[key_of(caller)]) for caller, site in sites])
 
 
 def _stepper(function: FunctionRef, roles: Roles) -> TrainingStep | Refusal:
@@ -114,10 +113,6 @@ def _stepper(function: FunctionRef, roles: Roles) -> TrainingStep | Refusal:
         optimizer_steps=steps,
         updates=(),
     )
-
-
-def _place(step: TrainingStep) -> _Place:
-    return step.file, step.function
 
 
 def _read_apart(file: File, statement: cst.CSTNode) -> Refusal:

@@ -13,7 +13,8 @@ from amp_migrate.steps.model import Island, Region
 from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.steps.regions import RegionFinder
 from amp_migrate.steps.write_native import write_island
-from amp_migrate.trees.tree import Block, Statement, blocks, find, header, nested_statements
+from amp_migrate.trees.calls import calls_of
+from amp_migrate.trees.tree import Block, Statement, blocks, find, nested_statements
 
 # Methods that keep a tensor's dtype, so that a chain of them ends in the dtype of its root.
 _KEEPS_DTYPE = frozenset(
@@ -40,12 +41,11 @@ def float_roots(finder: RegionFinder, body: Block, regions: list[Region]) -> Ite
     for statement in nested_statements(body):
         if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
             continue
-        for part in header(statement):
-            for call in find(part, cst.Call):
-                if isinstance(call.func, cst.Attribute) and call.func.attr.value == "numpy":
-                    root = _root(call.func.value, outputs)
-                    if root is not None:
-                        yield root
+        for call in calls_of(statement):
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "numpy":
+                root = _root(call.func.value, outputs)
+                if root is not None:
+                    yield root
         outputs |= _handed_on(statement, outputs)
 
 

@@ -13,7 +13,8 @@ from amp_migrate.steps.extract import extractions
 from amp_migrate.steps.model import Backward, Extraction, OptimizerStep, Refusal
 from amp_migrate.steps.native import uses_amp
 from amp_migrate.steps.regions import RegionFinder
-from amp_migrate.trees.tree import Block, Statement, find, header
+from amp_migrate.trees.calls import calls_of
+from amp_migrate.trees.tree import Block, Statement, find
 
 _BF16 = "run with --dtype bf16, which needs no scaler"
 
@@ -117,7 +118,7 @@ class Obstacles:
         if self.is_mixed:
             return None
         for statement in sorted(members, key=lambda each: self.tree.order[each]):
-            for call in (each for part in header(statement) for each in find(part, cst.Call)):
+            for call in calls_of(statement):
                 function = self.roles.project.called(self.file, call)
                 if function is not None and uses_amp(function.file, cast(Block, function.node.body), function.node):
                     return Refusal(

@@ -78,11 +78,10 @@ class OtherDtype:
             line, column = region.file.tree.position(region.call)
             message = f"region computes in {'bfloat16' if self.dtype is Dtype.BF16 else 'what the GPU has'} now"
             yield Finding(region.file.name, line, column, "AMP510", Kind.MIGRATED, message)
+        yield from self.descaler.run(files, regions, removes=self.dtype is Dtype.BF16)
         if self.dtype is Dtype.AUTO:
-            yield from self.descaler.keep(files, regions)
             switch_scalers(files, self._draft, self._keeps_name)
         else:
-            yield from self.descaler.run(files, regions)
             disabled = self.descaler.fates.disabled
             for file in files:
                 for call in file.calls:

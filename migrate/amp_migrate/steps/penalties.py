@@ -6,7 +6,7 @@ by the scale before anything is built on them. They are taken outside every auto
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -19,7 +19,8 @@ from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.flow import reads, targets
 from amp_migrate.steps.model import Penalty, PenaltyCall, Refusal
 from amp_migrate.steps.ways import Route
-from amp_migrate.trees.tree import Block, Statement, find, header, is_constant, nested_statements
+from amp_migrate.trees.calls import calls_in
+from amp_migrate.trees.tree import Block, Statement, find, is_constant
 
 GRAD = "torch.autograd.grad"
 _LOW_SCALE = ("init_scale=1024.0",)
@@ -52,7 +53,7 @@ def read_penalties(file: File, roles: Roles, body: Block, parts: Collection[cst.
     """
     taken: list[Penalty] = []
     calls: list[PenaltyCall] = []
-    for statement, call in _calls(body):
+    for statement, call in calls_in(body):
         if call in parts:
             continue
         if file.names.callee(call) == GRAD:
@@ -131,14 +132,6 @@ def with_low_scale(route: Route) -> Route:
     it, and float16 ends at 65504: the first penalties would be infinite.
     """
     return replace(route, creations=tuple(replace(each, arguments=_LOW_SCALE) for each in route.creations))
-
-
-def _calls(body: Block) -> Iterator[tuple[Statement, cst.Call]]:
-    for statement in nested_statements(body):
-        if not isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
-            for part in header(statement):
-                for call in find(part, cst.Call):
-                    yield statement, call
 
 
 def unscaled(file: File, call: cst.Call) -> Refusal:

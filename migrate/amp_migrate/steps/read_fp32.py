@@ -15,7 +15,8 @@ from amp_migrate.steps.gather import Gathered, Gatherer
 from amp_migrate.steps.model import Backward, Refusal
 from amp_migrate.steps.native import uses_amp
 from amp_migrate.steps.steppers import Steppers
-from amp_migrate.trees.tree import Block, Statement, find, header, nested_statements
+from amp_migrate.trees.calls import calls_in
+from amp_migrate.trees.tree import Block, Statement
 
 # Objects whose `backward(loss)` is a framework's own: its precision is a switch of that framework.
 _FRAMEWORK_NAME = re.compile(r"(^|[._])(accelerator|fabric|engine|model_engine|manager|booster|trainer|strategy)$")
@@ -73,13 +74,9 @@ def bodies(file: File) -> Iterator[tuple[cst.FunctionDef | None, Block]]:
 
 def backward_calls(body: Block) -> Iterator[tuple[Statement, cst.Call]]:
     """Every call of a method named `backward` that runs in a body, with its statement."""
-    for statement in nested_statements(body):
-        if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
-            continue
-        for part in header(statement):
-            for call in find(part, cst.Call):
-                if isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward":
-                    yield statement, call
+    for statement, call in calls_in(body):
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward":
+            yield statement, call
 
 
 def _is_other_function(file: File, roles: Roles, call: cst.Call) -> bool:

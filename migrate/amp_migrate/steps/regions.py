@@ -21,7 +21,8 @@ from amp_migrate.steps.effects import Effects
 from amp_migrate.steps.flow import reads
 from amp_migrate.steps.model import Island, Region
 from amp_migrate.steps.no_grad import is_no_grad
-from amp_migrate.trees.tree import Block, Statement, blocks, find, header, nested_statements, statements
+from amp_migrate.trees.calls import calls_of
+from amp_migrate.trees.tree import Block, Statement, blocks, nested_statements, statements
 
 
 @dataclass(frozen=True)
@@ -266,7 +267,7 @@ def _with_nested(statement: Statement) -> list[Statement]:
 def _calls(statement: Statement) -> list[cst.Call]:
     if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
         return []
-    return [call for part in header(statement) for call in find(part, cst.Call)]
+    return list(calls_of(statement))
 
 
 def _is_tensor_path(value: cst.BaseExpression) -> bool:

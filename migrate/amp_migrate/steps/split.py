@@ -61,7 +61,7 @@ class Joiner:
 
         What cannot be joined is taken for all there is of its step.
         """
-        self._parts = {_key(each.step): each for each in found}
+        self._parts = {key_of(each.step): each for each in found}
         todo = [key for key, each in self._parts.items() if not each.is_whole]
         asked = set(todo)
         while todo:
@@ -74,7 +74,7 @@ class Joiner:
         for key, each in [*self._parts.items()]:
             for _, function in each.step.called_parts:
                 self._attach_called(key, function)
-        return list(self._result({_key(each.step): each for each in found}))
+        return list(self._result({key_of(each.step): each for each in found}))
 
     def _attach_called(self, caller: Key, function: FunctionRef) -> None:
         """Link a function that uses its callers' scaler to all of them: each has to have one."""
@@ -149,9 +149,8 @@ class Joiner:
         return any(
             method.name.value == function.name
             for file in self._project.library.mentioning(name, function.name)
-            for node in file.tree.order
-            if type(node) is cst.ClassDef
-            and any((dotted(base.value) or "").split(".")[-1] == name for base in node.bases)
+            for node in file.tree.every(cst.ClassDef)
+            if any((dotted(base.value) or "").split(".")[-1] == name for base in node.bases)
             for method in find(node.body, cst.FunctionDef)
         )
 
@@ -217,7 +216,8 @@ class Joiner:
         return Split(tuple(self._parts[key] for key in group if key in self._parts), calls)
 
 
-def _key(step: TrainingStep) -> Key:
+def key_of(step: TrainingStep) -> Key:
+    """What a part of a step is known by: its function."""
     return step.file, step.function
 
 

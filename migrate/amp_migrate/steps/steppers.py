@@ -17,7 +17,8 @@ from amp_migrate.analysis.project import CallSite, FunctionRef
 from amp_migrate.analysis.roles import OPTIMIZER_SIGN, Roles
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.model import OptimizerStep
-from amp_migrate.trees.tree import Block, find, header, nested_statements
+from amp_migrate.trees.calls import calls_in
+from amp_migrate.trees.tree import Block, find
 
 # How many calls an optimizer is followed through to where it is made.
 _MAX_DEPTH = 4
@@ -35,14 +36,11 @@ class Steppers:
     def calls(self, file: File, body: Block) -> list[OptimizerStep]:
         """The calls of such functions in a body, each as the step of the optimizer that it is about."""
         found: list[OptimizerStep] = []
-        for statement in nested_statements(body):
-            if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
-                continue
-            for call in (each for part in header(statement) for each in find(part, cst.Call)):
-                function = self._meant(file, call)
-                optimizer = None if function is None else self._optimizer_at(function, call)
-                if function is not None and optimizer is not None:
-                    found.append(OptimizerStep(statement, call, optimizer, function))
+        for statement, call in calls_in(body):
+            function = self._meant(file, call)
+            optimizer = None if function is None else self._optimizer_at(function, call)
+            if function is not None and optimizer is not None:
+                found.append(OptimizerStep(statement, call, optimizer, function))
         return found
 
     def sites(self, function: FunctionRef) -> list[CallSite] | None:
@@ -148,13 +146,10 @@ def _may_step(text: str, name: str) -> bool:
 
 def optimizer_steps(roles: Roles, file: File, body: Block) -> Iterator[OptimizerStep]:
     """The calls `optimizer.step()` of a body, in source order."""
-    for statement in nested_statements(body):
-        if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
-            continue
-        for call in (each for part in header(statement) for each in find(part, cst.Call)):
-            func = call.func
-            if isinstance(func, cst.Attribute) and func.attr.value == "step" and roles.is_optimizer(file, func.value):
-                yield OptimizerStep(statement, call, func.value)
+    for statement, call in calls_in(body):
+        func = call.func
+        if isinstance(func, cst.Attribute) and func.attr.value == "step" and roles.is_optimizer(file, func.value):
+            yield OptimizerStep(statement, call, func.value)
 
 
 def _goes_backward(node: cst.FunctionDef) -> bool:

@@ -108,14 +108,14 @@ def test_a_module_is_the_file_that_the_import_would_load(
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
     workspace = Workspace.open([tmp_path])
-    module = workspace.module(dotted, at(workspace, tmp_path / importer))
-    assert (None if module is None else module.path.relative_to(tmp_path).as_posix()) == expected
+    module = workspace.locate(dotted, tmp_path / importer)
+    assert (None if module is None else module.relative_to(tmp_path).as_posix()) == expected
 
 
 def test_a_module_outside_of_what_was_opened_is_not_looked_at(tmp_path: Path) -> None:
     tree(tmp_path, main="import other\n", other="x = 1\n")
     workspace = Workspace.open([tmp_path / "main.py"])
-    assert workspace.module("other", at(workspace, tmp_path / "main.py")) is None
+    assert workspace.locate("other", tmp_path / "main.py") is None
 
 
 def test_a_focus_narrows_the_candidates_and_nothing_else(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_focus_narrows_the_candidates_and_nothing_else(tmp_path: Path) -> None
     focused = workspace.focused([a.path])
     assert list(focused.candidates()) == [a]
     assert names(tmp_path, list(focused.mentioning("amp"))) == ["a.py", "b.py"]
-    assert focused.module("b", a) is not None
+    assert focused.locate("b", a.path) is not None
 
 
 def test_texts_in_memory_stand_before_those_on_disk(tmp_path: Path) -> None:
@@ -132,5 +132,7 @@ def test_texts_in_memory_stand_before_those_on_disk(tmp_path: Path) -> None:
     changed = at(workspace, tmp_path / "a.py").with_text("amp = 2\n")
     after = workspace.with_texts([changed])
     assert list(after.candidates()) == [changed]
-    assert after.module("a", at(workspace, tmp_path / "b.py")) == changed
+    found = after.locate("a", tmp_path / "b.py")
+    assert found is not None
+    assert after.file(found) == changed
     assert list(workspace.candidates()) != [changed]
