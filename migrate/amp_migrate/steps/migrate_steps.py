@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import libcst as cst
 
@@ -18,18 +19,22 @@ from amp_migrate.steps import checkpoints, read_fp32
 from amp_migrate.steps.apex_migration import ApexMigration, uses_apex_amp
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.evaluation import evaluation_regions
+from amp_migrate.steps.flag import decide_flags, flag_places
 from amp_migrate.steps.gather import Gathered
 from amp_migrate.steps.model import Backward, Refusal, TrainingStep
-from amp_migrate.steps.move_split import ScaledPart, scale_parts
+from amp_migrate.steps.move_split import scale_parts
 from amp_migrate.steps.numpy_outputs import float_for_numpy
 from amp_migrate.steps.penalties import with_low_scale
+from amp_migrate.steps.regions import Placement
 from amp_migrate.steps.split import Joiner, Split
 from amp_migrate.steps.steppers import Steppers
 from amp_migrate.steps.travel import Traveller
 from amp_migrate.steps.unfit import unfit
-from amp_migrate.steps.ways import Route
+from amp_migrate.steps.ways import Route, ScaledStep
+from amp_migrate.steps.write_flag import write_flags
 from amp_migrate.steps.write_native import as_float, write_island, write_region, write_step
 from amp_migrate.steps.write_ways import write_ways
+from amp_migrate.trees import build
 
 
 class StepMigration:
@@ -45,7 +50,7 @@ class StepMigration:
         self._traveller = Traveller(project, {})
         self._steppers = None if settings.dtype is Dtype.BF16 else Steppers(self.roles)
         self._in_float32: set[cst.CSTNode] = set()
-        self._moved: dict[File, list[TrainingStep]] = defaultdict(list)
+        self._moved: dict[File, list[ScaledStep]] = defaultdict(list)
         self._obstacles: dict[File, Refusal | None] = {}
 
     def draft(self, file: File) -> Draft:
@@ -54,16 +59,23 @@ class StepMigration:
 
     def run(self, files: Sequence[File]) -> None:
         """Read, decide and write every step."""
-        for step in self._move_all(files):
-            self._moved[step.file].append(step)
+        for move in self._move_all(files):
+            self._moved[move.step.file].append(move)
+        evaluated = {
+            file: evaluation_regions(file, self.roles, [move.step for move in moved])
+            for file, moved in self._moved.items()
+        }
+        conditions = self._add_flag(evaluated)
         for file, moved in self._moved.items():
-            placed = evaluation_regions(file, self.roles, moved)
+            for move in moved:
+                self._write(move, conditions)
+            placed = evaluated[file]
             for region in placed.regions:
-                write_region(self.draft(file), region, self.settings.dtype)
+                write_region(self.draft(file), region, self.settings.dtype, conditions.get(region.first))
             for island in placed.islands:
                 write_island(self.draft(file), island)
             if self.settings.dtype is not Dtype.FP16:
-                regions = [*placed.regions, *(region for step in moved for region in step.regions)]
+                regions = [*placed.regions, *(region for move in moved for region in move.step.regions)]
                 float_for_numpy(self.draft(file), self.roles, regions)
         self._keep_in_checkpoints()
         apex = ApexMigration(self.project, self.roles, self.settings, self.draft, self.wanted)
@@ -71,8 +83,8 @@ class StepMigration:
         self.findings.extend(apex.findings)
         write_ways(self._traveller.ways, self.draft, self.settings.dtype, {})
 
-    def _move_all(self, files: Sequence[File]) -> Iterator[TrainingStep]:
-        """Move every step that can be moved, those that are split over functions last; gives their parts."""
+    def _move_all(self, files: Sequence[File]) -> Iterator[ScaledStep]:
+        """Decide about every step, those that are split over functions last; gives the parts of what moves."""
         found: list[Gathered] = []
         for file in files:
             if uses_apex_amp(file):
@@ -88,9 +100,9 @@ class StepMigration:
             if isinstance(each, Split):
                 yield from self._move_split(each)
             else:
-                step = self._move(each)
-                if step is not None:
-                    yield step
+                move = self._move(each)
+                if move is not None:
+                    yield move
 
     def _obstacle(self, file: File) -> Refusal | None:
         if file not in self._obstacles:
@@ -104,12 +116,12 @@ class StepMigration:
             return Refusal(file, backwards[0].statement, "it is called beside Apex", "migrate it by hand")
         return self._obstacle(file) or read_fp32.gather_again(file, function, backwards, self.roles, self._steppers)
 
-    def _move_split(self, split: Split) -> Iterator[TrainingStep]:
+    def _move_split(self, split: Split) -> Iterator[ScaledStep]:
         """Move all parts of a step, or none."""
         refused = next((part.step for part in split.parts if not self._is_wanted(part.step)), None)
         if refused is not None:
             return
-        parts = [ScaledPart(part.step, None) for part in split.parts]
+        parts = [ScaledStep(part.step, None) for part in split.parts]
         if self.settings.dtype is not Dtype.BF16:
             scaled = scale_parts(split, self.roles, self._reach)
             if isinstance(scaled, Refusal):
@@ -120,8 +132,7 @@ class StepMigration:
         for part in parts:
             if part.route is not None:
                 self._traveller.ways.add(with_low_scale(part.route) if is_low else part.route)
-            self._write(part.step, None if part.route is None else part.route.scaler)
-            yield part.step
+            yield ScaledStep(part.step, part.route)
 
     def _is_wanted(self, step: TrainingStep) -> bool:
         return self.wanted(step.file, step.place, "AMP501")
@@ -162,14 +173,14 @@ class StepMigration:
         self._traveller.ways.add(route)
         return route.scaler
 
-    def _move(self, read: Gathered | Refusal) -> TrainingStep | None:
+    def _move(self, read: Gathered | Refusal) -> ScaledStep | None:
         file, place = (read.file, read.node) if isinstance(read, Refusal) else (read.step.file, read.step.place)
         if not self.wanted(file, place, "AMP501"):
             return None
         if isinstance(read, Refusal):
             self._refuse(read)
             return None
-        step, scaler = read.step, None
+        step, route = read.step, None
         if step.file.names.is_shadowed("torch", step.place):
             hint = "give it another name, so that torch can be imported"
             self._refuse(Refusal(step.file, step.place, "`torch` is the name of something else here", hint))
@@ -182,16 +193,29 @@ class StepMigration:
             if read.unscalable is not None:
                 self._refuse(read.unscalable)
                 return None
-            route = self._reach(step.file, [each.optimizer for each in step.optimizer_steps])
-            if isinstance(route, Refusal):
-                self._refuse(route, step)
+            found = self._reach(step.file, [each.optimizer for each in step.optimizer_steps])
+            if isinstance(found, Refusal):
+                self._refuse(found, step)
                 return None
-            self._traveller.ways.add(route if not step.has_summed_penalty else with_low_scale(route))
-            scaler = route.scaler
-        self._write(step, scaler)
-        return step
+            route = with_low_scale(found) if step.has_summed_penalty else found
+            self._traveller.ways.add(route)
+        return ScaledStep(step, route)
 
-    def _write(self, step: TrainingStep, scaler: str | None) -> None:
+    def _add_flag(self, evaluated: Mapping[File, Placement]) -> Mapping[cst.CSTNode, cst.BaseExpression]:
+        """Bring a new option to all regions and scalers, if one is wanted; gives the condition of each region."""
+        if not self.settings.add_flag:
+            return {}
+        moves = [move for moved in self._moved.values() for move in moved]
+        ways = self._traveller.ways
+        flags = decide_flags(self.project, flag_places(moves, evaluated, ways, self.settings.dtype))
+        self.findings.extend(write_flags(flags, self.draft))
+        ways.enable(flags.conditions)
+        return {node: build.expression(code) for node, code in flags.conditions.items()}
+
+    def _write(self, move: ScaledStep, conditions: Mapping[cst.CSTNode, cst.BaseExpression]) -> None:
+        step, scaler = move.step, None if move.route is None else move.route.scaler
+        if step.regions:
+            step = replace(step, enabled=conditions.get(step.regions[0].first))
         write_step(self.draft(step.file), step, self.settings.dtype, scaler)
         self._keep_probabilities(step)
         if _goes_backward(step):
