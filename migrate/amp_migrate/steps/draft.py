@@ -130,7 +130,8 @@ class Draft:
                 indent=module.default_indent,
                 has_bfloat16=_HAS_BFLOAT16 if is_told else _OLDER_HAS_BFLOAT16,
             )
-            self._at_top(imports, self.line(f"{self.auto_dtype} = {value}"))
+            line = self.line(f"{self.auto_dtype} = {value}")
+            self._at_top(imports, line.with_changes(leading_lines=[cst.EmptyLine(indent=False)]) if imports else line)
         return apply(self.file.tree, self.edits).code
 
     def _imports(self) -> list[Statement]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from collections.abc import Collection
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.steps.model import Island, Region, TrainingStep
 from amp_migrate.steps.native import uses_amp
@@ -21,16 +24,23 @@ _EVALUATION_NAME = re.compile(
 )
 
 
-def evaluation_regions(file: File, roles: Roles, moved: list[TrainingStep]) -> Placement:
+def evaluation_regions(
+    file: File, roles: Roles, moved: list[TrainingStep], among: Collection[cst.FunctionDef] | None = None
+) -> Placement:
     """The regions of forwards that run without gradients, in a file whose training steps have moved.
 
     Methods of modules are left out: they run inside the region of whoever calls the module.
+
+    Args:
+        among: the functions to look at; None for the whole file.
     """
     finder = RegionFinder(file, roles)
     regions: list[Region] = []
     islands: list[Island] = []
     within = _called_within(file, roles, finder, moved)
     for function, body in bodies(file):
+        if among is not None and function not in among:
+            continue
         if function is not None and (function in within or _is_module_method(file, roles, function)):
             continue
         step = next((each for each in moved if each.function is function), None)
@@ -45,6 +55,23 @@ def evaluation_regions(file: File, roles: Roles, moved: list[TrainingStep]) -> P
         regions.extend(placed.regions)
         islands.extend(placed.islands)
     return Placement(tuple(regions), tuple(islands))
+
+
+def evaluated_elsewhere(project: Project, moved: Collection[File]) -> dict[File, set[cst.FunctionDef]]:
+    """The functions of other files that evaluate for files whose steps have moved, and for no others."""
+    found: dict[File, set[cst.FunctionDef]] = defaultdict(set)
+    for file in moved:
+        for call in file.calls:
+            name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+            if not isinstance(name, cst.Name) or not _EVALUATION_NAME.search(name.value):
+                continue
+            function = project.called(file, call)
+            if function is None or function.file in moved or function.node in found[function.file]:
+                continue
+            sites = project.call_sites(function)
+            if sites is not None and all(site.file in moved for site in sites):
+                found[function.file].add(function.node)
+    return {file: functions for file, functions in found.items() if functions}
 
 
 def _called_within(file: File, roles: Roles, finder: RegionFinder, moved: list[TrainingStep]) -> set[cst.FunctionDef]:

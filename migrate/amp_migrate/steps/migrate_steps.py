@@ -18,7 +18,7 @@ from amp_migrate.settings import Dtype, Settings
 from amp_migrate.steps import checkpoints, read_fp32
 from amp_migrate.steps.apex_migration import ApexMigration, uses_apex_amp
 from amp_migrate.steps.draft import Draft
-from amp_migrate.steps.evaluation import evaluation_regions
+from amp_migrate.steps.evaluation import evaluated_elsewhere, evaluation_regions
 from amp_migrate.steps.flag import decide_flags, flag_places
 from amp_migrate.steps.gather import Gathered
 from amp_migrate.steps.model import Backward, Refusal, TrainingStep
@@ -61,27 +61,39 @@ class StepMigration:
         """Read, decide and write every step."""
         for move in self._move_all(files):
             self._moved[move.step.file].append(move)
-        evaluated = {
-            file: evaluation_regions(file, self.roles, [move.step for move in moved])
-            for file, moved in self._moved.items()
-        }
+        evaluated = self._evaluated()
         conditions = self._add_flag(evaluated)
-        for file, moved in self._moved.items():
-            for move in moved:
-                self._write(move, conditions)
-            placed = evaluated[file]
+        for move in self._moves:
+            self._write(move, conditions)
+        for file, placed in evaluated.items():
             for region in placed.regions:
                 write_region(self.draft(file), region, self.settings.dtype, conditions.get(region.first))
             for island in placed.islands:
                 write_island(self.draft(file), island)
             if self.settings.dtype is not Dtype.FP16:
-                regions = [*placed.regions, *(region for move in moved for region in move.step.regions)]
-                float_for_numpy(self.draft(file), self.roles, regions)
+                trained = (region for move in self._moved.get(file, ()) for region in move.step.regions)
+                float_for_numpy(self.draft(file), self.roles, [*placed.regions, *trained])
         self._keep_in_checkpoints()
         apex = ApexMigration(self.project, self.roles, self.settings, self.draft, self.wanted)
         apex.run(files)
         self.findings.extend(apex.findings)
         write_ways(self._traveller.ways, self.draft, self.settings.dtype, {})
+
+    @property
+    def _moves(self) -> list[ScaledStep]:
+        return [move for moved in self._moved.values() for move in moved]
+
+    def _evaluated(self) -> dict[File, Placement]:
+        """The evaluation forwards beside the steps that have moved, and in the functions that they call for it."""
+        found = {
+            file: evaluation_regions(file, self.roles, [move.step for move in moved])
+            for file, moved in self._moved.items()
+        }
+        for file, functions in evaluated_elsewhere(self.project, tuple(self._moved)).items():
+            wanted = [each for each in functions if self.wanted(file, each, "AMP501")]
+            if not uses_apex_amp(file) and self._obstacle(file) is None:
+                found[file] = evaluation_regions(file, self.roles, [], wanted)
+        return found
 
     def _move_all(self, files: Sequence[File]) -> Iterator[ScaledStep]:
         """Decide about every step, those that are split over functions last; gives the parts of what moves."""
@@ -205,9 +217,8 @@ class StepMigration:
         """Bring a new option to all regions and scalers, if one is wanted; gives the condition of each region."""
         if not self.settings.add_flag:
             return {}
-        moves = [move for moved in self._moved.values() for move in moved]
         ways = self._traveller.ways
-        flags = decide_flags(self.project, flag_places(moves, evaluated, ways, self.settings.dtype))
+        flags = decide_flags(self.project, flag_places(self._moves, evaluated, ways, self.settings.dtype))
         self.findings.extend(write_flags(flags, self.draft))
         ways.enable(flags.conditions)
         return {node: build.expression(code) for node, code in flags.conditions.items()}

@@ -256,7 +256,7 @@ for x in loader:
 
 def test_dtype_is_found_at_run_time(migrate: Check) -> None:
     after = migrate(LOOP, "auto").after
-    assert after == HEAD.rstrip() + "\n" + AUTO + dedent(
+    assert after == HEAD + AUTO + dedent(
         """
         model = nn.Linear(2, 2)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -98,6 +98,7 @@ def test_without_a_scaler_the_flag_goes_to_every_region_by_itself(rewrites: Chec
 def test_scaler_that_is_off_beside_bfloat16_is_not_asked(rewrites: Check) -> None:
     plan = rewrites(
         """
+        +
         + amp_dtype = (
         +     torch.bfloat16
         +     if torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
