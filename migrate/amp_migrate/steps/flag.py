@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_migrate.analysis.command_line import CommandLine, Parser
+from amp_migrate.analysis.components import Components
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.settings import Dtype
@@ -84,19 +85,25 @@ def decide_flags(project: Project, places: Sequence[Place]) -> Flags:
     """Find a way of the flag to every place; files that share a command line or a scaler get it together or not."""
     traveller = FlagTraveller(project)
     ways = {place: _way(traveller, place) for place in places}
-    groups = _Groups()
-    for place, way in ways.items():
-        groups.join(place.file, place.homes)
-        if isinstance(way, FlagWay):
-            groups.join(place.file, (line.file for line in way.lines))
-    lost: dict[File, Refusal] = {}
+    group = _groups(ways)
+    lost: dict[int, Refusal] = {}
     for place, way in ways.items():
         problem = way if isinstance(way, Refusal) else next(filter(None, map(_taken, way.lines)), None)
         if problem is not None:
-            lost.setdefault(groups.of(place.file), problem)
-    kept = {place: way for place, way in ways.items() if isinstance(way, FlagWay) and groups.of(place.file) not in lost}
+            lost.setdefault(group[place.file], problem)
+    kept = {place: way for place, way in ways.items() if isinstance(way, FlagWay) and group[place.file] not in lost}
     conditions = {place.node: way.code for place, way in kept.items()}
     return Flags(conditions, tuple(kept.values()), tuple(lost.values()))
+
+
+def _groups(ways: Mapping[Place, FlagWay | Refusal]) -> dict[File, int]:
+    """For each file the number of the files that it shares a scaler or a command line with."""
+    links = [(place.file, home) for place in ways for home in place.homes]
+    links += [(place.file, line.file) for place, way in ways.items() if isinstance(way, FlagWay) for line in way.lines]
+    files = Components(dict.fromkeys([*(place.file for place in ways), *(other for _, other in links)]))
+    for file, other in links:
+        files.link(file, other)
+    return {file: number for number, group in enumerate(files.all()) for file in group}
 
 
 def _way(traveller: FlagTraveller, place: Place) -> FlagWay | Refusal:
@@ -114,22 +121,3 @@ def _taken(line: CommandLine) -> Refusal | None:
         hint = f"give autocast and GradScaler enabled=... by hand, from the script's own --{OPTION}"
         return Refusal(line.file, line.statement, f"its command line has `{OPTION}` already", hint, "AMP593")
     return None
-
-
-class _Groups:
-    """Files that belong together, joined pair by pair."""
-
-    def __init__(self) -> None:
-        self._parent: dict[File, File] = {}
-
-    def of(self, file: File) -> File:
-        """The file that stands for the group of another."""
-        while file in self._parent:
-            file = self._parent[file]
-        return file
-
-    def join(self, file: File, others: Iterable[File]) -> None:
-        for other in others:
-            first, second = self.of(file), self.of(other)
-            if first is not second:
-                self._parent[second] = first
