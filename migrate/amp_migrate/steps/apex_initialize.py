@@ -11,6 +11,7 @@ from amp_migrate.analysis.scopes import dotted
 from amp_migrate.settings import Apex
 from amp_migrate.steps.model import Refusal
 from amp_migrate.tables.apex_names import AMP, DYNAMIC_SCALE, INITIALIZE, NOT_NATIVE
+from amp_migrate.trees.calls import named_arguments
 from amp_migrate.trees.tree import Statement, is_constant, statements
 
 _USE_SHIM = "it runs on amp_shim, which keeps Apex's meaning"
@@ -124,16 +125,6 @@ def _init_scale(file: File, scale: cst.BaseExpression) -> str | None:
     if isinstance(file.tree.parents[scale], cst.IfExp):  # the script tells the dynamic scale by another value
         return f"float({code})"
     return f'{DYNAMIC_SCALE} if {code} in (None, "dynamic") else float({code})'
-
-
-def named_arguments(call: cst.Call, names: list[str]) -> dict[str, cst.BaseExpression] | None:
-    """A call's arguments by parameter name; None where one is starred or has no parameter."""
-    found: dict[str, cst.BaseExpression] = {}
-    for index, arg in enumerate(call.args):
-        if arg.star or (arg.keyword is None and index >= len(names)):
-            return None
-        found[names[index] if arg.keyword is None else arg.keyword.value] = arg.value
-    return found
 
 
 def is_apex_import(file: File, statement: Statement) -> bool:

@@ -67,6 +67,19 @@ class GradientUse:
 
 
 @dataclass(frozen=True)
+class ScaledClip:
+    """Clipping of gradients that more will be added to, so that they stay scaled: its limit is scaled instead.
+
+    Attributes:
+        before: the call, all by itself.
+        limit: the norm or value that it clips to.
+    """
+
+    before: Statement
+    limit: cst.BaseExpression
+
+
+@dataclass(frozen=True)
 class OptimizerStep:
     """One call of an optimizer's `step()`.
 
@@ -146,7 +159,7 @@ class TrainingStep:
         islands: what must not.
         extractions: what must, but stands inside what must not.
         backwards: the calls of backward, in source order; empty only in a function that does nothing but step.
-        gradient_uses: where gradients must be true, in source order.
+        gradient_uses: where gradients must be true, or are clipped as they are, in source order.
         optimizer_steps: the calls of `step()`, in source order.
         updates: the statements after which one iteration's last optimizer has stepped.
         penalties: the gradients that penalties are built on.
@@ -160,7 +173,7 @@ class TrainingStep:
     islands: tuple[Island, ...]
     extractions: tuple[Extraction, ...]
     backwards: tuple[Backward, ...]
-    gradient_uses: tuple[GradientUse, ...]
+    gradient_uses: tuple[GradientUse | ScaledClip, ...]
     optimizer_steps: tuple[OptimizerStep, ...]
     updates: tuple[Statement, ...]
     penalties: tuple[Penalty, ...] = ()

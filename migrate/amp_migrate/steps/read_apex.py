@@ -13,12 +13,13 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.steps.apex_initialize import is_apex_import, named_arguments
+from amp_migrate.steps.apex_initialize import is_apex_import
 from amp_migrate.steps.gather import Gathered, Gatherer
 from amp_migrate.steps.model import Backward, Refusal
 from amp_migrate.steps.native import is_scaled
 from amp_migrate.steps.read_fp32 import backward_calls, bodies
 from amp_migrate.tables.apex_names import AMP, SCALE_LOSS
+from amp_migrate.trees.calls import named_arguments
 from amp_migrate.trees.tree import Block, Statement, find, nested_statements, statements
 
 _USE_SHIM = "it runs on amp_shim, which keeps Apex's meaning"

@@ -8,7 +8,7 @@ import libcst as cst
 
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.draft import Draft
-from amp_migrate.steps.model import Backward, Island, Penalty, Region, TrainingStep
+from amp_migrate.steps.model import Backward, Island, Penalty, Region, ScaledClip, TrainingStep
 from amp_migrate.trees import build
 from amp_migrate.trees.edits import Line
 from amp_migrate.trees.tree import Statement
@@ -60,6 +60,10 @@ def _write_scaled_steps(draft: Draft, step: TrainingStep, scaler: str) -> None:
     for penalty in step.penalties:
         _write_penalty(draft, penalty, scaler)
     for use in step.gradient_uses:
+        if isinstance(use, ScaledClip):
+            limit = build.grouped(use.limit, cst.Integer, cst.Float)
+            draft.edits.replace(use.limit, build.expression(f"{draft.code(limit)} * {scaler}.get_scale()"))
+            continue
         unscale = f"{scaler}.unscale_({draft.code(use.optimizer)})"
         if use.loop is None:
             draft.edits.before(use.before, draft.line(unscale))

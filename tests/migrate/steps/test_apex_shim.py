@@ -299,29 +299,6 @@ def test_initialized_elsewhere(serves: Check) -> None:
     )
 
 
-def test_branches_that_clip_apart(serves: Check) -> None:
-    serves(
-        """
-        from apex import amp
-
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        if args.fp16:
-            model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-        for x in loader:
-            loss = model(x).mean()
-            if args.fp16:
-                with amp.scale_loss(loss, optimizer) as scaled_loss:
-                    scaled_loss.backward()
-                torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
-            else:
-                loss.backward()
-            optimizer.step()
-        """,
-        "amp_shim",
-    )
-
-
 def test_other_file_of_the_same_script(rewrites_files: Check) -> None:
     rewrites_files(
         {

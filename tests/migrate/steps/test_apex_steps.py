@@ -1,0 +1,71 @@
+"""Apex's training steps beyond the plain form: branches that differ, clipping in micro-batches, more in the body."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[..., Any]
+
+
+def test_branches_that_clip_apart_are_both_scaled(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - if args.fp16:
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+          for x in loader:
+        -     loss = model(x).mean()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +         loss = model(x).mean()
+              if args.fp16:
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -         torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
+        +         scaler.scale(loss).backward()
+        +         scaler.unscale_(optimizer)
+        +         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+              else:
+        -         loss.backward()
+        -     optimizer.step()
+        +         scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_clipping_of_every_micro_batch_goes_by_a_scaled_limit(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - if args.fp16:
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+          for step, x in enumerate(loader):
+        -     loss = model(x).mean() / 4
+        -     if args.fp16:
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -         torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), args.max_norm)
+        -     else:
+        -         loss.backward()
+        -         torch.nn.utils.clip_grad_norm_(model.parameters(), args.max_norm)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +         loss = model(x).mean() / 4
+        +     scaler.scale(loss).backward()
+        +     torch.nn.utils.clip_grad_norm_(model.parameters(), args.max_norm * scaler.get_scale())
+              if step % 4 == 3:
+        -         optimizer.step()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+                  optimizer.zero_grad()
+        """
+    )
