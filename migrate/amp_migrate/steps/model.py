@@ -32,8 +32,8 @@ class Backward:
     """One call of `backward`.
 
     Attributes:
-        statement: all that stands for it in the old dialect: the call itself, or Apex's `with`, or an `if` that
-            chooses between the two.
+        statement: all that stands for it in the old dialect: the call itself, or Apex's `with`, of which whatever else
+            is in its body stays behind the call.
         call: the call; its arguments (`retain_graph=True`) stay.
         loss: the unscaled loss.
         inline: whether the loss is computed in this very expression, so that it needs a name and a region first.

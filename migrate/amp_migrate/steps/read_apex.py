@@ -15,12 +15,12 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.steps.apex_initialize import is_apex_import
 from amp_migrate.steps.gather import Gathered, Gatherer
-from amp_migrate.steps.model import Backward, Refusal
+from amp_migrate.steps.model import Backward, Refusal, TrainingStep
 from amp_migrate.steps.native import is_scaled
 from amp_migrate.steps.read_fp32 import backward_calls, bodies
 from amp_migrate.tables.apex_names import AMP, SCALE_LOSS
 from amp_migrate.trees.calls import named_arguments
-from amp_migrate.trees.tree import Block, Statement, find, nested_statements, statements
+from amp_migrate.trees.tree import Block, Statement, Tree, blocks, find, nested_statements, statements
 
 _USE_SHIM = "it runs on amp_shim, which keeps Apex's meaning"
 
@@ -79,7 +79,7 @@ def _read_function(
 ) -> ApexStep | Refusal:
     scaled: dict[Statement, Backward] = {}
     for with_ in withs:
-        read = _read_with(file, with_)
+        read = _read_with(file, roles, with_)
         if isinstance(read, Refusal):
             return read
         scaled[with_] = read
@@ -108,20 +108,59 @@ def _read_function(
                 return Refusal(file, call, "Apex and native AMP stand side by side in one step", _USE_SHIM)
             backwards.append(Backward(statement, call, call.func.value))
     backwards.sort(key=lambda each: file.tree.order[each.statement])
-    gathered = Gatherer(file, roles, frozenset(dead), is_mixed=True).gather(function, backwards)
+    # What else stands under the scale sees scaled gradients there as it will behind the backward.
+    under_scale = {s for with_ in withs for each in _rest(with_) for s in (each, *_inside(each))}
+    gathered = Gatherer(file, roles, frozenset(dead | under_scale), is_mixed=True).gather(function, backwards)
     gathered = gathered if isinstance(gathered, Refusal) else gathered.alone()
-    return gathered if isinstance(gathered, Refusal) else ApexStep(gathered, tuple(folds), switch)
+    if isinstance(gathered, Refusal):
+        return gathered
+    return _mixed_up(file, gathered.step, withs) or ApexStep(gathered, tuple(folds), switch)
 
 
-def _read_with(file: File, statement: cst.With) -> Backward | Refusal:
-    """`with amp.scale_loss(loss, optimizer) as scaled: scaled.backward()`, and nothing else."""
+def _mixed_up(file: File, step: TrainingStep, withs: list[cst.With]) -> Refusal | None:
+    """A body that saw the gradients of one backward alone, and would see those of others with them."""
+    tree = file.tree
+    for with_ in withs:
+        item = with_.items[0].item
+        assert isinstance(item, cst.Call)
+        if not _rest(with_) or "delay_unscale" in (named_arguments(item, SCALE_LOSS) or ()):
+            continue
+        around = [tree.block(with_), *tree.ancestors(tree.block(with_))]
+        steps = [each.statement for each in step.optimizer_steps]
+        is_stepped = any(_always_in(tree, each) in around and tree.loop(each) is tree.loop(with_) for each in steps)
+        if len(step.backwards) > 1 or not is_stepped:
+            reason = "the body of amp.scale_loss sees the gradients of one backward(), without those before it"
+            return Refusal(file, with_, reason, _USE_SHIM)
+    return None
+
+
+def _always_in(tree: Tree, statement: Statement) -> Block:
+    """The block that a statement always runs with: that of the `with` it stands in, where it stands in one."""
+    block = tree.block(statement)
+    while isinstance(around := tree.parents.get(block), cst.With):
+        block = tree.block(around)
+    return block
+
+
+def _rest(statement: cst.With) -> tuple[Statement, ...]:
+    """What stands in the body of a `with` behind its first statement."""
+    assert isinstance(statement.body, (cst.IndentedBlock, cst.SimpleStatementSuite))
+    return statements(statement.body)[1:]
+
+
+def _inside(statement: Statement) -> list[Statement]:
+    return [each for block in blocks(statement) for each in nested_statements(block)]
+
+
+def _read_with(file: File, roles: Roles, statement: cst.With) -> Backward | Refusal:
+    """`with amp.scale_loss(loss, optimizer) as scaled: scaled.backward()`, and what only handles gradients."""
     item = statement.items[0]
     assert isinstance(item.item, cst.Call)
     arguments = named_arguments(item.item, SCALE_LOSS)
     body = statement.body
     assert isinstance(body, (cst.IndentedBlock, cst.SimpleStatementSuite))
-    inner = statements(body)
-    call = inner[0].value if len(inner) == 1 and isinstance(inner[0], cst.Expr) else None
+    first = statements(body)[0]
+    call = first.value if isinstance(first, cst.Expr) else None
     name = item.asname.name if item.asname is not None else None
     if (
         arguments is None
@@ -132,12 +171,23 @@ def _read_with(file: File, statement: cst.With) -> Backward | Refusal:
         or call.func.attr.value != "backward"
         or not isinstance(call.func.value, cst.Name)
         or call.func.value.value != name.value
+        or any(_goes_on_training(file, roles, each, name.value) for each in _rest(statement))
     ):
         return Refusal(file, statement, "the body of amp.scale_loss does more than go backward", _USE_SHIM)
     if "delay_overflow_check" in arguments:
         at = arguments["delay_overflow_check"]
         return Refusal(file, at, "delay_overflow_check= of amp.scale_loss has no native form", _USE_SHIM)
     return Backward(statement, call, arguments["loss"])
+
+
+def _goes_on_training(file: File, roles: Roles, statement: Statement, scaled: str) -> bool:
+    """Whether a statement computes with the scaled loss, or is a part of the step."""
+    calls = list(find(statement, cst.Call))
+    return (
+        any(node.value == scaled for node in find(statement, cst.Name))
+        or any(isinstance(c.func, cst.Attribute) and c.func.attr.value in ("backward", "step") for c in calls)
+        or any(roles.runs_forward(file, call) for call in calls)
+    )
 
 
 def _fold(file: File, choice: cst.If, scaled: dict[Statement, Backward]) -> Fold | None:

@@ -96,11 +96,12 @@ def _write_backward(draft: Draft, step: TrainingStep, backward: Backward, scaler
     if scaler is not None:
         loss = build.expression(f"{scaler}.scale({_bare_code(draft, loss)})")
     func = backward.call.func.with_changes(value=loss)
-    if isinstance(backward.statement, cst.Expr) and backward.statement.value is backward.call:
-        if loss is not backward.call.func.value:
-            draft.edits.replace(backward.call.func, func)
-    else:  # Apex's `with amp.scale_loss(...)`, or an `if` around it
-        draft.edits.substitute(backward.statement, draft.line(draft.code(backward.call.with_changes(func=func))))
+    if loss is not backward.call.func.value:
+        draft.edits.replace(backward.call.func, func)
+    if isinstance(backward.statement, cst.With):  # Apex's `with amp.scale_loss(...)`
+        body = backward.statement.body
+        assert isinstance(body, (cst.IndentedBlock, cst.SimpleStatementSuite))
+        draft.edits.splice(backward.statement, body)
 
 
 def _header(draft: Draft, at: cst.CSTNode, dtype: Dtype, enabled: cst.BaseExpression | None) -> cst.With:

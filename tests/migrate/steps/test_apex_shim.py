@@ -80,7 +80,47 @@ def test_result_taken_apart(serves: Check) -> None:
     )
 
 
-def test_more_than_backward_under_the_scale(serves: Check) -> None:
+MORE_UNDER_THE_SCALE = """
+    from apex import amp
+
+    model = nn.Linear(2, 2).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+            {more}
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("more", ["optimizer.step()", "print(scaled_loss)", "model(x).mean().backward()", "model(y)"])
+def test_training_goes_on_under_the_scale(more: str, serves: Check) -> None:
+    serves(MORE_UNDER_THE_SCALE.format(more=more), "does more than go backward")
+
+
+def test_gradients_of_one_micro_batch_are_reduced_under_the_scale(serves: Check) -> None:
+    serves(
+        """
+        from apex import amp
+
+        model = nn.Linear(2, 2).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        for step, (x, y) in enumerate(loader):
+            loss = nn.functional.mse_loss(model(x), y)
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+                all_reduce([p.grad for p in model.parameters()])
+            if step % 4 == 3:
+                optimizer.step()
+        """,
+        "sees the gradients of one backward(), without those before it",
+    )
+
+
+def test_gradients_of_one_of_two_losses_are_reduced_under_the_scale(serves: Check) -> None:
     serves(
         """
         from apex import amp
@@ -89,14 +129,15 @@ def test_more_than_backward_under_the_scale(serves: Check) -> None:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
         for x, y in loader:
-            loss = nn.functional.mse_loss(model(x), y)
-            with amp.scale_loss(loss, optimizer) as scaled_loss:
+            first, second = model(x).mean(), model(y).mean()
+            with amp.scale_loss(first, optimizer) as scaled_loss:
                 scaled_loss.backward()
-                optimizer.synchronize()
-            with optimizer.skip_synchronize():
-                optimizer.step()
+            with amp.scale_loss(second, optimizer) as scaled_loss:
+                scaled_loss.backward()
+                all_reduce([p.grad for p in model.parameters()])
+            optimizer.step()
         """,
-        "does more than go backward",
+        "sees the gradients of one backward(), without those before it",
     )
 
 

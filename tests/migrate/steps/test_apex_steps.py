@@ -69,3 +69,90 @@ def test_clipping_of_every_micro_batch_goes_by_a_scaled_limit(rewrites: Check) -
                   optimizer.zero_grad()
         """
     )
+
+
+def test_gradients_that_are_reduced_under_the_scale_are_reduced_before_they_are_unscaled(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2).cuda()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda")
+          for step, (x, y) in enumerate(loader):
+        -     loss = nn.functional.mse_loss(model(x), y)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+              delay = step % 4 != 3
+        -     with amp.scale_loss(loss, optimizer, delay_unscale=delay) as scaled_loss:
+        -         scaled_loss.backward()
+        -         if not delay:
+        -             # every process has the same scale
+        -             all_reduce([p.grad for p in model.parameters()])
+        +     scaler.scale(loss).backward()
+        +     if not delay:
+        +         # every process has the same scale
+        +         all_reduce([p.grad for p in model.parameters()])
+              if not delay:
+        -         torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
+        -         optimizer.step()
+        +         scaler.unscale_(optimizer)
+        +         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        +         scaler.step(optimizer)
+        +         scaler.update()
+                  optimizer.zero_grad()
+        """
+    )
+
+
+def test_horovod_synchronizes_before_the_scaler_looks_at_gradients(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2).cuda()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -         optimizer.synchronize()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     optimizer.synchronize()
+              with optimizer.skip_synchronize():
+        -         optimizer.step()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+        """
+    )
+
+
+def test_a_step_on_cleared_gradients_needs_no_scaler(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2).cuda()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda")
+          optimizer.zero_grad()
+          optimizer.step()
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+              optimizer.zero_grad()
+        """
+    )
