@@ -113,7 +113,8 @@ class ApexImports:
         )
 
     def _fate(self, full: str, tops: list[cst.CSTNode], meanings: frozenset[str], *, exported: bool) -> Fate:
-        if tops and not exported and all(self._is_gone(top) for top in tops):
+        is_of_amp = self.amp_is_gone and is_in(full, (AMP,))
+        if (tops or is_of_amp) and not exported and all(self._is_gone(top) for top in tops):
             return Fate.GONE
         if not is_in(full, DELETED) and (len(meanings) > 1 or not (tops or is_in(public_name(full), SERVED))):
             return Fate.PROVIDED_FOR

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.scopes import dotted
 from amp_migrate.settings import Apex
+from amp_migrate.steps.apex_guards import is_apex_import
+from amp_migrate.steps.apex_scale import setting_after
 from amp_migrate.steps.model import Refusal
-from amp_migrate.tables.apex_names import AMP, DYNAMIC_SCALE, INITIALIZE, NOT_NATIVE
+from amp_migrate.tables.apex_names import DYNAMIC_SCALE, INITIALIZE, NOT_NATIVE
 from amp_migrate.trees.calls import named_arguments
 from amp_migrate.trees.tree import Statement, is_constant, statements
 
@@ -29,6 +31,7 @@ class Initialize:
         replaces_home: whether nothing else is left in `home`.
         switch: the expressions that must all be true for mixed precision, as code.
         init_scale: the loss scale to begin with, as code; None where it is that of Apex and torch alike.
+        setting: the statement behind the call that sets it; None where the call does, or nobody.
         optimizers: what it prepares to step; None for a model alone.
         rebinds: assignments that stay: names that the call gave to its models and optimizers, with what they were.
         notes: what native AMP does differently, in a sentence each.
@@ -41,6 +44,7 @@ class Initialize:
     replaces_home: bool
     switch: tuple[str, ...]
     init_scale: str | None
+    setting: cst.Assign | None
     optimizers: cst.BaseExpression | None
     rebinds: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
@@ -93,6 +97,9 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
     init_scale = None if "loss_scale" not in arguments else _init_scale(file, arguments["loss_scale"])
     if init_scale is not None:
         notes.append("a static loss_scale stayed for good: GradScaler begins with it, and adapts it")
+    setting = setting_after(file, statement)
+    if setting is not None:
+        init_scale = file.tree.code(setting.value)
     for limit in ("min_loss_scale", "max_loss_scale"):
         if not _is_none(arguments.get(limit)):
             notes.append(f"{limit} is gone: GradScaler knows no limits")
@@ -103,9 +110,10 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
         call=call,
         statement=statement,
         home=home,
-        replaces_home=home is statement or _only_for_apex(file, home, statement),
+        replaces_home=home is statement or _only_for_apex(file, home, (statement, setting)),
         switch=tuple(switch),
         init_scale=init_scale,
+        setting=setting,
         optimizers=arguments.get("optimizers"),
         rebinds=tuple(rebinds),
         notes=tuple(notes),
@@ -127,31 +135,9 @@ def _init_scale(file: File, scale: cst.BaseExpression) -> str | None:
     return f'{DYNAMIC_SCALE} if {code} in (None, "dynamic") else float({code})'
 
 
-def is_apex_import(file: File, statement: Statement) -> bool:
-    """Whether a statement only brings in `apex.amp`, by itself or in a `try` that complains where it is missing."""
-    if isinstance(statement, cst.ImportFrom):
-        names = [] if isinstance(statement.names, cst.ImportStar) else statement.names
-        return dotted(statement.module) == "apex" and [dotted(alias.name) for alias in names] == ["amp"]
-    if isinstance(statement, cst.Import):
-        return [dotted(alias.name) for alias in statement.names] in (["apex"], [AMP])
-    if isinstance(statement, cst.Try) and statement.orelse is None and statement.finalbody is None:
-        body = statements(_block(statement.body))
-        handled = [each for handler in statement.handlers for each in statements(_block(handler.body))]
-        return all(is_apex_import(file, each) for each in body) and all(complains(each) for each in handled)
-    return False
-
-
 def _block(body: cst.BaseSuite) -> cst.IndentedBlock | cst.SimpleStatementSuite:
     assert isinstance(body, (cst.IndentedBlock, cst.SimpleStatementSuite))
     return body
-
-
-def complains(statement: Statement) -> bool:
-    """Whether a statement of an `except` only tells that Apex is missing: raises, prints, passes, sets amp to None."""
-    if isinstance(statement, cst.Assign):
-        targets = [dotted(each.target) for each in statement.targets]
-        return targets == ["amp"] and _is_none(statement.value)
-    return isinstance(statement, (cst.Raise, cst.Pass, cst.Expr))
 
 
 def _guard(file: File, statement: Statement) -> tuple[Statement, cst.BaseExpression | None] | tuple[Refusal, None]:
@@ -167,9 +153,9 @@ def _guard(file: File, statement: Statement) -> tuple[Statement, cst.BaseExpress
     return around, around.test
 
 
-def _only_for_apex(file: File, home: Statement, statement: Statement) -> bool:
+def _only_for_apex(file: File, home: Statement, gone: Collection[Statement | None]) -> bool:
     assert isinstance(home, cst.If)
-    others = [each for each in statements(_block(home.body)) if each is not statement]
+    others = [each for each in statements(_block(home.body)) if each not in gone]
     return home.orelse is None and all(is_apex_import(file, each) for each in others)
 
 

@@ -14,14 +14,17 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.scopes import BindingKind, dotted
 from amp_migrate.settings import Dtype
 from amp_migrate.steps import apex_checkpoints
+from amp_migrate.steps.apex_calls import amp_calls
 from amp_migrate.steps.apex_functions import write_functions
-from amp_migrate.steps.apex_initialize import Initialize, is_apex_import
+from amp_migrate.steps.apex_guards import is_apex_import
+from amp_migrate.steps.apex_initialize import Initialize
+from amp_migrate.steps.apex_scale import scale_reads, write_read
 from amp_migrate.steps.apex_switch import VARIABLE, is_short, is_visible, switch_code
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.evaluation import evaluation_regions
 from amp_migrate.steps.model import Refusal, Region, TrainingStep
 from amp_migrate.steps.numpy_outputs import float_for_numpy
-from amp_migrate.steps.read_apex import ApexStep, amp_calls
+from amp_migrate.steps.read_apex import ApexStep
 from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.steps.travel import Traveller
 from amp_migrate.steps.ways import Creation, Route
@@ -72,9 +75,12 @@ class ApexWriter:
             if isinstance(code, Refusal):
                 return code
         for file in files:
-            for call in (*amp_calls(file, "state_dict"), *amp_calls(file, "load_state_dict")):
-                if self.dtype is not Dtype.BF16 and self._scaler_at(file, call, traveller) is None:
-                    return Refusal(file, call, "no way for the scaler to where Apex's state is saved or restored")
+            saved = (*amp_calls(file, "state_dict"), *amp_calls(file, "load_state_dict"))
+            for place in (*saved, *(read for read, _ in scale_reads(file))):
+                if self.dtype is not Dtype.BF16 and self._scaler_at(file, place, traveller) is None:
+                    return Refusal(
+                        file, place, "no way for the scaler to where Apex's state is saved, restored or read"
+                    )
         return None
 
     def write(self, files: list[File], initializes: list[Initialize], sited: list[Sited]) -> None:
@@ -150,6 +156,8 @@ class ApexWriter:
             arguments = [] if initialize.init_scale is None else [f"init_scale={initialize.init_scale}"]
             arguments += [f"enabled={' and '.join(enabled)}"] if enabled else []
             lines.append(draft.line(f"{creation.target} = {draft.new_scaler(initialize.home, *arguments)}"))
+        if initialize.setting is not None:
+            draft.edits.substitute(initialize.setting)
         if initialize.replaces_home:
             draft.edits.substitute(initialize.home, *rebinds, *lines)
         else:
@@ -174,17 +182,20 @@ class ApexWriter:
 
     def _write_checkpoints(self, file: File, traveller: Traveller | None) -> None:
         draft = self.draft(file)
-        for call in amp_calls(file, "state_dict"):
+        reads = dict(scale_reads(file))
+        for read in reads:
+            write_read(draft, read, self._scaler_at(file, read, traveller))
+        for call in (each for each in amp_calls(file, "state_dict") if each not in reads.values()):
             apex_checkpoints.write_saved(draft, call, self._scaler_at(file, call, traveller))
         for call in amp_calls(file, "load_state_dict"):
             scaler = self._scaler_at(file, call, traveller)
             apex_checkpoints.write_restored(draft, call, scaler)
 
-    def _scaler_at(self, file: File, call: cst.Call, traveller: Traveller | None) -> str | None:
+    def _scaler_at(self, file: File, place: cst.CSTNode, traveller: Traveller | None) -> str | None:
         """The scaler as code at a place that names no optimizer: one of the scopes around, or of a parameter."""
         if traveller is None or self.dtype is Dtype.BF16:
             return None
-        scope_nodes: list[cst.CSTNode] = [*file.tree.ancestors(call)]
+        scope_nodes: list[cst.CSTNode] = [*file.tree.ancestors(place)]
         for node in scope_nodes:
             known = traveller.ways.creations.get(node)
             if known is not None:
@@ -192,7 +203,7 @@ class ApexWriter:
             parameter = traveller.ways.parameters.get(node)
             if parameter is not None:
                 return parameter.name
-        function = file.tree.function(call)
+        function = file.tree.function(place)
         if function is None:
             return None
         for name in file.scopes.inside(function).bindings:

@@ -13,12 +13,13 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.steps.apex_initialize import is_apex_import
+from amp_migrate.steps.apex_calls import amp_calls, amp_name
+from amp_migrate.steps.apex_guards import is_apex_import
 from amp_migrate.steps.gather import Gathered, Gatherer
 from amp_migrate.steps.model import Backward, Refusal, TrainingStep
 from amp_migrate.steps.native import is_scaled
 from amp_migrate.steps.read_fp32 import backward_calls, bodies
-from amp_migrate.tables.apex_names import AMP, SCALE_LOSS
+from amp_migrate.tables.apex_names import SCALE_LOSS
 from amp_migrate.trees.calls import named_arguments
 from amp_migrate.trees.tree import Block, Statement, Tree, blocks, find, nested_statements, statements
 
@@ -41,24 +42,6 @@ class ApexStep:
     gathered: Gathered
     folds: tuple[Fold, ...]
     switch: cst.BaseExpression | None
-
-
-def amp_name(file: File, node: cst.CSTNode) -> str | None:
-    """What a name of `apex.amp` stands for (`scale_loss`); None for any other name.
-
-    A name that is also bound to None or a stub where Apex is missing counts: that is the guard, not another meaning.
-    """
-    for full in sorted(file.names.meanings(node)):
-        if full.startswith(AMP + "."):
-            return full.removeprefix(AMP + ".")
-    return None
-
-
-def amp_calls(file: File, name: str) -> Iterator[cst.Call]:
-    """The calls of `apex.amp.<name>` in a file."""
-    for call in file.calls:
-        if amp_name(file, call.func) == name:
-            yield call
 
 
 def read_steps(file: File, roles: Roles) -> Iterator[ApexStep | Refusal]:
