@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.scopes import BindingKind, dotted
 from amp_migrate.settings import Apex
 from amp_migrate.steps.apex_guards import is_apex_import
 from amp_migrate.steps.apex_scale import setting_after
@@ -33,7 +34,7 @@ class Initialize:
         init_scale: the loss scale to begin with, as code; None where it is that of Apex and torch alike.
         setting: the statement behind the call that sets it; None where the call does, or nobody.
         optimizers: what it prepares to step; None for a model alone.
-        rebinds: assignments that stay: names that the call gave to its models and optimizers, with what they were.
+        rebinds: lines that stay: what the script made of the models and optimizers that the call gave back.
         notes: what native AMP does differently, in a sentence each.
     """
 
@@ -46,7 +47,7 @@ class Initialize:
     init_scale: str | None
     setting: cst.Assign | None
     optimizers: cst.BaseExpression | None
-    rebinds: tuple[tuple[str, str], ...]
+    rebinds: tuple[str, ...]
     notes: tuple[str, ...]
 
 
@@ -161,23 +162,43 @@ def _only_for_apex(file: File, home: Statement, gone: Collection[Statement | Non
 
 def _rebinds(
     file: File, statement: Statement, call: cst.Call, arguments: dict[str, cst.BaseExpression]
-) -> list[tuple[str, str]] | None:
-    """What a result that is assigned to other names leaves to be assigned; None where that cannot be seen."""
+) -> list[str] | None:
+    """What the script goes on doing with the result; None where that cannot be seen."""
     if isinstance(statement, cst.Expr) and statement.value is call:
         return []
+    named = (arguments.get(name) for name in ("models", "optimizers"))
+    given = [each for each in named if each is not None and not _is_none(each)]
+    if isinstance(statement, cst.Return) and statement.value is call:
+        return [f"return {_given_back(file, given)}"]
     if not isinstance(statement, cst.Assign) or statement.value is not call or len(statement.targets) != 1:
         return None
-    given = [arguments[name] for name in ("models", "optimizers") if name in arguments]
     target = statement.targets[0].target
+    if isinstance(target, cst.Name) and len(given) > 1:
+        return [f"{target.value} = {_given_back(file, given)}"]
     targets = [each.value for each in target.elements] if isinstance(target, cst.Tuple) else [target]
     if len(targets) != len(given):
         return None
-    pairs: list[tuple[str, str]] = []
+    lines: list[str] = []
     for left, right in zip(targets, given, strict=True):
         code = (_flat_code(file, left), _flat_code(file, right))
         if code[0] != code[1] and code[0] != "_":
-            pairs.append((file.tree.code(left), file.tree.code(right)))
-    return pairs
+            lines.append(f"{file.tree.code(left)} = {file.tree.code(right)}")
+    return lines
+
+
+def _given_back(file: File, given: list[cst.BaseExpression]) -> str:
+    """What `initialize` returns: a pair only where there is an optimizer."""
+    codes = [file.tree.code(each) for each in given]
+    if len(codes) > 1 and _may_be_none(file, given[1]):
+        return f"({codes[0]}, {codes[1]}) if {codes[1]} is not None else {codes[0]}"
+    return ", ".join(codes)
+
+
+def _may_be_none(file: File, node: cst.BaseExpression) -> bool:
+    """Whether a name may stand for None: a parameter may, and what is assigned None somewhere."""
+    path = dotted(node)
+    bindings = [] if path is None else file.scopes.of(node).lookup(path)
+    return any(binding.kind is BindingKind.PARAMETER or is_constant(binding.value, "None") for binding in bindings)
 
 
 def _flat_code(file: File, node: cst.BaseExpression) -> str:

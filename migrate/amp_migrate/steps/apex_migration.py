@@ -218,6 +218,8 @@ class ApexMigration:
         homes: dict[cst.CSTNode, Statement] = {}
         for initialize in group.initializes:
             tree = initialize.file.tree
+            if isinstance(initialize.home, cst.Return):
+                continue
             homes[tree.function(initialize.home) or tree.module] = initialize.home
         traveller = Traveller(self.project, homes)
         found: list[Sited] = []

@@ -17,6 +17,7 @@ from amp_migrate.steps import apex_checkpoints
 from amp_migrate.steps.apex_calls import amp_calls
 from amp_migrate.steps.apex_functions import write_functions
 from amp_migrate.steps.apex_guards import is_apex_import
+from amp_migrate.steps.apex_helper import seen_from
 from amp_migrate.steps.apex_initialize import Initialize
 from amp_migrate.steps.apex_scale import scale_reads, write_read
 from amp_migrate.steps.apex_switch import VARIABLE, is_short, is_visible, switch_code
@@ -33,7 +34,7 @@ from amp_migrate.steps.write_ways import write_ways
 from amp_migrate.tables.apex_names import AMP
 from amp_migrate.trees import build
 from amp_migrate.trees.edits import Line
-from amp_migrate.trees.tree import find, nested_statements
+from amp_migrate.trees.tree import Statement, find, nested_statements
 
 _OPTIMIZERS = ("torch.optim.", "apex.optimizers.")
 
@@ -61,6 +62,8 @@ class ApexWriter:
         self.draft = draft_of
         self.left_in_float32: list[tuple[File, Region]] = []
         self._named_switches: set[Initialize] = set()
+        # Initializations in helpers, by where their callers make a scaler, in the callers' words.
+        self._views: dict[Statement, Initialize] = {}
 
     def refusal(self, files: list[File], initializes: list[Initialize], sited: list[Sited]) -> Refusal | None:
         """What still speaks against native code, now that the ways are known."""
@@ -68,7 +71,11 @@ class ApexWriter:
         homes = {initialize.home for initialize in initializes}
         for creation in () if traveller is None else traveller.ways.creations.values():
             if creation.home not in homes and any(each.switch or each.init_scale for each in initializes):
-                return Refusal(creation.file, creation.home, "amp.initialize is not called where the optimizer is made")
+                views = [seen_from(self.project, each, creation) for each in initializes if each.optimizers is not None]
+                if len(views) != 1 or views[0] is None:
+                    reason = "amp.initialize is not called where the optimizer is made"
+                    return Refusal(creation.file, creation.home, reason)
+                self._views[creation.home] = views[0]
         for each in sited:
             step = each.step.gathered.step
             code = self._switch_at(initializes, step.file, step.place, each)
@@ -106,8 +113,12 @@ class ApexWriter:
                 creation = next((c for c in made if c.home is initialize.home), None)
             self._write_initialize(initialize, creation)
         if traveller is not None:
-            taken = {initialize.home for initialize in initializes}
             ways = traveller.ways
+            for creation in ways.creations.values():
+                if creation.home in self._views:
+                    lines = self._scaler_lines(self._views[creation.home], creation)
+                    self.draft(creation.file).edits.after(creation.home, *lines)
+            taken = {*self._views, *(initialize.home for initialize in initializes)}
             ways.creations = {key: made for key, made in ways.creations.items() if made.home not in taken}
             write_ways(ways, self.draft, self.dtype, {})
 
@@ -125,7 +136,8 @@ class ApexWriter:
         self, initializes: list[Initialize], file: File, at: cst.CSTNode, each: Sited | None
     ) -> str | Refusal | None:
         """How a place asks whether mixed precision is on: None where it always is."""
-        switched = [initialize for initialize in initializes if switch_code(initialize) is not None]
+        known = (*self._views.values(), *initializes)
+        switched = [initialize for initialize in known if switch_code(initialize) is not None]
         if not switched:
             return None
         initialize = next((i for i in switched if is_visible(self.project, i, file, at)), None)
@@ -142,7 +154,19 @@ class ApexWriter:
 
     def _write_initialize(self, initialize: Initialize, creation: Creation | None) -> None:
         draft = self.draft(initialize.file)
-        rebinds = [draft.line(f"{left} = {right}") for left, right in initialize.rebinds]
+        rebinds = [draft.line(each) for each in initialize.rebinds]
+        lines = self._scaler_lines(initialize, creation)
+        if initialize.setting is not None:
+            draft.edits.substitute(initialize.setting)
+        if initialize.replaces_home:
+            draft.edits.substitute(initialize.home, *rebinds, *lines)
+        else:
+            draft.edits.substitute(initialize.statement, *rebinds)
+            draft.edits.before(initialize.home, *lines)  # what else stands in the `if` may use the scaler
+
+    def _scaler_lines(self, initialize: Initialize, creation: Creation | None) -> list[Line]:
+        """The lines that make a scaler, and give the script's switch a name where it is long."""
+        draft, home = self.draft(initialize.file), initialize.home
         lines: list[Line] = []
         code = switch_code(initialize)
         if code is not None and not is_short(code) and (creation is not None or initialize in self._named_switches):
@@ -151,18 +175,11 @@ class ApexWriter:
         if creation is not None:
             enabled = [] if code is None else [code]
             if self.dtype is Dtype.AUTO:
-                torch = draft.torch(initialize.home)
-                enabled.append(f"{draft.dtype(self.dtype, initialize.home)} == {torch}.float16")
+                enabled.append(f"{draft.dtype(self.dtype, home)} == {draft.torch(home)}.float16")
             arguments = [] if initialize.init_scale is None else [f"init_scale={initialize.init_scale}"]
             arguments += [f"enabled={' and '.join(enabled)}"] if enabled else []
-            lines.append(draft.line(f"{creation.target} = {draft.new_scaler(initialize.home, *arguments)}"))
-        if initialize.setting is not None:
-            draft.edits.substitute(initialize.setting)
-        if initialize.replaces_home:
-            draft.edits.substitute(initialize.home, *rebinds, *lines)
-        else:
-            draft.edits.substitute(initialize.statement, *rebinds)
-            draft.edits.before(initialize.home, *lines)  # what else stands in the `if` may use the scaler
+            lines.append(draft.line(f"{creation.target} = {draft.new_scaler(home, *arguments)}"))
+        return lines
 
     def _write_evaluation(
         self, file: File, initializes: list[Initialize], steps: list[TrainingStep]
