@@ -68,8 +68,7 @@ def test_result_taken_apart(serves: Check) -> None:
 
         model = nn.Linear(2, 2)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        both = amp.initialize(model, optimizer, opt_level="O1")
-        model, optimizer = both if train else (both, None)
+        model, optimizer = prepared(*amp.initialize(model, optimizer, opt_level="O1"))
         for x in loader:
             loss = model(x).mean()
             with amp.scale_loss(loss, optimizer) as scaled_loss:
