@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.scopes import BindingKind, dotted
 from amp_migrate.settings import Apex
+from amp_migrate.steps.apex_branches import branch_of, choice_of, chosen_scale, place_of
+from amp_migrate.steps.apex_calls import amp_calls
 from amp_migrate.steps.apex_guards import is_apex_import
 from amp_migrate.steps.apex_scale import setting_after
 from amp_migrate.steps.model import Refusal
@@ -17,6 +19,7 @@ from amp_migrate.tables.apex_names import DYNAMIC_SCALE, INITIALIZE, NOT_NATIVE
 from amp_migrate.trees.calls import named_arguments
 from amp_migrate.trees.tree import Statement, is_constant, statements
 
+_IF_DYNAMIC = ' in (None, "dynamic") else '
 _USE_SHIM = "it runs on amp_shim, which keeps Apex's meaning"
 
 
@@ -76,10 +79,8 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
         return Refusal(
             file, call, "the result of amp.initialize is taken apart in a way that is not understood", _USE_SHIM
         )
-    home, guard = _guard(file, statement)
-    if isinstance(home, Refusal):
-        return home
-    switch = [] if guard is None else [file.tree.code(guard)]
+    home, conditions = place_of(file, statement, arguments.get("optimizers"))
+    switch = list(conditions)
     notes: list[str] = []
     enabled = arguments.get("enabled")
     if enabled is not None and not _is_true(enabled):
@@ -121,6 +122,48 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
     )
 
 
+def read_initializes(file: File, apex_o2: Apex = Apex.NATIVE) -> Iterator[Initialize | Refusal]:
+    """Every initialization of a file; that of which each branch of an `if` has its own form is one."""
+    found = [read_initialize(file, call, apex_o2) for call in amp_calls(file, "initialize")]
+    chains: dict[cst.If, list[Initialize]] = {}
+    for each in found:
+        branch = None if isinstance(each, Refusal) else branch_of(file, each.statement)
+        if isinstance(each, Initialize) and branch is not None:
+            chains.setdefault(branch.chain, []).append(each)
+        else:
+            yield each
+    for chain, forms in chains.items():
+        if len({file.tree.block(each.statement) for each in forms}) == 1:
+            yield from forms
+        else:
+            yield _joined(file, chain, forms)
+
+
+def _joined(file: File, chain: cst.If, forms: list[Initialize]) -> Initialize | Refusal:
+    """One initialization for those that stand in the branches of an `if`."""
+    first, choice = forms[0], choice_of(file, chain, [each.statement for each in forms])
+    own = {each.switch[len(place_of(file, each.statement, each.optimizers)[1]) :] for each in forms}
+    if choice is None or len(own) > 1 or any(each.rebinds != first.rebinds or each.setting for each in forms):
+        return Refusal(file, chain, "amp.initialize stands in one of several branches", _USE_SHIM)
+    home, conditions = place_of(file, chain, first.optimizers)
+    return replace(
+        first,
+        statement=chain,
+        home=home,
+        replaces_home=home is chain or _only_for_apex(file, home, (chain,)),
+        switch=(*conditions, *choice, *own.pop()),
+        init_scale=chosen_scale(file, chain, _told_apart([each.init_scale for each in forms])),
+        notes=tuple(dict.fromkeys(note for each in forms for note in each.notes)),
+    )
+
+
+def _told_apart(scales: list[str | None]) -> list[str | None]:
+    """Loss scales that need not ask whether they are dynamic, where the script has a branch for that."""
+    if None not in scales:
+        return scales
+    return [each and (each.partition(_IF_DYNAMIC)[2] or each) for each in scales]
+
+
 def _init_scale(file: File, scale: cst.BaseExpression) -> str | None:
     """A loss scale as GradScaler's `init_scale`; None where Apex chose it."""
     if _is_none(scale) or _string(scale) == "dynamic":
@@ -133,25 +176,12 @@ def _init_scale(file: File, scale: cst.BaseExpression) -> str | None:
     code = file.tree.code(scale)
     if isinstance(file.tree.parents[scale], cst.IfExp):  # the script tells the dynamic scale by another value
         return f"float({code})"
-    return f'{DYNAMIC_SCALE} if {code} in (None, "dynamic") else float({code})'
+    return f"{DYNAMIC_SCALE} if {code}{_IF_DYNAMIC}float({code})"
 
 
 def _block(body: cst.BaseSuite) -> cst.IndentedBlock | cst.SimpleStatementSuite:
     assert isinstance(body, (cst.IndentedBlock, cst.SimpleStatementSuite))
     return body
-
-
-def _guard(file: File, statement: Statement) -> tuple[Statement, cst.BaseExpression | None] | tuple[Refusal, None]:
-    """The `if` around a call of initialize, and its test; the call itself where it is unconditional."""
-    block = file.tree.block(statement)
-    around = file.tree.parents.get(block)
-    if isinstance(around, cst.Else) and isinstance(file.tree.parents[around], cst.If):
-        return Refusal(file, around, "amp.initialize stands in one of several branches", _USE_SHIM), None
-    if not isinstance(around, cst.If):
-        return statement, None
-    if file.tree.statement(around) is not around or around.body is not block:
-        return Refusal(file, around, "amp.initialize stands in one of several branches", _USE_SHIM), None
-    return around, around.test
 
 
 def _only_for_apex(file: File, home: Statement, gone: Collection[Statement | None]) -> bool:

@@ -20,7 +20,7 @@ from amp_migrate.settings import Apex, Dtype, Settings
 from amp_migrate.steps.apex_calls import amp_calls, amp_name
 from amp_migrate.steps.apex_functions import float_functions, is_native
 from amp_migrate.steps.apex_guards import is_apex_import
-from amp_migrate.steps.apex_initialize import Initialize, read_initialize
+from amp_migrate.steps.apex_initialize import Initialize, read_initializes
 from amp_migrate.steps.apex_rest import ApexRest
 from amp_migrate.steps.apex_scale import understood
 from amp_migrate.steps.apex_write import ApexWriter, Sited
@@ -159,8 +159,7 @@ class ApexMigration:
     def _read(self, group: Group) -> None:
         for file in group.files:
             group.refusals.extend(self._leftovers(file))
-            for call in amp_calls(file, "initialize"):
-                read = read_initialize(file, call, self.settings.apex_o2)
+            for read in read_initializes(file, self.settings.apex_o2):
                 if isinstance(read, Refusal):
                     group.refusals.append(read)
                 else:

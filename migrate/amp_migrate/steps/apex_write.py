@@ -106,12 +106,10 @@ class ApexWriter:
             self._write_master_params(file, [fold.dead for s in sited for fold in s.step.folds])
             write_functions(self.draft(file))
             self._drop_imports(file)
-        for initialize in initializes:
-            creation = None
-            if traveller is not None:
-                made = traveller.ways.creations.values()
-                creation = next((c for c in made if c.home is initialize.home), None)
-            self._write_initialize(initialize, creation)
+        made = () if traveller is None else traveller.ways.creations.values()
+        creations = {creation.home: creation for creation in made}
+        for initialize in initializes:  # two calls under one condition share a scaler
+            self._write_initialize(initialize, creations.pop(initialize.home, None))
         if traveller is not None:
             ways = traveller.ways
             for creation in ways.creations.values():

@@ -220,22 +220,30 @@ def test_gradients_that_are_clipped_in_every_micro_batch(serves: Check) -> None:
     )
 
 
-def test_initialize_in_the_other_branch(serves: Check) -> None:
+@pytest.mark.parametrize(
+    "more",
+    [
+        'model, optimizer = amp.initialize(model, optimizer, opt_level="O1", enabled=args.amp)',
+        'model, other = amp.initialize(model, optimizer, opt_level="O1")',
+        'print("float32")\n        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")',
+    ],
+)
+def test_branches_that_initialize_apex_in_different_ways(more: str, serves: Check) -> None:
     serves(
-        """
-        from apex import amp
+        f"""
+    from apex import amp
 
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        if args.fp32:
-            print("float32")
-        else:
-            model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-        for x in loader:
-            loss = model(x).mean()
-            with amp.scale_loss(loss, optimizer) as scaled_loss:
-                scaled_loss.backward()
-            optimizer.step()
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if args.first:
+        {more}
+    else:
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    for x in loader:
+        loss = model(x).mean()
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+        optimizer.step()
         """,
         "amp.initialize stands in one of several branches",
     )
