@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import libcst as cst
@@ -39,6 +39,7 @@ class Initialize:
         optimizers: what it prepares to step; None for a model alone.
         rebinds: lines that stay: what the script made of the models and optimizers that the call gave back.
         notes: what native AMP does differently, in a sentence each.
+        what: what is called.
     """
 
     file: File
@@ -52,6 +53,7 @@ class Initialize:
     optimizers: cst.BaseExpression | None
     rebinds: tuple[str, ...]
     notes: tuple[str, ...]
+    what: str = "amp.initialize"
 
 
 def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> Initialize | Refusal:
@@ -122,9 +124,15 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
     )
 
 
-def read_initializes(file: File, apex_o2: Apex = Apex.NATIVE) -> Iterator[Initialize | Refusal]:
-    """Every initialization of a file; that of which each branch of an `if` has its own form is one."""
-    found = [read_initialize(file, call, apex_o2) for call in amp_calls(file, "initialize")]
+def read_initializes(
+    file: File, apex_o2: Apex, wrapped: Iterable[Initialize | Refusal]
+) -> Iterator[Initialize | Refusal]:
+    """Every initialization of a file; that of which each branch of an `if` has its own form is one.
+
+    Args:
+        wrapped: what wrappers of optimizers say, which is the same in other words.
+    """
+    found = [*(read_initialize(file, call, apex_o2) for call in amp_calls(file, "initialize")), *wrapped]
     chains: dict[cst.If, list[Initialize]] = {}
     for each in found:
         branch = None if isinstance(each, Refusal) else branch_of(file, each.statement)

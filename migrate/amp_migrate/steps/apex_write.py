@@ -29,6 +29,7 @@ from amp_migrate.steps.read_apex import ApexStep
 from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.steps.travel import Traveller
 from amp_migrate.steps.ways import Creation, Route
+from amp_migrate.steps.write_fp16 import write_wrapped
 from amp_migrate.steps.write_native import write_island, write_region, write_step
 from amp_migrate.steps.write_ways import write_ways
 from amp_migrate.tables.apex_names import AMP
@@ -105,6 +106,8 @@ class ApexWriter:
             self._write_checkpoints(file, traveller)
             self._write_master_params(file, [fold.dead for s in sited for fold in s.step.folds])
             write_functions(self.draft(file))
+            if any(initialize.what == "FP16_Optimizer" for initialize in initializes):
+                self._write_wrapped(file, traveller)
             self._drop_imports(file)
         made = () if traveller is None else traveller.ways.creations.values()
         creations = {creation.home: creation for creation in made}
@@ -205,6 +208,14 @@ class ApexWriter:
         for call in amp_calls(file, "load_state_dict"):
             scaler = self._scaler_at(file, call, traveller)
             apex_checkpoints.write_restored(draft, call, scaler)
+
+    def _write_wrapped(self, file: File, traveller: Traveller | None) -> None:
+        write_wrapped(
+            self.draft(file),
+            self.roles,
+            lambda place: self._scaler_at(file, place, traveller),
+            lambda optimizer: self._parameters(file, optimizer),
+        )
 
     def _scaler_at(self, file: File, place: cst.CSTNode, traveller: Traveller | None) -> str | None:
         """The scaler as code at a place that names no optimizer: one of the scopes around, or of a parameter."""

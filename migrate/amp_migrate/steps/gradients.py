@@ -18,6 +18,7 @@ from amp_migrate.trees.tree import (
     Block,
     Statement,
     Tree,
+    blocks,
     find,
     header,
     is_constant,
@@ -25,7 +26,7 @@ from amp_migrate.trees.tree import (
     walk,
 )
 
-_CLIP_NAME = re.compile(r"clip_?grad", re.IGNORECASE)
+_CLIP_NAME = re.compile(r"clip_?(master_)?grad", re.IGNORECASE)
 
 
 def gradient_uses(
@@ -55,15 +56,28 @@ def gradient_uses(
             wanted.setdefault(step, []).append(statement)
     found: list[GradientUse | ScaledClip] = []
     for step, statements in wanted.items():
-        use = _unscaled(tree, step, statements, backwards)
-        if isinstance(use, GradientUse):
-            found.append(use)
+        uses = [_unscaled(tree, step, each, backwards) for each in _branches(tree, statements, backwards)]
+        problem = next((use for use in uses if not isinstance(use, GradientUse)), None)
+        if problem is None:
+            found += [use for use in uses if isinstance(use, GradientUse)]
             continue
         clips = [_scaled_clip(file, statement) for statement in statements]
         if None in clips:
-            return Refusal(file, statements[0], *use)
+            return Refusal(file, statements[0], *problem)
         found += [clip for clip in clips if clip is not None and clip not in found]
     return tuple(sorted(found, key=lambda use: order[use.before]))
+
+
+def _branches(tree: Tree, statements: list[Statement], backwards: list[Backward]) -> list[list[Statement]]:
+    """Statements before a step, parted by the branches of an `if` each of which also goes backward by itself."""
+    block = tree.common_block([*statements])
+    around = tree.lift(statements[0], block)
+    inside = [each for each in backwards if around in tree.ancestors(each.statement)]
+    if not isinstance(around, cst.If) or not inside or any(tree.lift(each, block) is not around for each in statements):
+        return [statements]
+    members = [(each, set(nested_statements(each))) for each in blocks(around)]
+    parts = [[each for each in statements if each in member] for _, member in members]
+    return [branch for part in parts if part for branch in _branches(tree, part, backwards)]
 
 
 def _unscaled(

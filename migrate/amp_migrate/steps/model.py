@@ -40,6 +40,7 @@ class Backward:
         part: where the call is of a function of the project that goes backward, that function; the loss is the call.
         computes: whether that function runs the forward, too.
         steps: whether it steps the optimizer, too.
+        wrapped: whether it is a wrapper's `optimizer.backward(loss)`, which is given the loss.
     """
 
     statement: Statement
@@ -49,6 +50,13 @@ class Backward:
     part: FunctionRef | None = None
     computes: bool = False
     steps: bool = False
+    wrapped: bool = False
+
+    def plain(self, loss: cst.BaseExpression) -> cst.Call:
+        """The call as that of a loss's own `backward`."""
+        assert isinstance(self.call.func, cst.Attribute)
+        args = self.call.args[1:] if self.wrapped else self.call.args
+        return self.call.with_changes(func=self.call.func.with_changes(value=loss), args=args)
 
 
 @dataclass(frozen=True)

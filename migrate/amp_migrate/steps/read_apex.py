@@ -6,7 +6,7 @@ branches do the same, one of them is enough: the plain one stays, and Apex's is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -15,6 +15,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.steps.apex_calls import amp_calls, amp_name
 from amp_migrate.steps.apex_guards import is_apex_import
+from amp_migrate.steps.fp16_optimizer import read_backwards
 from amp_migrate.steps.gather import Gathered, Gatherer
 from amp_migrate.steps.model import Backward, Refusal, TrainingStep
 from amp_migrate.steps.native import is_scaled
@@ -23,6 +24,7 @@ from amp_migrate.tables.apex_names import SCALE_LOSS
 from amp_migrate.trees.calls import named_arguments
 from amp_migrate.trees.tree import Block, Statement, Tree, blocks, find, nested_statements, statements
 
+_CLIP_NORM = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_norm")
 _USE_SHIM = "it runs on amp_shim, which keeps Apex's meaning"
 
 
@@ -44,32 +46,35 @@ class ApexStep:
     switch: cst.BaseExpression | None
 
 
-def read_steps(file: File, roles: Roles) -> Iterator[ApexStep | Refusal]:
-    """The Apex training steps of a file, one for each function that scales a loss."""
-    scaled = set(amp_calls(file, "scale_loss"))
+def read_steps(file: File, roles: Roles, *, wraps: bool = False) -> Iterator[ApexStep | Refusal]:
+    """The Apex training steps of a file, one for each function that scales a loss.
+
+    Args:
+        wraps: whether the script has an `FP16_Optimizer`, which goes backward itself.
+    """
+    scaling = set(amp_calls(file, "scale_loss"))
     for function, body in bodies(file):
         withs = [
             statement
             for statement in nested_statements(body)
-            if isinstance(statement, cst.With) and any(item.item in scaled for item in statement.items)
+            if isinstance(statement, cst.With) and any(item.item in scaling for item in statement.items)
         ]
-        if withs:
-            yield _read_function(file, roles, function, body, withs)
+        reads = [_read_with(file, roles, each) for each in withs]
+        reads += read_backwards(file, roles, body) if wraps else []
+        if reads:
+            refusal = next((each for each in reads if isinstance(each, Refusal)), None)
+            scaled = {each.statement: each for each in reads if isinstance(each, Backward)}
+            yield refusal or _read_function(file, roles, function, body, scaled)
 
 
 def _read_function(
-    file: File, roles: Roles, function: cst.FunctionDef | None, body: Block, withs: list[cst.With]
+    file: File, roles: Roles, function: cst.FunctionDef | None, body: Block, scaled: dict[Statement, Backward]
 ) -> ApexStep | Refusal:
-    scaled: dict[Statement, Backward] = {}
-    for with_ in withs:
-        read = _read_with(file, roles, with_)
-        if isinstance(read, Refusal):
-            return read
-        scaled[with_] = read
+    withs = [each for each in scaled if isinstance(each, cst.With)]
     folds: list[Fold] = []
     switch: cst.BaseExpression | None = None
-    for with_ in withs:
-        around = file.tree.parents.get(file.tree.block(with_))
+    for statement in scaled:
+        around = file.tree.parents.get(file.tree.block(statement))
         if isinstance(around, cst.Else):
             around = file.tree.parents.get(around)
         if isinstance(around, cst.If):
@@ -180,11 +185,17 @@ def _fold(file: File, choice: cst.If, scaled: dict[Statement, Backward]) -> Fold
     body, other = choice.body, choice.orelse.body
     assert isinstance(body, (cst.IndentedBlock, cst.SimpleStatementSuite))
     assert isinstance(other, (cst.IndentedBlock, cst.SimpleStatementSuite))
-    apex_first = _names_amp(file, body)
+    apex_first = _names_amp(file, body) or _goes_backward_wrapped(body, scaled)
     dead, live = (body, other) if apex_first else (other, body)
-    if _names_amp(file, live) or _plain(file, dead, scaled) != _plain(file, live, scaled):
+    if _names_amp(file, live) or _goes_backward_wrapped(live, scaled):
+        return None
+    if _plain(file, dead, scaled) != _plain(file, live, scaled):
         return None
     return Fold(choice, dead, live)
+
+
+def _goes_backward_wrapped(block: Block, scaled: dict[Statement, Backward]) -> bool:
+    return any(each in scaled and scaled[each].wrapped for each in statements(block))
 
 
 def _names_amp(file: File, node: cst.CSTNode) -> bool:
@@ -199,9 +210,11 @@ def _plain(file: File, block: Block, scaled: dict[Statement, Backward]) -> list[
             continue
         backward = scaled.get(statement)
         if backward is not None:
-            assert isinstance(backward.call.func, cst.Attribute)
-            call = backward.call.with_changes(func=backward.call.func.with_changes(value=backward.loss))
-            lines.append(_squeezed(file, call))
+            lines.append(_squeezed(file, backward.plain(backward.loss)))
+            continue
+        clip = _clipping(file, statement)
+        if clip is not None:
+            lines.append("<clip>" + ",".join(_squeezed(file, arg) for arg in clip))
             continue
         code = _squeezed(file, statement)
         for call in find(statement, cst.Call):
@@ -211,6 +224,21 @@ def _plain(file: File, block: Block, scaled: dict[Statement, Backward]) -> list[
                 code = code.replace(_squeezed(file, call), "<parameters>")
         lines.append(code)
     return lines
+
+
+def _clipping(file: File, statement: Statement) -> Sequence[cst.Arg] | None:
+    """What a statement says of clipping beside the parameters, where it does nothing else; None for any other."""
+    call = statement.value if isinstance(statement, cst.Expr) else None
+    if not isinstance(call, cst.Call):
+        return None
+    if isinstance(call.func, cst.Attribute) and call.func.attr.value == "clip_master_grads":
+        return call.args
+    is_norm = file.names.callee(call) in _CLIP_NORM and call.args and call.args[0].keyword is None
+    first = call.args[0].value if is_norm else None
+    if not isinstance(first, cst.Call):
+        return None
+    is_own = isinstance(first.func, cst.Attribute) and first.func.attr.value == "parameters"
+    return call.args[1:] if is_own or amp_name(file, first.func) == "master_params" else None
 
 
 def _squeezed(file: File, node: cst.CSTNode) -> str:

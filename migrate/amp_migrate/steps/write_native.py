@@ -95,9 +95,11 @@ def _write_backward(draft: Draft, step: TrainingStep, backward: Backward, scaler
     loss = cst.Name(_loss_name(draft, step)) if backward.inline else backward.loss
     if scaler is not None:
         loss = build.expression(f"{scaler}.scale({_bare_code(draft, loss)})")
-    func = backward.call.func.with_changes(value=loss)
-    if loss is not backward.call.func.value:
-        draft.edits.replace(backward.call.func, func)
+    call = backward.plain(loss)
+    if backward.wrapped:
+        draft.edits.replace(backward.call, call)
+    elif loss is not backward.call.func.value:
+        draft.edits.replace(backward.call.func, call.func)
     if isinstance(backward.statement, cst.With):  # Apex's `with amp.scale_loss(...)`
         body = backward.statement.body
         assert isinstance(body, (cst.IndentedBlock, cst.SimpleStatementSuite))

@@ -44,6 +44,11 @@ INITIALIZE = (
 # The parameters of `amp.scale_loss`, in order.
 SCALE_LOSS = "loss optimizers loss_id model delay_unscale delay_overflow_check".split()
 
+# The parameters of `FP16_Optimizer`, in order; its package, and what there makes the weights of a network float16.
+FP16_UTILS = "apex.fp16_utils"
+FP16_OPTIMIZER = "init_optimizer static_loss_scale dynamic_loss_scale dynamic_loss_args verbose".split()
+HALF_NETWORKS = frozenset(f"{FP16_UTILS}.{name}" for name in ("network_to_half", "FP16Model", "BN_convert_float"))
+
 # Arguments of `initialize` that native AMP has no counterpart for, whatever their value.
 NOT_NATIVE = frozenset("cast_model_type patch_torch_functions master_weights cast_model_outputs".split())
 # The scale that Apex began with where it was dynamic, as GradScaler does.
