@@ -45,6 +45,14 @@ GRADIENT_FUNCTIONS = frozenset(
     for name in ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "get_total_norm", "clip_grads_with_norm_")
 ) | {"apex.amp.master_params"}
 
+# Those that clip to a limit, with their parameters: the second is the limit.
+_CLIP_NORM = ("parameters", "max_norm", "norm_type", "error_if_nonfinite", "foreach")
+CLIPPING = {
+    "torch.nn.utils.clip_grad_norm_": _CLIP_NORM,
+    "torch.nn.utils.clip_grad_norm": _CLIP_NORM,
+    "torch.nn.utils.clip_grad_value_": ("parameters", "clip_value", "foreach"),
+}
+
 # Methods of a module that compute nothing worth a region, although their result may reach the loss.
 MODULE_BOOKKEEPING = frozenset(
     (
