@@ -21,6 +21,7 @@ from amp_migrate.verify.pool import Pool
 from amp_migrate.verify.recorder.spec import RecorderSpec
 from amp_migrate.verify.run import Launch, RunResult, Start, environment, execute, start
 from amp_migrate.verify.setup import Setup
+from amp_migrate.verify.target import Target
 from amp_migrate.verify.trace import Backward, Scale, Step, Trace
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -118,7 +119,7 @@ def setup(original: Path, migrated: Path, scratch: Path) -> Setup:
     cwd = scratch / "cwd"
     cwd.mkdir()
     return Setup(
-        scripts={Arm.ORIGINAL: original, Arm.MIGRATED: migrated},
+        scripts={Arm.ORIGINAL: Target(original), Arm.MIGRATED: Target(migrated)},
         arguments=(),
         python=sys.executable,
         cwd=cwd,

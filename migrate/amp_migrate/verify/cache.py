@@ -81,13 +81,13 @@ class Cache:
 
 def open_cache(folder: Path, setup: Setup, threads: int, ours: Collection[Path]) -> Cache:
     """The cache in `folder` for the original's runs. `ours`: what verifications write into the working folder."""
-    script = setup.scripts[Arm.ORIGINAL]
+    original = setup.scripts[Arm.ORIGINAL]
     digest = hashlib.sha256()
     for item in (
         *_environment(setup.python, threads),
         *setup.arguments,
-        str(script),
-        *_modules(script.parent),
+        *original.words,
+        *_modules(original.root or original.file.parent),
         *_modules(Path(__file__).parent),
         *_working_folder(setup.cwd, {folder, *ours}),
     ):

@@ -19,6 +19,7 @@ class Running:
     """How scripts are to be run, as it was said."""
 
     original: str
+    module: bool
     arguments: tuple[str, ...]
     device: str
     python: str
@@ -72,6 +73,7 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
 
 
 RUNNING = together(
+    click.option("-m", "--module", is_flag=True, help="Scripts are named as modules, and run as `python -m` does."),
     click.option(
         "--device",
         type=click.Choice(["auto", "cuda", "cpu"]),

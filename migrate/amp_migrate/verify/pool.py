@@ -83,7 +83,7 @@ class Pool:
         if setup.copy_cwd:
             cwd = folders.copy_beside(setup.cwd, folder / "cwd", without=setup.scratch)
         launch = Launch(
-            command=(*(setup.launch or (setup.python,)), str(setup.scripts[run.arm]), *setup.arguments),
+            command=(*(setup.launch or (setup.python,)), *setup.scripts[run.arm].words, *setup.arguments),
             cwd=cwd,
             folder=folder,
             timeout=setup.timeout,
@@ -113,5 +113,6 @@ def _orders(run: Run, setup: Setup) -> RecorderSpec:
         timing=run.timing,
         synthetic=setup.synthetic,
         profile=run.profile,
+        root=str(setup.scripts[run.arm].root or ""),
         skips=run.skips,
     )

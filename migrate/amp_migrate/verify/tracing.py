@@ -11,6 +11,7 @@ from amp_migrate.verify import as_text, fault, prepare
 from amp_migrate.verify.options import TraceRequest
 from amp_migrate.verify.plan import Arm, Run
 from amp_migrate.verify.pool import Pool
+from amp_migrate.verify.target import target
 from amp_migrate.verify.trace import Trace
 from amp_migrate.verify.usage import UsageError
 from amp_migrate.verify.verdict import Verdict
@@ -21,7 +22,7 @@ CENSUS_STEPS = 3  # the recorder counts over these, and profiles the steps after
 
 def trace(request: TraceRequest) -> int:
     """Run the script for a few steps and show what ran; returns the exit status."""
-    script = prepare.script(request.original)
+    script = target(request.original, prepare.interpreter(request.python), module=request.module)
     scratch = prepare.scratch(request.work)
     try:
         scripts = {Arm.ORIGINAL: script, Arm.MIGRATED: script}

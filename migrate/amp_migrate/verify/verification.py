@@ -18,6 +18,7 @@ from amp_migrate.verify.outcome import Outcome
 from amp_migrate.verify.plan import Arm
 from amp_migrate.verify.pool import Pool
 from amp_migrate.verify.setup import Setup
+from amp_migrate.verify.target import Target, target
 from amp_migrate.verify.usage import UsageError
 from amp_migrate.verify.verdict import Limits, Verdict, assess
 
@@ -48,13 +49,14 @@ def verify(request: Request) -> int:
 
 
 def _outcome(request: Request, scratch: Path) -> Outcome:
-    original = prepare.script(request.original)
+    python = prepare.interpreter(request.python)
+    original = target(request.original, python, module=request.module)
     if request.migrated is None:
         migrated, findings = prepare.migrate(original, Dtype(request.dtype), scratch / "migrated")
         for finding in findings:
             click.echo(finding, err=True)
     else:
-        migrated, findings = prepare.script(request.migrated), ()
+        migrated, findings = target(request.migrated, python, module=request.module), ()
     setup = setup_of(
         request,
         {Arm.ORIGINAL: original, Arm.MIGRATED: migrated},
@@ -81,7 +83,7 @@ def _outcome(request: Request, scratch: Path) -> Outcome:
     return Outcome(setup, evidence, assessment, findings)
 
 
-def setup_of(request: Running, scripts: dict[Arm, Path], scratch: Path, **steps: int) -> Setup:
+def setup_of(request: Running, scripts: dict[Arm, Target], scratch: Path, **steps: int) -> Setup:
     """The set-up that was asked for; `steps`: its fields that count steps."""
     cwd, python = Path.cwd(), prepare.interpreter(request.python)
     isolated = request.isolate == "always" or (request.isolate == "auto" and folders.copyable(cwd))

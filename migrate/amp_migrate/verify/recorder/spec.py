@@ -27,6 +27,7 @@ class RecorderSpec:
         timing: record step times and memory only, with no determinism asked for.
         synthetic: made-up pictures stand in for torchvision data sets that are not on disk.
         profile: profile the steps after the census.
+        root: folder that modules are looked for in before all others, for a script that is run as a module.
         skips: indices of optimizer steps to leave out, as a loss scaler that met infs would.
     """
 
@@ -42,6 +43,7 @@ class RecorderSpec:
     timing: bool = False
     synthetic: bool = False
     profile: bool = False
+    root: str = ""
     skips: tuple[int, ...] = ()
 
     def write(self, path: Path) -> None:

@@ -7,7 +7,7 @@ import sys
 from types import ModuleType, TracebackType
 
 from . import apex, seeds
-from .imports import after_import
+from .imports import after_import, search_first
 from .server import end_with_parent
 from .spec import ENVIRONMENT_VARIABLE, RecorderSpec
 from .stop import StopRun
@@ -18,6 +18,8 @@ def start() -> None:
     """Read the orders and wait for torch."""
     spec = RecorderSpec.read(os.environ[ENVIRONMENT_VARIABLE])
     end_with_parent(spec.parent)
+    if spec.root:
+        search_first(spec.root)
     seeds.seed_python(spec)
     after_import("numpy.random", lambda module: seeds.wrap_numpy(module, spec))
     apex.answer_imports(spec)
