@@ -18,11 +18,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from amp_migrate.verify import folders
+from amp_migrate.verify.events import read_ranks
 from amp_migrate.verify.plan import Arm, Run
 from amp_migrate.verify.recorder.spec import RecorderSpec
 from amp_migrate.verify.run import RunResult
 from amp_migrate.verify.setup import Setup
-from amp_migrate.verify.trace import read_ranks
 
 _PACKAGES = "from importlib.metadata import distributions as d; print(sorted((i.name, i.version) for i in d()))"
 _KEPT = ("rank-*.jsonl", "stdout.log", "stderr.log")

@@ -33,12 +33,20 @@ class Running:
 
 
 @dataclass(frozen=True)
-class Request(Running):
-    """What is to be verified, and how."""
+class Comparing(Running):
+    """Which script is to be compared with which."""
 
     migrated: str | None
     dtype: str
     steps: int
+    json: str | None
+    cache: str | None
+
+
+@dataclass(frozen=True)
+class Request(Comparing):
+    """What is to be verified, and how."""
+
     seeds: int | None
     strict: bool
     tolerance: float
@@ -47,10 +55,8 @@ class Request(Running):
     timing_steps: int
     min_speedup: float | None
     max_memory_ratio: float | None
-    json: str | None
     report: str | None
     junit: str | None
-    cache: str | None
 
 
 @dataclass(frozen=True)
