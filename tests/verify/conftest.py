@@ -153,18 +153,29 @@ def original_runs(tmp_path_factory: pytest.TempPathFactory, forks: Forks) -> dic
 
 
 @pytest.fixture
-def verify_fp32(original_runs: dict[Run, RunResult], forks: Forks, tmp_path: Path) -> Callable[[str], Evidence]:
-    """Verify the text of a migrated script against `fp32.py`."""
+def pool_fp32(original_runs: dict[Run, RunResult], forks: Forks, tmp_path: Path) -> Callable[[str], Pool]:
+    """Makes the runs of `fp32.py` and of the text of a migrated script."""
 
-    def climbed(text: str) -> Evidence:
+    def made(text: str) -> Pool:
         migrated = tmp_path / "migrated.py"
         migrated.write_text(text, encoding="utf-8")
         scratch = tmp_path / "scratch"
         scratch.mkdir()
-        pool = Pool(setup(SCRIPTS / "fp32.py", migrated, scratch), lambda result: None, dict(original_runs), forks)
-        return climb(pool, timing_pairs=0)
+        return Pool(setup(SCRIPTS / "fp32.py", migrated, scratch), lambda result: None, dict(original_runs), forks)
 
-    return climbed
+    return made
+
+
+@pytest.fixture
+def verify_fp32(pool_fp32: Callable[[str], Pool]) -> Callable[[str], Evidence]:
+    """Verify the text of a migrated script against `fp32.py`."""
+    return lambda text: climb(pool_fp32(text), timing_pairs=0)
+
+
+@pytest.fixture
+def make_setup() -> Callable[[Path, Path, Path], Setup]:
+    """See `setup`."""
+    return setup
 
 
 PRELUDE = """

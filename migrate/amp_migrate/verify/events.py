@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from amp_migrate.verify.trace import Backward, Checkpoint, Failure, Profile, Scale, Step, Trace
+from amp_migrate.verify.trace import Backward, Checkpoint, Failure, Model, Part, Profile, Scale, Step, Trace
 
 _ENVIRONMENT = ("python", "torch", "device", "stand_in", "threads", "tf32")
+_PART = tuple(each.name for each in fields(Part))
 
 
 def read_ranks(folder: Path) -> Trace:
@@ -77,6 +79,8 @@ def from_events(events: Iterable[Mapping[str, Any]]) -> Trace:
         scales=tuple(Scale(event["scale"], event["attempt"], event.get("scaler", 0)) for event in of.get("scale", ())),
         checkpoints=tuple(Checkpoint(event["optimizer"], event["scaler"]) for event in of.get("checkpoint", ())),
         census=tuple((name, dtype, count) for name, dtype, count in last("census").get("table", ())),
+        models=tuple(Model(event["variable"], event["path"], event["line"]) for event in of.get("model", ())),
+        parts=tuple(Part(**{key: event[key] for key in _PART}) for event in of.get("part", ())),
         profile=_profile(last("profile")),
         milliseconds=tuple(last("times").get("milliseconds", ())),
         memory={key: value for key, value in end.items() if key.startswith("peak_")},
@@ -97,6 +101,8 @@ def _profile(event: Mapping[str, Any]) -> Profile:
 def _backward(event: Mapping[str, Any]) -> Backward:
     losses, seen = event["loss"], event["seen"]
     scale = 1.0 if seen == losses else sum(seen) / sum(losses) if sum(losses) else None
+    if not math.isfinite(sum(losses)):
+        scale = None
     return Backward(sum(losses) / len(losses), event["attempt"], scale, event["autocast"], tuple(event.get("half", ())))
 
 

@@ -60,6 +60,15 @@ class Request(Comparing):
 
 
 @dataclass(frozen=True)
+class LocalizeRequest(Comparing):
+    """Where it is to be told which parts must stay in float32."""
+
+    timing_runs: int
+    timing_steps: int
+    sarif: str | None
+
+
+@dataclass(frozen=True)
 class TraceRequest(Running):
     """What is to be traced, and where the trace goes."""
 
@@ -124,7 +133,7 @@ RUNNING = together(
     ),
     click.option("--work", metavar="DIR", help="Keep every run's logs and traces in this new folder."),
 )
-JUDGING = together(
+COMPARING = together(
     click.option(
         "--dtype",
         type=click.Choice([dtype.value for dtype in Dtype]),
@@ -139,6 +148,8 @@ JUDGING = together(
         show_default=True,
         help="Optimizer steps per run; 0 runs the scripts to their end.",
     ),
+)
+WHOLE = together(
     click.option(
         "--seeds",
         type=click.IntRange(min=3),
@@ -159,6 +170,8 @@ JUDGING = together(
         help="With --seeds: optimizer steps per training.",
         show_default="all",
     ),
+)
+TIMING = together(
     click.option(
         "--timing-runs",
         type=click.IntRange(min=0),
@@ -173,12 +186,18 @@ JUDGING = together(
         show_default=True,
         help="Optimizer steps per timed run.",
     ),
+)
+GATES = together(
     click.option("--min-speedup", type=float, metavar="RATIO", help="Exit 7 where steps are not this much faster."),
     click.option("--max-memory-ratio", type=float, metavar="RATIO", help="Exit 7 where peak memory is more than this."),
 )
+JSON = click.option("--json", metavar="FILE", help="Write what was found and its numbers as JSON.")
+CACHE = click.option(
+    "--cache", metavar="DIR", help="Keep the original's runs here, and make only those that are missing."
+)
 REPORTS = together(
-    click.option("--json", metavar="FILE", help="Write the verdict and its numbers as JSON."),
+    JSON,
     click.option("--report", metavar="FILE", help="Write a self-contained HTML report."),
     click.option("--junit", metavar="FILE", help="Write the checks as JUnit XML."),
-    click.option("--cache", metavar="DIR", help="Keep the original's runs here, and make only those that are missing."),
+    CACHE,
 )

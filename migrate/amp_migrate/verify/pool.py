@@ -77,8 +77,7 @@ class Pool:
         if self.cache is not None and (found := self.cache.find(run, orders)) is not None:
             self.told(found)
             return found
-        folder = setup.scratch / "runs" / run.name.replace(", ", "-").replace(" ", "-").lower()
-        folder.mkdir(parents=True)
+        folder = folders.new(setup.scratch / "runs", run.name.replace(", ", "-").replace(" ", "-").lower())
         cwd = setup.cwd
         if setup.copy_cwd:
             cwd = folders.copy_beside(setup.cwd, folder / "cwd", without=setup.scratch)
@@ -113,6 +112,9 @@ def _orders(run: Run, setup: Setup) -> RecorderSpec:
         timing=run.timing,
         synthetic=setup.synthetic,
         profile=run.profile,
+        bfloat16=run.bfloat16,
+        parts=run.parts,
+        islands=run.islands,
         root=str(setup.scripts[run.arm].root or ""),
         skips=run.skips,
     )

@@ -15,7 +15,8 @@ class Backward:
 
     Attributes:
         loss: the mean of its losses, unscaled.
-        scale: what they were multiplied by; 1 without a loss scale, None where the loss is 0 and nothing can be told.
+        scale: what they were multiplied by; 1 without a loss scale, None where the loss is 0 or not finite
+            and nothing can be told.
         attempt: how many optimizer steps had been tried before it.
         autocast: autocast was on.
         half: PyTorch's loss functions that computed it in half precision.
@@ -105,6 +106,50 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Model:
+    """A module that the script calls by itself and trains: what the calling code calls it, and where it first does."""
+
+    variable: str
+    path: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a model beside itself in float32 on the same inputs; the worst of its calls.
+
+    Attributes:
+        model: index among the models.
+        name: as in `named_modules()`; empty for the model itself.
+        module_class: its class.
+        leaf: it has no parts of its own.
+        calls: how often it was called.
+        nonfinite: it gave an infinity or a NaN where float32 gives none.
+        overflow: gradients became infinite or NaN on their way back through it.
+        largest: the largest absolute value of its results in float32.
+        vanishing: the largest share of its results that float16 has no number for but zero.
+        error: relative difference of its results.
+        harm: norm of the difference times norm of the gradient there.
+        flops: floating-point operations of its matrix products and convolutions, in the forward pass of one call.
+        half_bytes: bytes of its half-precision results of one call.
+    """
+
+    model: int
+    name: str
+    module_class: str
+    leaf: bool
+    calls: int
+    nonfinite: bool
+    overflow: bool
+    largest: float
+    vanishing: float
+    error: float
+    harm: float
+    flops: int
+    half_bytes: int
+
+
+@dataclass(frozen=True)
 class Trace:
     """Everything that a run recorded.
 
@@ -112,6 +157,8 @@ class Trace:
         environment: interpreter, torch, device; empty if the script never imported torch.
         checkpoints: those that hold an optimizer or a scaler.
         census: (operation, dtype, count), over the first steps of the runs that count.
+        models: of the runs that look at models, in the order of their first calls.
+        parts: of the runs that compare them.
         profile: of the runs that profile.
         milliseconds: step times, of timing runs.
         memory: peak bytes by kind: `peak_resident`, and on a GPU `peak_allocated` and `peak_reserved`.
@@ -128,6 +175,8 @@ class Trace:
     scales: tuple[Scale, ...] = ()
     checkpoints: tuple[Checkpoint, ...] = ()
     census: tuple[tuple[str, str, int], ...] = ()
+    models: tuple[Model, ...] = ()
+    parts: tuple[Part, ...] = ()
     profile: Profile = Profile()
     milliseconds: tuple[float, ...] = ()
     memory: Mapping[str, int] = field(default_factory=dict)
@@ -154,8 +203,13 @@ class Trace:
         return bool(self.environment.get("stand_in", False))
 
     @property
+    def scaled(self) -> bool:
+        """Whether a loss scale was seen."""
+        return bool(self.scales) or any(backward.scale not in (1, None) for backward in self.backwards)
+
+    @property
     def uses_amp(self) -> bool:
         """Whether autocast, a loss scale or half weights were seen."""
         half_weights = any(dtype != "float32" for step in self.steps for dtype in step.dtypes)
         low = any(dtype in LOW_DTYPES for _, dtype, _ in self.census)
-        return low or half_weights or any(backward.scale != 1 for backward in self.backwards)
+        return low or half_weights or self.scaled

@@ -11,9 +11,24 @@ from typing import Any, NoReturn
 
 import torch
 
-from . import amp_off, apex, checkpoints, clipping, cuda_table, losses, oracle, scaler, seeds, standin
+from . import (
+    amp_off,
+    apex,
+    bfloat16,
+    checkpoints,
+    clipping,
+    cuda_table,
+    islands,
+    losses,
+    models,
+    oracle,
+    scaler,
+    seeds,
+    standin,
+)
 from .census import Census
 from .modules import ModuleWatch
+from .place import UsersCode
 from .profile import Profile
 from .progress import Progress
 from .spec import RecorderSpec
@@ -35,13 +50,15 @@ def prepare(spec: RecorderSpec) -> str:
         oracle.install(device)  # before amp_off, which would switch it off as well
     if spec.amp_off:
         amp_off.install()
+    if spec.bfloat16:
+        bfloat16.install()
     if not spec.timing:
         # What torch.use_deterministic_algorithms does, without its import of the compiler, which takes seconds.
         torch._C._set_deterministic_algorithms(True, warn_only=True)
     return device
 
 
-def attach(spec: RecorderSpec, writer: Writer) -> None:
+def attach(spec: RecorderSpec, writer: Writer, users: UsersCode) -> None:
     """Prepare this process and record it."""
     if spec.device == "cuda" and not _gpu_present():
         writer.put("refused", reason="--device cuda: this interpreter's torch sees no CUDA device")
@@ -51,6 +68,8 @@ def attach(spec: RecorderSpec, writer: Writer) -> None:
     _write_before_os_exit(writer)
     writer.put("start", **_environment(device))
     progress = Progress(spec, writer, device)
+    if spec.islands:
+        models.follow(writer, users, islands.keeper(spec))
     if spec.timing:
         timer = StepTimer(progress)
         scaler.install(timer)
@@ -67,6 +86,13 @@ def attach(spec: RecorderSpec, writer: Writer) -> None:
         if spec.profile:
             atexit.register(Profile(progress, spec.trace).close)
         atexit.register(_finish, writer, ModuleWatch(), census, device)
+    if spec.parts:
+        from .parts import Parts  # imports a counter of operations, which no other run needs
+
+        parts = Parts(progress)
+        parts.install()
+        models.follow(writer, users, parts.add)
+        atexit.register(parts.write)
 
 
 def _write_before_os_exit(writer: Writer) -> None:
