@@ -18,6 +18,7 @@ MODULES = (
     "amp_migrate.verify.verification",
     "amp_migrate.verify.tracing",
     "amp_migrate.verify.localizing",
+    "amp_migrate.verify.doctor",
 )
 
 

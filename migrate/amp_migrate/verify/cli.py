@@ -23,6 +23,7 @@ from amp_migrate.verify.options import (
     RUNNING,
     TIMING,
     WHOLE,
+    DoctorRequest,
     LocalizeRequest,
     Request,
     TraceRequest,
@@ -128,6 +129,24 @@ def localize(ctx: click.Context, /, **options: Any) -> None:
     from amp_migrate.verify.localizing import localize
 
     ctx.exit(_status(lambda: localize(request)))
+
+
+@main.command(cls=_Passing)
+@click.argument("original", metavar="SCRIPT")
+@click.option("--steps", type=click.IntRange(min=1), default=20, show_default=True, help="Optimizer steps per run.")
+@RUNNING
+@JSON
+@click.pass_context
+def doctor(ctx: click.Context, /, **options: Any) -> None:
+    """Say what SCRIPT can gain from mixed precision on this machine, and what keeps it from that.
+
+    Each cause comes with its measurement. Without a GPU, those that need one are named, and the others are made.
+    """
+    request = DoctorRequest(arguments=ctx.meta[_SCRIPT_ARGUMENTS], **options)
+    signal.signal(signal.SIGTERM, _end)
+    from amp_migrate.verify.doctor import doctor
+
+    ctx.exit(_status(lambda: doctor(request)))
 
 
 def _status(work: Callable[[], int]) -> int:

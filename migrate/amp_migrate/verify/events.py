@@ -10,9 +10,21 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from amp_migrate.verify.trace import Backward, Checkpoint, Failure, Model, Part, Profile, Scale, Step, Trace
+from amp_migrate.verify.trace import (
+    Anatomy,
+    Backward,
+    Checkpoint,
+    Failure,
+    Model,
+    Part,
+    Product,
+    Profile,
+    Scale,
+    Step,
+    Trace,
+)
 
-_ENVIRONMENT = ("python", "torch", "device", "stand_in", "threads", "tf32")
+_ENVIRONMENT = ("python", "torch", "device", "stand_in", "threads", "tf32", "tf32_convolutions", "capability")
 _PART = tuple(each.name for each in fields(Part))
 
 
@@ -82,6 +94,8 @@ def from_events(events: Iterable[Mapping[str, Any]]) -> Trace:
         models=tuple(Model(event["variable"], event["path"], event["line"]) for event in of.get("model", ())),
         parts=tuple(Part(**{key: event[key] for key in _PART}) for event in of.get("part", ())),
         profile=_profile(last("profile")),
+        anatomy=_anatomy(last("anatomy")),
+        phases=tuple(last("phases").get("steps", ())),
         milliseconds=tuple(last("times").get("milliseconds", ())),
         memory={key: value for key, value in end.items() if key.startswith("peak_")},
         nonfinite_statistics=end.get("nonfinite_statistics", 0),
@@ -95,7 +109,22 @@ def from_events(events: Iterable[Mapping[str, Any]]) -> Trace:
 def _profile(event: Mapping[str, Any]) -> Profile:
     if not event:
         return Profile()
-    return Profile(event["path"], event["total"], tuple((name, calls, us) for name, calls, us in event["table"]))
+    rows = tuple((name, calls, us) for name, calls, us in event["table"])
+    return Profile(event["path"], event["total"], rows, event["products"])
+
+
+def _anatomy(event: Mapping[str, Any]) -> Anatomy | None:
+    if not event:
+        return None
+    products = (Product(name, dtype, tuple(sizes), flops) for name, dtype, sizes, flops in event["products"])
+    return Anatomy(
+        steps=event["steps"],
+        products=tuple(products),
+        weight_casts=event["weight_casts"],
+        other_casts=event["other_casts"],
+        cast_bytes=event["cast_bytes"],
+        reads=event["reads"],
+    )
 
 
 def _backward(event: Mapping[str, Any]) -> Backward:

@@ -69,6 +69,14 @@ class LocalizeRequest(Comparing):
 
 
 @dataclass(frozen=True)
+class DoctorRequest(Running):
+    """Which script is to be looked at, and for how long."""
+
+    steps: int
+    json: str | None
+
+
+@dataclass(frozen=True)
 class TraceRequest(Running):
     """What is to be traced, and where the trace goes."""
 

@@ -24,6 +24,8 @@ class Run:
         oracle: forward passes rounded to bfloat16 by the harness.
         census: count operations by dtype.
         timing: step times only.
+        phases: of a run that is timed: where the time of its steps goes.
+        anatomy: of a run that is timed, and whose times say nothing then: what its first steps consist of.
         whole: to the end of the training, not only its first steps.
         profile: profile the steps after the first ones.
         bfloat16: mixed precision in bfloat16, whatever half format the script asks for.
@@ -39,6 +41,8 @@ class Run:
     oracle: bool = False
     census: bool = False
     timing: bool = False
+    phases: bool = False
+    anatomy: bool = False
     whole: bool = False
     profile: bool = False
     bfloat16: bool = False
@@ -66,7 +70,7 @@ class Run:
         if self.whole:
             words.append("whole")
         if self.timing:
-            words.append("timing")
+            words.append("phases" if self.phases else "anatomy" if self.anatomy else "timing")
         if self.seed_index:
             words.append(f"seed {self.seed_index}")
         if self.again:

@@ -110,6 +110,8 @@ def _orders(run: Run, setup: Setup) -> RecorderSpec:
         oracle=run.oracle,
         census=run.census,
         timing=run.timing,
+        phases=run.phases,
+        anatomy=run.anatomy,
         synthetic=setup.synthetic,
         profile=run.profile,
         bfloat16=run.bfloat16,

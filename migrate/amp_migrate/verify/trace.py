@@ -88,12 +88,51 @@ class Profile:
     Attributes:
         path: the trace, in Chrome's format; empty if none was made.
         total: microseconds of all operations.
+        products: microseconds of matrix products and convolutions among them.
         rows: (operation, calls, microseconds of its own), the longest first.
     """
 
     path: str = ""
     total: float = 0.0
     rows: tuple[tuple[str, int, float], ...] = ()
+    products: float = 0.0
+
+
+@dataclass(frozen=True)
+class Product:
+    """One kind of matrix product or convolution: of one dtype and one shape.
+
+    Attributes:
+        operation: what the script calls.
+        dtype: of its result.
+        sizes: rows, inner size and columns; of a convolution its channels; of an attention the size of a head.
+        flops: floating-point operations of all calls, forward.
+    """
+
+    operation: str
+    dtype: str
+    sizes: tuple[int, ...]
+    flops: int
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """What the first steps consist of.
+
+    Attributes:
+        steps: how many they are.
+        weight_casts: weights that were cast to half precision.
+        other_casts: other tensors that were.
+        cast_bytes: bytes that those casts read.
+        reads: calls that wait for the GPU, by name.
+    """
+
+    steps: int
+    products: tuple[Product, ...]
+    weight_casts: int
+    other_casts: int
+    cast_bytes: int
+    reads: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -160,6 +199,8 @@ class Trace:
         models: of the runs that look at models, in the order of their first calls.
         parts: of the runs that compare them.
         profile: of the runs that profile.
+        anatomy: of the runs that look at it.
+        phases: milliseconds by phase for each step, "step" for all of it; of the runs that look at them.
         milliseconds: step times, of timing runs.
         memory: peak bytes by kind: `peak_resident`, and on a GPU `peak_allocated` and `peak_reserved`.
         nonfinite_statistics: normalisation layers whose running statistics are not finite at the end.
@@ -178,6 +219,8 @@ class Trace:
     models: tuple[Model, ...] = ()
     parts: tuple[Part, ...] = ()
     profile: Profile = Profile()
+    anatomy: Anatomy | None = None
+    phases: tuple[Mapping[str, float], ...] = ()
     milliseconds: tuple[float, ...] = ()
     memory: Mapping[str, int] = field(default_factory=dict)
     nonfinite_statistics: int = 0

@@ -26,8 +26,9 @@ from . import (
     seeds,
     standin,
 )
-from .census import Census
+from .census import FirstSteps, count
 from .modules import ModuleWatch
+from .phases import Phases
 from .place import UsersCode
 from .profile import Profile
 from .progress import Progress
@@ -71,9 +72,18 @@ def attach(spec: RecorderSpec, writer: Writer, users: UsersCode) -> None:
     if spec.islands:
         models.follow(writer, users, islands.keeper(spec))
     if spec.timing:
+        phases = Phases(progress)
+        if spec.phases:
+            phases.install()  # before the timer, which ends a step in the same hook
         timer = StepTimer(progress)
         scaler.install(timer)
         atexit.register(_finish_timing, writer, timer, device)
+        if spec.phases:
+            atexit.register(phases.write)
+        if spec.anatomy:
+            from . import anatomy  # imports a counter of operations, which no other run needs
+
+            atexit.register(anatomy.look(progress).close)
     else:
         losses.install(progress)
         clipping.install(progress)
@@ -82,7 +92,7 @@ def attach(spec: RecorderSpec, writer: Writer, users: UsersCode) -> None:
         steps.install()
         scaler.install(steps)
         apex.follow(progress, steps)
-        census = Census(progress) if spec.census else None
+        census = count(progress) if spec.census else None
         if spec.profile:
             atexit.register(Profile(progress, spec.trace).close)
         atexit.register(_finish, writer, ModuleWatch(), census, device)
@@ -121,7 +131,7 @@ def _gpu_present() -> bool:
             os.environ[name] = before
 
 
-def _finish(writer: Writer, watch: ModuleWatch, census: Census | None, device: str) -> None:
+def _finish(writer: Writer, watch: ModuleWatch, census: FirstSteps | None, device: str) -> None:
     if census is not None:
         census.close()
     writer.put("end", nonfinite_statistics=watch.nonfinite_statistics(), **_memory(device))
@@ -144,6 +154,9 @@ def _memory(device: str) -> dict[str, Any]:
         return {"device": "a GPU that was not used", "peak_resident": resident}
     return {
         "device": torch.cuda.get_device_name(),
+        "capability": list(torch.cuda.get_device_capability()),
+        "tf32": torch.backends.cuda.matmul.allow_tf32,
+        "tf32_convolutions": torch.backends.cudnn.allow_tf32,
         "peak_resident": resident,
         "peak_allocated": torch.cuda.max_memory_allocated(),
         "peak_reserved": torch.cuda.max_memory_reserved(),
@@ -157,4 +170,5 @@ def _environment(device: str) -> dict[str, Any]:
         "stand_in": device == "cpu",
         "threads": torch.get_num_threads(),
         "tf32": torch.backends.cuda.matmul.allow_tf32,
+        "tf32_convolutions": torch.backends.cudnn.allow_tf32,
     }

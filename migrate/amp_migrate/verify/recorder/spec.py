@@ -25,6 +25,8 @@ class RecorderSpec:
         oracle: the outermost module calls run under bfloat16 autocast, whatever the script says.
         census: count which operation gave which dtype, for the first steps.
         timing: record step times and memory only, with no determinism asked for.
+        phases: of a run that is timed: where the time of its steps goes.
+        anatomy: of a run that is timed, and whose times say nothing then: what its first steps consist of.
         synthetic: made-up pictures stand in for torchvision data sets that are not on disk.
         profile: profile the steps after the census.
         bfloat16: the script's autocast regions are of bfloat16, and nothing is scaled.
@@ -44,6 +46,8 @@ class RecorderSpec:
     oracle: bool = False
     census: bool = False
     timing: bool = False
+    phases: bool = False
+    anatomy: bool = False
     synthetic: bool = False
     profile: bool = False
     bfloat16: bool = False
