@@ -189,6 +189,22 @@ def test_an_own_function_that_multiplies_is_told(marked: Check) -> None:
 
 
 @pytest.mark.parametrize(
+    ("module", "told"),
+    [("..models.attention", ["AMP626", "AMP501"]), ("elsewhere", ["AMP501"])],
+    ids=["of its package", "of a neighbour"],
+)
+def test_models_of_the_package_that_a_script_reaches_up_to_are_looked_at(
+    tmp_path: Path, module: str, told: list[str]
+) -> None:
+    for folder in ("models", "trainer"):
+        (tmp_path / "package" / folder).mkdir(parents=True)
+    (tmp_path / "package/models/attention.py").write_text(ATTENTION)
+    script = FLOAT32.replace("from models.attention", f"from {module}")
+    (tmp_path / "package/trainer/train.py").write_text(script)
+    assert [each.code for each in migrate([tmp_path], Settings(dtype=Dtype.FP16)).findings] == told
+
+
+@pytest.mark.parametrize(
     ("old", "new"),
     [
         # it says in which dtype it computes
