@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 
 import libcst as cst
 
@@ -15,9 +15,9 @@ from amp_migrate.steps.model import Island, Region, TrainingStep
 from amp_migrate.steps.native import uses_amp
 from amp_migrate.steps.no_grad import is_no_grad, is_quiet
 from amp_migrate.steps.read_fp32 import backward_calls, bodies
-from amp_migrate.steps.regions import Placement, RegionFinder
+from amp_migrate.steps.regions import Placement, RegionFinder, own_blocks
 from amp_migrate.trees.calls import calls_of
-from amp_migrate.trees.tree import Statement, find
+from amp_migrate.trees.tree import Block, Statement, find, statements
 
 _EVALUATION_NAME = re.compile(
     r"(^|_)(eval\w*|test\w*|valid\w*|val|infer\w*|predict\w*|sample\w*|generate\w*)(_|$)", re.I
@@ -51,7 +51,7 @@ def evaluation_regions(
         def runs_quietly(statement: Statement, whole: bool = whole) -> bool:
             return whole or is_quiet(file, statement)
 
-        placed = finder.evaluation(body, () if step is None else step.regions, runs_quietly)
+        placed = _place(finder, body, () if step is None else step.regions, runs_quietly)
         regions.extend(placed.regions)
         islands.extend(placed.islands)
     return Placement(tuple(regions), tuple(islands))
@@ -72,6 +72,60 @@ def evaluated_elsewhere(project: Project, moved: Collection[File]) -> dict[File,
             if sites is not None and all(site.file in moved for site in sites):
                 found[function.file].add(function.node)
     return {file: functions for file, functions in found.items() if functions}
+
+
+def _place(
+    finder: RegionFinder, body: Block, taken: Iterable[Region], is_quiet: Callable[[Statement], bool]
+) -> Placement:
+    """Place the regions of forwards that no gradient flows through.
+
+    Args:
+        taken: the regions that exist already.
+        is_quiet: whether a statement runs without gradients.
+    """
+    covered = {each for region in taken for each in finder.members(region)}
+    regions: list[Region] = []
+    islands: list[Island] = []
+    _evaluate(finder, body, covered, is_quiet, regions, islands)
+    return Placement(tuple(regions), tuple(islands))
+
+
+def _evaluate(
+    finder: RegionFinder,
+    block: Block,
+    covered: set[Statement],
+    is_quiet: Callable[[Statement], bool],
+    regions: list[Region],
+    islands: list[Island],
+) -> None:
+    """A region starts at a forward and goes on to the last loss (or forward) that is computed from it."""
+    start: Statement | None = None
+    end: Statement | None = None
+    computed: frozenset[str] = frozenset()
+    for statement in statements(block):
+        if start is not None and end is not None and finder.begins_cell(statement):
+            regions.append(Region(start, end))
+            start = end = None
+        for inner in own_blocks(statement):
+            _evaluate(finder, inner, covered, is_quiet, regions, islands)
+        if statement in covered or own_blocks(statement):
+            continue
+        follows = start is not None and bool(finder.effects.reads(statement) & computed)
+        if finder.banned_calls(statement):
+            if follows:
+                islands.append(finder.island(statement, computed))
+            continue
+        is_forward = finder.calls_module(statement) and is_quiet(statement)
+        if is_forward and not follows:
+            if start is not None and end is not None:
+                regions.append(Region(start, end))
+            start = end = statement
+            computed = finder.effects.writes(statement)
+        elif follows and (is_forward or finder.computes_loss(statement)):
+            end = statement
+            computed |= finder.effects.writes(statement)
+    if start is not None and end is not None:
+        regions.append(Region(start, end))
 
 
 def _called_within(file: File, roles: Roles, finder: RegionFinder, moved: list[TrainingStep]) -> set[cst.FunctionDef]:

@@ -15,12 +15,13 @@ from amp_migrate.analysis.sigmoids import sigmoids_behind
 from amp_migrate.analysis.wanted import Wanted, everything
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Dtype, Settings
-from amp_migrate.steps import checkpoints, read_fp32
+from amp_migrate.steps import read_fp32
 from amp_migrate.steps.apex_migration import ApexMigration, uses_apex_amp
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.evaluation import evaluated_elsewhere, evaluation_regions
 from amp_migrate.steps.flag import decide_flags, flag_places
 from amp_migrate.steps.gather import Gathered
+from amp_migrate.steps.keep_scalers import keep_in_checkpoints
 from amp_migrate.steps.model import Backward, Refusal, TrainingStep
 from amp_migrate.steps.move_split import scale_parts
 from amp_migrate.steps.numpy_outputs import float_for_numpy
@@ -73,7 +74,7 @@ class StepMigration:
             if self.settings.dtype is not Dtype.FP16:
                 trained = (region for move in self._moved.get(file, ()) for region in move.step.regions)
                 float_for_numpy(self.draft(file), self.roles, [*placed.regions, *trained])
-        self._keep_in_checkpoints()
+        keep_in_checkpoints(self.roles, self._traveller, self.draft)
         apex = ApexMigration(self.project, self.roles, self.settings, self.draft, self.wanted)
         apex.run(files)
         self.findings.extend(apex.findings)
@@ -154,36 +155,6 @@ class StepMigration:
         route = self._traveller.reach(file, optimizers)
         homes = () if isinstance(route, Refusal) else {creation.file for creation in route.creations}
         return next((obstacle for home in homes if (obstacle := self._obstacle(home)) is not None), route)
-
-    def _keep_in_checkpoints(self) -> None:
-        """Save and restore every scaler where its optimizer is."""
-        if not self._traveller.ways.creations:
-            return
-        for file in self.project.library.calling("state_dict", OPTIMIZER_SIGN):
-            # Optimizers that share a scaler share its entry: the last of them in one checkpoint has it behind.
-            saved = {
-                (entry.place, scaler): entry
-                for entry in checkpoints.saved_entries(file, self.roles)
-                if (scaler := self._scaler_beside(file, entry.optimizer)) is not None
-            }
-            for (_, scaler), entry in saved.items():
-                checkpoints.write_saved(self.draft(file), entry, scaler)
-        for file in self.project.library.calling("load_state_dict", OPTIMIZER_SIGN):
-            restored = {
-                (file.tree.block(entry.statement), file.tree.code(entry.checkpoint), scaler): entry
-                for entry in checkpoints.restored_entries(file, self.roles)
-                if (scaler := self._scaler_beside(file, entry.optimizer)) is not None
-            }
-            for (_, _, scaler), restored_entry in restored.items():
-                checkpoints.write_restored(self.draft(file), restored_entry, scaler)
-
-    def _scaler_beside(self, file: File, optimizer: cst.BaseExpression) -> str | None:
-        """The scaler that is on its way to a place, or can be sent there, with the optimizer that is there."""
-        route = self._traveller.reach(file, [optimizer], create=False)
-        if isinstance(route, Refusal):
-            return None
-        self._traveller.ways.add(route)
-        return route.scaler
 
     def _move(self, read: Gathered | Refusal) -> ScaledStep | None:
         file, place = (read.file, read.node) if isinstance(read, Refusal) else (read.step.file, read.step.place)
