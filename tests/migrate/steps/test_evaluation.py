@@ -408,3 +408,24 @@ def test_function_that_also_evaluates_for_training_that_stays_is_left(rewrites_f
     validate = "import torch\n\ndef validate(model, x):\n    model.eval()\n    return model(x)\n"
     other = "from evaluate import validate\n\nvalidate(torch.load('model.pt'), x)\n"
     rewrites_files({"train.py": TRAIN, "evaluate.py": validate, "other.py": other}, dtype="bf16")
+
+
+def test_inherited_method_that_is_given_a_network_is_no_forward(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Trainer(Base):
+              def __init__(self):
+                  self.net = nn.Linear(2, 2)
+                  self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+                  self.print_network(self.net)
+                  self.ema = nn.Linear(2, 2).eval()
+
+              def train(self, x):
+        -         loss = self.net(x).sum()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +             loss = self.net(x).sum()
+                  loss.backward()
+                  self.optimizer.step()
+        """,
+        dtype="bf16",
+    )
