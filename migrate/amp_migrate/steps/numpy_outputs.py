@@ -108,7 +108,9 @@ def _is_floating(finder: RegionFinder, node: cst.BaseExpression, depth: int = 0)
             return False
         return any(_is_floating(finder, each, depth + 1) for each in values)
     if isinstance(node, cst.Name):
-        given = [each.value for each in finder.roles.bindings(finder.file, node)]
+        order, statement = finder.tree.order, finder.tree.statement(node)
+        bound = [each for each in finder.roles.bindings(finder.file, node) if order[each.node] < order[statement]]
+        given = [each.value for each in bound if not isinstance(each.node, cst.AugAssign)]  # `x += y` keeps the dtype
         return bool(given) and all(each is not None and _is_floating(finder, each, depth + 1) for each in given)
     if isinstance(node, cst.BinaryOperation):
         return any(_is_floating(finder, each, depth + 1) for each in (node.left, node.right))

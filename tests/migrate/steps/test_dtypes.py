@@ -262,11 +262,12 @@ def test_what_may_be_integers_is_cast_for_numpy_only_if_it_is_floating(rewrites:
         +     env.step((action.float() if action.is_floating_point() else action).cpu().numpy())
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
         +         scores = agent(x)
+              scores += noise
               best = torch.argmax(scores, 1).cpu().numpy()
         -     shares = torch.softmax(scores, 1)
-        -     plot(shares.numpy())
+        -     shares = shares.numpy()
         +     shares = torch.softmax(scores, 1)
-        +     plot(shares.float().numpy())
+        +     shares = shares.float().numpy()
         """,
         dtype="bf16",
     )
