@@ -16,10 +16,10 @@ from amp_migrate.steps.model import Backward, OptimizerStep, Refusal, Region, Tr
 from amp_migrate.steps.obstacles import Obstacles
 from amp_migrate.steps.penalties import Penalties, read_penalties, unscaled
 from amp_migrate.steps.regions import RegionFinder
-from amp_migrate.steps.slices import Slices, block_of
+from amp_migrate.steps.slices import Slices
 from amp_migrate.steps.steppers import optimizer_steps
 from amp_migrate.steps.updates import place_updates
-from amp_migrate.trees.tree import Block, Statement, blocks, find, nested_statements
+from amp_migrate.trees.tree import Block, Statement, block_of, blocks, find, nested_statements
 
 
 @dataclass(frozen=True)

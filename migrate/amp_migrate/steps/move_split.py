@@ -15,9 +15,9 @@ from amp_migrate.steps.gradients import uses_gradients
 from amp_migrate.steps.hand_on import hand_on
 from amp_migrate.steps.model import Refusal, TrainingStep
 from amp_migrate.steps.split import Key, Split, key_of
-from amp_migrate.steps.steppers import optimizer_steps
+from amp_migrate.steps.steppers import loop_over_optimizers, optimizer_steps
 from amp_migrate.steps.ways import Route, ScaledStep
-from amp_migrate.trees.tree import Block, nested_statements, statements
+from amp_migrate.trees.tree import block_of, nested_statements, statements
 
 # The way of the scaler to the place where some optimizers are used together.
 Reach: TypeAlias = "Callable[[File, list[cst.BaseExpression]], Route | Refusal]"
@@ -72,7 +72,7 @@ def _route(
     if any(key_of(caller) not in routes for caller, _ in sites):
         return part.without_step
     start = step.file.tree.order[step.place]
-    for statement in nested_statements(cast(Block, function.node.body)):
+    for statement in nested_statements(block_of(function.node)):
         if step.file.tree.order[statement] > start and uses_gradients(step.file, roles, statement):
             return _read_apart(step.file, statement)
     return hand_on(function, [(site, routes[key_of(caller)]) for caller, site in sites])
@@ -80,13 +80,14 @@ def _route(
 
 def _stepper(function: FunctionRef, roles: Roles) -> TrainingStep | Refusal:
     """The part of a function that does nothing but step: always, and on gradients that nobody reads before."""
-    file, body = function.file, cast(Block, function.node.body)
+    file, body = function.file, block_of(function.node)
     for statement in nested_statements(body):
         if uses_gradients(file, roles, statement):
             return _read_apart(file, statement)
     steps = tuple(optimizer_steps(roles, file, body))
     for each in steps:
-        if each.call.args or each.statement not in statements(body) or not isinstance(each.statement, cst.Expr):
+        runs = loop_over_optimizers(file, each) or each.statement
+        if each.call.args or runs not in statements(body) or not isinstance(each.statement, cst.Expr):
             return Refusal(
                 file,
                 each.statement,

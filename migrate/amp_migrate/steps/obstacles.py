@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import libcst as cst
 
 from amp_migrate.analysis.files import File
@@ -14,7 +12,7 @@ from amp_migrate.steps.model import Backward, Extraction, OptimizerStep, Refusal
 from amp_migrate.steps.native import uses_amp
 from amp_migrate.steps.regions import RegionFinder
 from amp_migrate.trees.calls import calls_of
-from amp_migrate.trees.tree import Block, Statement, find
+from amp_migrate.trees.tree import Block, Statement, block_of, find
 
 _BF16 = "run with --dtype bf16, which needs no scaler"
 
@@ -120,7 +118,7 @@ class Obstacles:
         for statement in sorted(members, key=lambda each: self.tree.order[each]):
             for call in calls_of(statement):
                 function = self.roles.project.called(self.file, call)
-                if function is not None and uses_amp(function.file, cast(Block, function.node.body), function.node):
+                if function is not None and uses_amp(function.file, block_of(function.node), function.node):
                     return Refusal(
                         self.file,
                         call,

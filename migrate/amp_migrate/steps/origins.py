@@ -49,14 +49,14 @@ def other_name(bindings: list[Binding]) -> cst.BaseExpression | None:
 
     For what a loop takes out of a collection, that is the collection, which the scaler is kept beside.
     """
-    looped = [_collection(binding.node) for binding in bindings]
+    looped = [collection(binding.node) for binding in bindings]
     if looped and looped[0] is not None and len({dotted(each) for each in looped}) == 1:
         return looped[0]
     value = bindings[0].value if len(bindings) == 1 else None
     return None if value is None or is_constant(value, "None") or dotted(container(value)) is None else value
 
 
-def _collection(node: cst.CSTNode) -> cst.BaseExpression | None:
+def collection(node: cst.CSTNode) -> cst.BaseExpression | None:
     """`optimizers` for `for optimizer in optimizers:`, or for one over `optimizers.values()`."""
     if not isinstance(node, cst.For) or not isinstance(node.target, cst.Name):
         return None

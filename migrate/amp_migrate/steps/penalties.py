@@ -20,7 +20,7 @@ from amp_migrate.steps.flow import reads, targets
 from amp_migrate.steps.model import Penalty, PenaltyCall, Refusal
 from amp_migrate.steps.ways import Route
 from amp_migrate.trees.calls import calls_in
-from amp_migrate.trees.tree import Block, Statement, find, is_constant
+from amp_migrate.trees.tree import Block, Statement, block_of, find, is_constant
 
 GRAD = "torch.autograd.grad"
 _LOW_SCALE = ("init_scale=1024.0",)
@@ -71,7 +71,7 @@ def read_penalties(file: File, roles: Roles, body: Block, parts: Collection[cst.
 
 def _is_penalty(function: FunctionRef, roles: Roles) -> bool:
     """Whether a function takes gradients itself, in a way that can be scaled, and trains nothing."""
-    body = cast(Block, function.node.body)
+    body = block_of(function.node)
     found = read_penalties(function.file, roles, body)
     trains = ("backward", "step", "scale")
     return (

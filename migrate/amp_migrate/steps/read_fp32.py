@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import cast
 
 import libcst as cst
 
@@ -16,7 +15,7 @@ from amp_migrate.steps.model import Backward, Refusal
 from amp_migrate.steps.native import uses_amp
 from amp_migrate.steps.steppers import Steppers
 from amp_migrate.trees.calls import calls_in
-from amp_migrate.trees.tree import Block, Statement
+from amp_migrate.trees.tree import Block, Statement, block_of
 
 # Objects whose `backward(loss)` is a framework's own: its precision is a switch of that framework.
 _FRAMEWORK_NAME = re.compile(r"(^|[._])(accelerator|fabric|engine|model_engine|manager|booster|trainer|strategy)$")
@@ -58,7 +57,7 @@ def gather_again(
     file: File, function: cst.FunctionDef | None, backwards: list[Backward], roles: Roles, steppers: Steppers | None
 ) -> Gathered | Refusal:
     """What a function has of a step, when some of its calls are known to go backward."""
-    body = file.tree.module if function is None else cast(Block, function.body)
+    body = file.tree.module if function is None else block_of(function)
     if uses_amp(file, body, function):
         return Refusal(file, backwards[0].statement, "mixed precision is in use here already", "migrate it by hand")
     stepped = () if steppers is None else steppers.calls(file, body)
@@ -69,7 +68,7 @@ def bodies(file: File) -> Iterator[tuple[cst.FunctionDef | None, Block]]:
     """The module's own code and every function of a file, in source order."""
     yield None, file.tree.module
     for node in file.tree.every(cst.FunctionDef):
-        yield node, cast(Block, node.body)
+        yield node, block_of(node)
 
 
 def backward_calls(body: Block) -> Iterator[tuple[Statement, cst.Call]]:

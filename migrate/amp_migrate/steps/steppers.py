@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import cast
 
 import libcst as cst
 
@@ -17,8 +16,9 @@ from amp_migrate.analysis.project import CallSite, FunctionRef
 from amp_migrate.analysis.roles import OPTIMIZER_SIGN, Roles
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.model import OptimizerStep
+from amp_migrate.steps.origins import collection
 from amp_migrate.trees.calls import calls_in
-from amp_migrate.trees.tree import Block, Statement, find
+from amp_migrate.trees.tree import Block, Statement, block_of, find, statements
 
 # How many calls an optimizer is followed through to where it is made.
 _MAX_DEPTH = 4
@@ -101,8 +101,9 @@ class Steppers:
 
     def _optimizer_at(self, function: FunctionRef, call: cst.Call) -> cst.BaseExpression | None:
         """What tells at a call where the optimizer comes from: the object, an argument, or the method's own."""
-        own = next(optimizer_steps(self._roles, function.file, cast(Block, function.node.body)), None)
-        optimizer = None if own is None else own.optimizer
+        own = next(optimizer_steps(self._roles, function.file, block_of(function.node)), None)
+        over = None if own is None else loop_over_optimizers(function.file, own)
+        optimizer = None if own is None else own.optimizer if over is None else collection(over)
         path = dotted(optimizer)
         if optimizer is None or path is None:
             return call.func.value if isinstance(call.func, cst.Attribute) else None
@@ -127,7 +128,7 @@ class Steppers:
     def _steps(self, function: FunctionRef) -> bool:
         if self._roles.project.is_common_method(function) or _goes_backward(function.node):
             return False
-        body = cast(Block, function.node.body)
+        body = block_of(function.node)
         return any(True for _ in optimizer_steps(self._roles, function.file, body))
 
 
@@ -155,6 +156,14 @@ def optimizer_steps(roles: Roles, file: File, body: Block) -> Iterator[Optimizer
             and not _follows_zero_grad(file, statement, func.value)
         ):
             yield OptimizerStep(statement, call, func.value)
+
+
+def loop_over_optimizers(file: File, step: OptimizerStep) -> cst.For | None:
+    """The loop `for optimizer in optimizers:` whose body a step stands in directly."""
+    loop = file.tree.loop(step.statement)
+    if not isinstance(loop, cst.For) or collection(loop) is None or step.statement not in statements(block_of(loop)):
+        return None
+    return loop if dotted(step.optimizer) == dotted(loop.target) else None
 
 
 def _follows_zero_grad(file: File, statement: Statement, optimizer: cst.BaseExpression) -> bool:

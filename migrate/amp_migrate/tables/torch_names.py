@@ -70,8 +70,8 @@ BOOKKEEPING_PREFIXES = tuple(
 # ... and those of functions that are given a module: `print_network(net)`, `evaluate_model(model)`.
 MODULE_VERBS = tuple(
     (
-        "compile copy count define draw dump eval evaluate export fit fuse plot print prune quantize run show summarize "
-        "sync test train validate visualize wrap"
+        "compile copy count define draw dump eval evaluate export fit fuse plot print prune quantize run show "
+        "summarize sync test train validate visualize wrap"
     ).split()
 )
 

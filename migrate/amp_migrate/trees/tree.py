@@ -123,6 +123,12 @@ def statements(block: Block) -> tuple[Statement, ...]:
     return tuple(found)
 
 
+def block_of(node: cst.FunctionDef | cst.For | cst.While) -> Block:
+    """The body of a function or a loop."""
+    assert isinstance(node.body, (cst.IndentedBlock, cst.SimpleStatementSuite))
+    return node.body
+
+
 def blocks(statement: Statement) -> tuple[Block, ...]:
     """The blocks of a compound statement, `elif` and `except` branches included, in source order."""
     found: list[Block] = []
@@ -283,7 +289,7 @@ class Tree:
     def body(self, node: cst.CSTNode) -> Block:
         """The body of the function `node` stands in, or the module."""
         function = self.function(node)
-        return self.module if function is None else cast(Block, function.body)
+        return self.module if function is None else block_of(function)
 
     def code(self, node: cst.CSTNode) -> str:
         """The source text of a node."""

@@ -660,3 +660,30 @@ def test_model_of_the_base_class(rewrites_files: Check) -> None:
             """,
         }
     )
+
+
+def test_function_that_steps_all_optimizers_of_a_collection_is_part_of_the_step(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Trainer:
+              def __init__(self, model, optimizers):
+                  self.model, self.optimizers = model, optimizers
+        +         self.scaler = torch.amp.GradScaler("cuda")
+
+              def optimizer_step(self):
+                  for optimizer in self.optimizers.values():
+        -             optimizer.step()
+        +             self.scaler.step(optimizer)
+                      optimizer.zero_grad()
+
+              def train(self, loader):
+                  for x, y in loader:
+        -             loss = nn.functional.mse_loss(self.model(x), y)
+        -             loss.backward()
+        +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +                 loss = nn.functional.mse_loss(self.model(x), y)
+        +             self.scaler.scale(loss).backward()
+                      self.optimizer_step()
+        +             self.scaler.update()
+        """
+    )
