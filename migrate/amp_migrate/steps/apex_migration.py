@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import cast
 
 import libcst as cst
 
@@ -20,6 +21,7 @@ from amp_migrate.settings import Apex, Dtype, Settings
 from amp_migrate.steps.apex_calls import amp_calls, amp_name
 from amp_migrate.steps.apex_functions import float_functions, is_native
 from amp_migrate.steps.apex_guards import is_apex_import
+from amp_migrate.steps.apex_imports import is_in
 from amp_migrate.steps.apex_initialize import Initialize, read_initializes
 from amp_migrate.steps.apex_rest import ApexRest
 from amp_migrate.steps.apex_scale import understood
@@ -27,12 +29,13 @@ from amp_migrate.steps.apex_write import ApexWriter, Sited
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.fp16_optimizer import not_understood, read_wrappers, wrapper_calls
 from amp_migrate.steps.model import Refusal
+from amp_migrate.steps.native import is_scaled
 from amp_migrate.steps.read_apex import ApexStep, read_steps
-from amp_migrate.steps.read_fp32 import bodies
+from amp_migrate.steps.read_fp32 import backward_calls, bodies
 from amp_migrate.steps.travel import Traveller
 from amp_migrate.steps.ways import Route
 from amp_migrate.steps.write_shim import apex_uses
-from amp_migrate.tables.apex_names import AMP, SHIM_SINCE
+from amp_migrate.tables.apex_names import AMP, SHIM, SHIM_SINCE
 from amp_migrate.trees.tree import Statement, nested_statements
 
 _CONVERTED = frozenset({"initialize", "scale_loss", "master_params", "state_dict", "load_state_dict"})
@@ -49,11 +52,20 @@ class Group:
 
 
 def uses_apex_amp(file: File) -> bool:
+    """Whether a file decides about precision through `apex.amp`, which the shim may answer for by now."""
+    return _asks_apex(file) or any(is_in(name, (f"{SHIM}.amp",)) for name in _imported(file))
+
+
+def _asks_apex(file: File) -> bool:
     """Whether a file imports `apex.amp`, reaches it through `import apex`, or makes an `FP16_Optimizer`."""
-    names = {b.imported for scope in file.scopes.all() for bindings in scope.bindings.values() for b in bindings}
-    if any(name == AMP or name.startswith(AMP + ".") for name in names):
+    names = _imported(file)
+    if any(is_in(name, (AMP,)) for name in names):
         return True
     return bool(wrapper_calls(file)) or ("apex" in names and any(True for _ in apex_uses(file, AMP)))
+
+
+def _imported(file: File) -> set[str]:
+    return {b.imported for scope in file.scopes.all() for bindings in scope.bindings.values() for b in bindings}
 
 
 class ApexMigration:
@@ -87,7 +99,7 @@ class ApexMigration:
 
     def run(self, files: Iterable[File]) -> None:
         """Migrate every group of files that uses Apex."""
-        apex = [file for file in files if uses_apex_amp(file)]
+        apex = [file for file in files if _asks_apex(file)]
         for group in self._groups(apex):
             if not self._is_wanted(group):
                 self._unwanted.update(group.files)
@@ -181,6 +193,7 @@ class ApexMigration:
                 group.refusals.extend(Refusal(file, node, reason) for node in float_functions(file))
         if group.initializes and not group.steps and not group.refusals:
             group.refusals.extend(self._without_steps(group.initializes))
+            group.refusals.extend(self._plain_steps(group))
         if not group.initializes and not group.refusals and group.steps:
             file = group.files[0]
             where = group.steps[0].gathered.step.place
@@ -193,6 +206,15 @@ class ApexMigration:
             if optimizers is not None and each.file.tree.code(optimizers) not in ("None", "[]"):
                 reason = "no step that scales its loss is among the files that were given"
                 yield Refusal(each.file, each.call, reason, "give the files with the training step, too")
+
+    def _plain_steps(self, group: Group) -> Iterable[Refusal]:
+        """Steps in float32 in the files of a script that only asks models with Apex: one script, two precisions."""
+        for file in group.files:
+            for _, body in bodies(file):
+                for statement, call in backward_calls(body):
+                    if not is_scaled(cast(cst.Attribute, call.func).value):
+                        reason = "a training step in float32 stands in one file with inference by Apex"
+                        yield Refusal(file, statement, reason, "move one of them to a file of its own, and run again")
 
     def _leftovers(self, file: File) -> Iterable[Refusal]:
         """Uses of `apex.amp` that have no native form here."""
