@@ -15,10 +15,11 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.scopes import dotted
 from amp_migrate.analysis.wanted import Wanted, everything
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Apex, Dtype, Settings
-from amp_migrate.steps.apex_calls import amp_calls, amp_name
+from amp_migrate.steps.apex_calls import amp_calls, amp_name, keepings
 from amp_migrate.steps.apex_functions import float_functions, is_native
 from amp_migrate.steps.apex_guards import is_apex_import
 from amp_migrate.steps.apex_imports import is_in
@@ -85,6 +86,7 @@ class ApexMigration:
         self.settings = settings
         self.draft = draft_of
         self.findings: list[Finding] = []
+        self._files: tuple[File, ...] = ()
         self._unwanted: set[File] = set()
         self._native: set[File] = set()
         self._on_shim: set[File] = set()
@@ -99,7 +101,8 @@ class ApexMigration:
 
     def run(self, files: Iterable[File]) -> None:
         """Migrate every group of files that uses Apex."""
-        apex = [file for file in files if _asks_apex(file)]
+        self._files = tuple(files)
+        apex = [file for file in self._files if _asks_apex(file)]
         for group in self._groups(apex):
             if not self._is_wanted(group):
                 self._unwanted.update(group.files)
@@ -120,7 +123,7 @@ class ApexMigration:
             self._to_shim(group)
             self._on_shim.update(group.files)
         rest = ApexRest(self.project, self.settings, self.draft, self.wanted)
-        for file in files:
+        for file in self._files:
             if file not in self._unwanted:
                 on_shim, amp_is_gone = self._is_on_shim(file), file in self._native
                 self.findings.extend(rest.write(file, on_shim=on_shim, amp_is_gone=amp_is_gone))
@@ -187,6 +190,7 @@ class ApexMigration:
                     group.refusals.append(step.gathered.unscalable)
                 else:
                     group.steps.append(step)
+        group.refusals.extend(self._asked_elsewhere(group))
         if not group.initializes and not group.refusals:
             for file in group.files:
                 reason = "amp.float_function belongs to a script that is not among the files that were given"
@@ -207,6 +211,18 @@ class ApexMigration:
                 reason = "no step that scales its loss is among the files that were given"
                 yield Refusal(each.file, each.call, reason, "give the files with the training step, too")
 
+    def _asked_elsewhere(self, group: Group) -> Iterable[Refusal]:
+        """Calls of an `amp` that this script keeps in an attribute, in files that cannot know it by themselves."""
+        kept = [cst.ensure_type(each.targets[0].target, cst.Attribute) for f in group.files for each in keepings(f)]
+        names = {target.attr.value for target in kept}
+        scaling = {call for file in group.files for call in amp_calls(file, "scale_loss")}
+        for file in self._files:
+            for call in file.calls if "scale_loss" in file.tree.text else ():
+                holder = call.func.value if isinstance(call.func, cst.Attribute) else None
+                is_kept = isinstance(holder, cst.Attribute) and holder.attr.value in names
+                if is_kept and call not in scaling and amp_name(file, call.func) is None:
+                    yield Refusal(file, call, "amp itself is used as a value")
+
     def _plain_steps(self, group: Group) -> Iterable[Refusal]:
         """Steps in float32 in the files of a script that only asks models with Apex: one script, two precisions."""
         for file in group.files:
@@ -222,7 +238,8 @@ class ApexMigration:
             for binding in bindings:
                 if binding.imported == AMP and self.project.takers(file, name):
                     yield Refusal(file, binding.node, f"other files take `{name}` from this one")
-        about_scale = understood(file)
+        about_scale, kept = understood(file), set(keepings(file))
+        paths = {dotted(each.targets[0].target) for each in kept}
         for node in file.tree.every(cst.Name, cst.Attribute):
             parent = file.tree.parents[node]
             if type(parent) in (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom):
@@ -232,7 +249,9 @@ class ApexMigration:
             used = amp_name(file, node)
             if used is not None and used not in _CONVERTED and not is_native(file, node, self.settings.target_torch):
                 yield Refusal(file, node, f"amp.{used} has no native form here")
-            elif AMP in file.names.meanings(node) and not isinstance(parent, cst.AssignTarget):
+                continue
+            is_amp = (AMP in file.names.meanings(node) and parent not in kept) or dotted(node) in paths
+            if is_amp and not isinstance(parent, cst.AssignTarget):
                 yield Refusal(file, node, "amp itself is used as a value")
         for call in amp_calls(file, "state_dict"):
             if call not in about_scale and isinstance(file.tree.parents[call], (cst.Subscript, cst.Attribute)):
