@@ -65,7 +65,7 @@ def leftovers(project: Project, file: File, target_torch: tuple[int, int]) -> It
     paths = {dotted(each.targets[0].target) for each in kept}
     for node in file.tree.every(cst.Name, cst.Attribute):
         parent = file.tree.parents[node]
-        if type(parent) in (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom):
+        if type(parent) in (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom, cst.NameItem):
             continue
         if node in about_scale or file.tree.parents[node] in about_scale:
             continue

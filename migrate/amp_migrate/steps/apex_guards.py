@@ -15,8 +15,10 @@ from amp_migrate.trees.tree import Statement, is_constant, statements
 def is_apex_import(file: File, statement: Statement) -> bool:
     """Whether a statement only brings in `apex.amp`, by itself or in a `try` that complains where it is missing.
 
-    A registration that native AMP does without belongs to it, and an attribute that `apex.amp` is kept in.
+    A registration that native AMP does without belongs to it, and a global or an attribute that `apex.amp` is kept in.
     """
+    if isinstance(statement, cst.Global):
+        return all(file.names.meanings(item.name) == {AMP} for item in statement.names)
     if isinstance(statement, cst.ImportFrom):
         names = [] if isinstance(statement.names, cst.ImportStar) else statement.names
         return dotted(statement.module) == "apex" and [dotted(alias.name) for alias in names] == ["amp"]

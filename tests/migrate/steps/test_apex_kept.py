@@ -1,4 +1,4 @@
-"""`apex.amp` kept in an attribute: `args.amp = amp`, and `args.amp.scale_loss(...)` where the step is."""
+"""`apex.amp` kept for where the step is: in an attribute (`args.amp = amp`), or in a global name."""
 
 from __future__ import annotations
 
@@ -40,6 +40,37 @@ def test_calls_through_the_attribute_are_those_of_amp(rewrites: Check) -> None:
         -     train(args, model, optimizer, loader)
         +     scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
         +     train(args, model, optimizer, scaler, loader)
+        """
+    )
+
+
+@pytest.mark.parametrize("lines", [("global amp", "from apex import amp"), ("from apex import amp", "global amp")])
+def test_amp_as_a_global_name(lines: tuple[str, str], rewrites: Check) -> None:
+    rewrites(
+        f"""
+          class Trainer:
+              def __init__(self, args, model):
+                  self.args, self.model = args, model
+                  self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -         if args.fp16:
+        -             {lines[0]}
+        -             {lines[1]}
+        -             self.model, self.optimizer = amp.initialize(self.model, self.optimizer, opt_level="O1")
+        +         self.scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+
+              def step(self, x):
+        -         loss = self.model(x).mean()
+        -         if self.args.fp16:
+        -             with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+        -                 scaled_loss.backward()
+        -         else:
+        -             loss.backward()
+        -         self.optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=self.scaler.is_enabled()):
+        +             loss = self.model(x).mean()
+        +         self.scaler.scale(loss).backward()
+        +         self.scaler.step(self.optimizer)
+        +         self.scaler.update()
         """
     )
 
