@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 DEMO := demo-out
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint clean
+.PHONY: help demo test lint docs clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "    make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,7 +17,7 @@ demo: $(INSTALLED) ## Migrate the fixtures, verify that they train the same, and
 
 # One thread each: the tests already fill the cores, and PyTorch's threads would only wait for each other.
 # Byte code first: the tests start hundreds of processes, and where PYTHONDONTWRITEBYTECODE is set each would compile.
-test: lint ## Run everything that CI runs: the linters, the type checker and all tests.
+test: lint docs ## Run everything that CI runs: the linters, the type checker, the documentation and all tests.
 	$(BIN)/python -m compileall -q migrate shim
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadgroup --durations 15
 
@@ -26,8 +26,12 @@ lint: $(INSTALLED) ## Run the linters and the type checker.
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Not `--quiet`: strictness counts the warnings that are printed.
+docs: $(INSTALLED) ## Build the documentation into site/; a link that leads nowhere fails.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 clean: ## Remove the virtual environment, the demo's output and all caches.
-	rm -rf $(VENV) $(DEMO) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DEMO) site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Installed again whenever the dependencies may have changed.

@@ -11,10 +11,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from amp_migrate.report.marks import between
+
 ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "benchmarks/results/codemod.json"
 COMMANDS = ("grep -rlE", "import libcst", "parse what survives", "amp-migrate --check", "torchfix")
-_OPEN, _CLOSE = "<!-- speed -->\n", "<!-- /speed -->\n"
 _HEAD = """# Speed
 
 Made by `benchmarks/codemod_table.py` from `benchmarks/results/codemod.json`, which `python benchmarks/codemod.py`
@@ -35,18 +36,12 @@ the largest of them.
 def generated(result: Mapping[str, Any]) -> Mapping[Path, str]:
     """What each file with text from the measurement should hold."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    before, _, rest = readme.partition(_OPEN)
-    _, _, after = rest.partition(_CLOSE)
     trees = result["trees"]
     return {
         ROOT / "docs/speed.md": "\n".join(
             [_HEAD, _machine(result["machine"]), "", *_table(trees, COMMANDS), "", _TAIL]
         ),
-        ROOT / "README.md": before
-        + _OPEN
-        + "".join(f"{line}\n" for line in _table(trees, COMMANDS[2:]))
-        + _CLOSE
-        + after,
+        ROOT / "README.md": between(readme, "speed", "".join(f"{line}\n" for line in _table(trees, COMMANDS[2:]))),
     }
 
 

@@ -186,12 +186,15 @@ def main() -> None:
     parser.add_argument("--device", choices=["cpu", "cuda"], default=default, help="default: %(default)s")
     parser.add_argument("--seconds", type=float, default=30, help="for each workload (default: 30)")
     parser.add_argument("--steps", type=int, default=2, help="steps between two readings of the clock (default: 2)")
+    parser.add_argument("--only", default="", help="workloads whose name contains this")
     parser.add_argument("--output", type=Path, help="default: results/shim-DEVICE.json beside this file")
     options = parser.parse_args()
     torch.set_num_threads(1)
     ratios: list[Ratio] = []
     print(f"{'':24}{'':20}{'ms':>9}{'ratio':>8}  quartiles    rounds")
     for workload in workloads(options.device):
+        if options.only not in workload.name:
+            continue
         for each in measure(workload, options.device, options.seconds, options.steps):
             ratios.append(each)
             spread = f"{each.quartiles[0]:.3f}-{each.quartiles[1]:.3f}"

@@ -2,148 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
-
 import pytest
 import torch
 from amp_shim.dispatch import enforce
 from amp_shim.operators import family_of, registered_operators
 from amp_shim.policy import NATIVE_CUDA, Treatment
-from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
-
-Make = Callable[..., Tensor]
-CONV = ([1, 1], [0, 0], [1, 1], False, [0, 0], 1)
-MEAN = 1
-
-
-def labels(t: Make, *shape: int) -> Tensor:
-    return torch.zeros(shape, dtype=torch.int64, device=t(1).device)
-
-
-# Arguments by operator, for those that do not take a single matrix. `t` makes a floating tensor of a shape.
-SAMPLES: dict[str, Callable[[Make], tuple[Any, ...]]] = {
-    **dict.fromkeys(["_convolution"], lambda t: (t(1, 2, 4, 4), t(2, 2, 3, 3), None, *CONV, False, False, True, True)),
-    "_convolution.deprecated": lambda t: (t(1, 2, 4, 4), t(2, 2, 3, 3), None, *CONV, False, False, True),
-    "convolution": lambda t: (t(1, 2, 4, 4), t(2, 2, 3, 3), None, *CONV),
-    **dict.fromkeys(["conv1d", "conv_transpose1d"], lambda t: (t(1, 2, 4), t(2, 2, 3))),
-    **dict.fromkeys(["conv2d", "conv_transpose2d.input"], lambda t: (t(1, 2, 4, 4), t(2, 2, 3, 3))),
-    **dict.fromkeys(["conv3d", "conv_transpose3d.input"], lambda t: (t(1, 2, 4, 4, 4), t(2, 2, 3, 3, 3))),
-    "conv_tbc": lambda t: (t(4, 1, 2), t(3, 2, 2), t(2)),
-    **dict.fromkeys(["linear", "matmul", "mm", "cdist", "dist", "pow.Tensor_Tensor"], lambda t: (t(4, 4), t(4, 4))),
-    **dict.fromkeys(["atan2", "linalg_vecdot"], lambda t: (t(4, 4), t(4, 4))),
-    "mv": lambda t: (t(4, 4), t(4)),
-    "bmm": lambda t: (t(2, 4, 4), t(2, 4, 4)),
-    "addmm": lambda t: (t(4, 4), t(4, 4), t(4, 4)),
-    "addmv": lambda t: (t(4), t(4, 4), t(4)),
-    "addr": lambda t: (t(4, 4), t(4), t(4)),
-    "addbmm": lambda t: (t(4, 4), t(2, 4, 4), t(2, 4, 4)),
-    "baddbmm": lambda t: (t(2, 4, 4), t(2, 4, 4), t(2, 4, 4)),
-    "einsum": lambda t: ("ij,jk->ik", [t(4, 4), t(4, 4)]),
-    **dict.fromkeys(["chain_matmul", "linalg_multi_dot"], lambda t: ([t(4, 4), t(4, 4), t(4, 4)],)),
-    "prelu": lambda t: (t(4, 4), t(4)),
-    **dict.fromkeys(["rnn_tanh_cell", "rnn_relu_cell"], lambda t: (t(2, 4), t(2, 4), t(4, 4), t(4, 4))),
-    "gru_cell": lambda t: (t(2, 4), t(2, 4), t(12, 4), t(12, 4)),
-    "lstm_cell": lambda t: (t(2, 4), [t(2, 4), t(2, 4)], t(16, 4), t(16, 4)),
-    "scaled_dot_product_attention": lambda t: (t(1, 2, 4, 8), t(1, 2, 4, 8), t(1, 2, 4, 8)),
-    "pow.Scalar": lambda t: (2, t(4, 4)),
-    "pow.Tensor_Scalar": lambda t: (t(4, 4), 2),
-    **dict.fromkeys(["layer_norm", "rms_norm"], lambda t: (t(4, 4), [4])),
-    "native_layer_norm": lambda t: (t(4, 4), [4], None, None, 1e-5),
-    "group_norm": lambda t: (t(2, 4, 4), 2),
-    "cosine_similarity": lambda t: (t(4, 4), t(4, 4)),
-    "frobenius_norm.dim": lambda t: (t(4, 4), [0]),
-    "nuclear_norm.dim": lambda t: (t(4, 4), [0, 1]),
-    "norm.ScalarOpt_dim": lambda t: (t(4, 4), 2, [0]),
-    "linalg_matrix_norm": lambda t: (t(4, 4), 1),
-    "renorm": lambda t: (t(4, 4), 2, 0, 1.0),
-    **dict.fromkeys(["logsumexp", "sum.dim_IntList"], lambda t: (t(4, 4), [0])),
-    **dict.fromkeys(["prod.dim_int", "cumsum", "cumprod", "softmax.int", "log_softmax.int"], lambda t: (t(4, 4), 0)),
-    **dict.fromkeys(["nll_loss", "multi_margin_loss"], lambda t: (t(4, 4), labels(t, 4))),
-    "nll_loss2d": lambda t: (t(1, 4, 2, 2), labels(t, 1, 2, 2)),
-    "multilabel_margin_loss": lambda t: (t(4, 4), labels(t, 4, 4)),
-    **dict.fromkeys(["kl_div", "l1_loss", "mse_loss", "huber_loss", "smooth_l1_loss"], lambda t: (t(4, 4), t(4, 4))),
-    **dict.fromkeys(["soft_margin_loss", "hinge_embedding_loss"], lambda t: (t(4, 4), t(4, 4))),
-    **dict.fromkeys(["binary_cross_entropy", "binary_cross_entropy_with_logits"], lambda t: (t(4, 4), t(4, 4))),
-    "poisson_nll_loss": lambda t: (t(4, 4), t(4, 4), True, False, 1e-8, MEAN),
-    "cosine_embedding_loss": lambda t: (t(4, 4), t(4, 4), t(4)),
-    "margin_ranking_loss": lambda t: (t(4), t(4), t(4)),
-    "triplet_margin_loss": lambda t: (t(4, 4), t(4, 4), t(4, 4)),
-    **dict.fromkeys(["upsample_nearest1d", "_upsample_nearest_exact1d"], lambda t: (t(1, 2, 4), [8])),
-    **dict.fromkeys(["upsample_nearest2d", "_upsample_nearest_exact2d"], lambda t: (t(1, 2, 4, 4), [8, 8])),
-    **dict.fromkeys(["upsample_nearest3d", "_upsample_nearest_exact3d"], lambda t: (t(1, 2, 4, 4, 4), [8, 8, 8])),
-    "upsample_linear1d": lambda t: (t(1, 2, 4), [8], False),
-    **dict.fromkeys(["upsample_bilinear2d", "upsample_bicubic2d"], lambda t: (t(1, 2, 4, 4), [8, 8], False)),
-    **dict.fromkeys(["_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"], lambda t: (t(1, 2, 4, 4), [8, 8], False)),
-    "upsample_trilinear3d": lambda t: (t(1, 2, 4, 4, 4), [8, 8, 8], False),
-    **dict.fromkeys(["addcdiv", "addcmul"], lambda t: (t(4, 4), t(4, 4), t(4, 4))),
-    "bilinear": lambda t: (t(2, 4), t(2, 4), t(3, 4, 4)),
-    "cross": lambda t: (t(4, 3), t(4, 3)),
-    **dict.fromkeys(["dot", "vdot"], lambda t: (t(4), t(4))),
-    "grid_sampler": lambda t: (t(1, 2, 4, 4), t(1, 3, 3, 2), 0, 0, False),
-    "index_put": lambda t: (t(4), [labels(t, 2)], t(2)),
-    "tensordot": lambda t: (t(4, 4), t(4, 4), [1], [0]),
-    "scatter_add": lambda t: (t(4), 0, labels(t, 4), t(4)),
-}
-# Inner steps of operators that are called here, which take workspaces or exist on a GPU only.
-INNER = {
-    "_cudnn_rnn",
-    "cudnn_convolution",
-    "cudnn_convolution_transpose",
-    "_thnn_fused_lstm_cell",
-    "_thnn_fused_gru_cell",
-    "_scaled_dot_product_flash_attention",
-}
-OPERATORS = sorted(
-    name.removeprefix("aten::") for name in registered_operators("AutocastCUDA") if family_of(name) not in INNER
+from gpu_suite.op_samples import (
+    HALVES,
+    OPERATORS,
+    arguments,
+    fake_cuda_autocast,
+    mixed_outcome,
+    outcome,
+    overload,
+    takes_dtype,
 )
-HALVES = (torch.float16, torch.bfloat16)
-
-
-def arguments(name: str, dtype: torch.dtype, device: str) -> tuple[Any, ...]:
-    def make(*shape: int) -> Tensor:
-        return torch.full(shape, 0.5, dtype=dtype, device=device)
-
-    return SAMPLES[name](make) if name in SAMPLES else (make(4, 4),)
-
-
-def overload(name: str) -> Any:
-    packet, _, overload_name = name.partition(".")
-    return getattr(getattr(torch.ops.aten, packet), overload_name or "default")
-
-
-def takes_dtype(name: str) -> bool:
-    return any(argument.name == "dtype" for argument in overload(name)._schema.arguments)
-
-
-def call(name: str, args: tuple[Any, ...]) -> Tensor:
-    result = overload(name)(*args)
-    return result if isinstance(result, Tensor) else result[0]
-
-
-def outcome(name: str, dtype: torch.dtype, device: str) -> object:
-    """The dtype that comes out, or the type of the error."""
-    args = arguments(name, dtype, device)
-    try:
-        return call(name, args).dtype
-    except RuntimeError as error:
-        return type(error)
-
-
-@contextmanager
-def fake_cuda_autocast(dtype: torch.dtype) -> Iterator[None]:
-    # torch.autocast("cuda") disables itself without a GPU; the switches below it do not.
-    with FakeTensorMode():
-        torch.set_autocast_dtype("cuda", dtype)
-        torch.set_autocast_enabled("cuda", True)
-        try:
-            yield
-        finally:
-            torch.set_autocast_enabled("cuda", False)
-            torch.set_autocast_dtype("cuda", torch.float16)
-            torch.clear_autocast_cache()
 
 
 def predicted(treatment: Treatment, given: torch.dtype, region: torch.dtype) -> object:
@@ -178,14 +51,10 @@ def test_cpu_stand_in_gives_the_dtype_of_cuda(name: str, region: torch.dtype) ->
 
 @pytest.mark.parametrize("name", [n for n in OPERATORS if NATIVE_CUDA.treatment(family_of(n)) is Treatment.PROMOTE])
 def test_promoting_operators_take_mixed_types(name: str) -> None:
-    def mixed(device: str) -> torch.dtype:
-        half, float_ = arguments(name, torch.float16, device), arguments(name, torch.float32, device)
-        return call(name, (half[0], *float_[1:])).dtype
-
     with fake_cuda_autocast(torch.float16):
-        assert mixed("cuda") is torch.float32
+        assert mixed_outcome(name, torch.float16, "cuda") is torch.float32
     with enforce(NATIVE_CUDA, "cpu"), torch.autocast("cpu", dtype=torch.float16):
-        assert mixed("cpu") is torch.float32
+        assert mixed_outcome(name, torch.float16, "cpu") is torch.float32
 
 
 @pytest.mark.parametrize("name", [n for n in OPERATORS if takes_dtype(n)])

@@ -66,7 +66,9 @@ class Script:
         return self.moved or any(region.is_float16 for region in self.regions.values())
 
     def models(self, method: str, beside: re.Pattern[str]) -> Iterator[File]:
-        """The files in the script's folder and below that may call a method, as those of its models may.
+        """The files of the script that may call a method, as those of its models may.
+
+        They are in its folder and below, or in the package that its relative imports reach up to.
 
         Args:
             beside: what the text of such a file has somewhere.
@@ -74,7 +76,7 @@ class Script:
         return filter(self._is_below, self.roles.project.library.calling(method, beside))
 
     def modules(self, text: Callable[[str], bool]) -> Iterator[File]:
-        """The files in the script's folder and below that define a forward, as those of its models do.
+        """The files of the script that define a forward, as those of its models do; see `models`.
 
         Args:
             text: whether a file with this text is worth a look.
@@ -82,8 +84,14 @@ class Script:
         return filter(self._is_below, self.roles.project.library.defining("forward", text=text))
 
     def _is_below(self, file: File) -> bool:
-        folder = self.file.name.rpartition("/")[0]
-        return not folder or file.name.startswith(f"{folder}/")
+        return not self._folder or file.name.startswith(f"{self._folder}/")
+
+    @cached_property
+    def _folder(self) -> str:
+        """The folder that holds what the script runs: its own, or that of the package in `from ..model import Net`."""
+        up = max((len(each.relative) for each in self.file.tree.every(cst.ImportFrom)), default=0)
+        parts = self.file.name.split("/")
+        return "/".join(parts[: -max(up, 1)])
 
 
 def speaks_of_amp(text: str) -> bool:

@@ -67,6 +67,14 @@ BOOKKEEPING_PREFIXES = tuple(
     "build configure create freeze get init load log make parse prepare register reset save set update".split()
 )
 
+# ... and those of functions that are given a module: `print_network(net)`, `evaluate_model(model)`.
+MODULE_VERBS = tuple(
+    (
+        "compile copy count define draw dump eval evaluate export fit fuse plot print prune quantize run show summarize "
+        "sync test train validate visualize wrap"
+    ).split()
+)
+
 # Calling one of these on an object shows that it is a module.
 MODULE_EVIDENCE = frozenset(
     "children eval modules named_children named_modules named_parameters no_sync parameters train".split()

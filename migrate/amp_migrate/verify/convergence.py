@@ -14,6 +14,7 @@ from statistics import fmean, stdev
 
 from amp_migrate.verify import metrics
 from amp_migrate.verify.gates import Check, Status
+from amp_migrate.verify.interval import half_interval
 from amp_migrate.verify.metrics import Metric
 from amp_migrate.verify.run import RunResult
 
@@ -107,8 +108,8 @@ def _judged(metric: Metric, pairs: Pairs, extra: Sequence[RunResult], tolerance:
         migrated=fmean([b for _, b in both]) if both else math.nan,
         difference=difference,
         # Any of several metrics may fail: each gets its share of the error. To pass, all must pass.
-        low=difference - _half_interval(differences, 1 - (1 - LEVEL) / tests),
-        high=difference + _half_interval(differences, LEVEL),
+        low=difference - half_interval(differences, 1 - (1 - LEVEL) / tests),
+        high=difference + half_interval(differences, LEVEL),
         sigma=sigma,
         margin=max(tolerance.spreads * sigma, tolerance.share * abs(mean)),
         lost=lost,
@@ -118,14 +119,6 @@ def _judged(metric: Metric, pairs: Pairs, extra: Sequence[RunResult], tolerance:
 def _finite(result: RunResult, metric: Metric) -> float | None:
     value = metrics.value(result, metric)
     return value if value is not None and math.isfinite(value) else None
-
-
-def _half_interval(differences: Sequence[float], level: float) -> float:
-    if len(differences) < 2:
-        return math.inf
-    from scipy.stats import t  # slow to import, and needed for this tier only
-
-    return float(t.ppf(level, len(differences) - 1)) * stdev(differences) / math.sqrt(len(differences))
 
 
 def checks(found: Sequence[Convergence]) -> list[Check]:

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from amp_migrate.verify.interval import half_interval
 from amp_migrate.verify.trace import Trace
 
 WARM_UP_STEPS = 10
@@ -60,11 +61,11 @@ def speed(pairs: Sequence[tuple[Trace, Trace]]) -> Speed | None:
     if not steady:
         return None
     logs = [math.log(statistics.median(a) / statistics.median(b)) for a, b in steady]
-    mean, half = statistics.fmean(logs), _half_interval(logs)
+    mean, half = statistics.fmean(logs), half_interval(logs)
     return Speed(
         ratio=math.exp(mean),
-        low=math.exp(mean - half) if half is not None else None,
-        high=math.exp(mean + half) if half is not None else None,
+        low=math.exp(mean - half) if math.isfinite(half) else None,
+        high=math.exp(mean + half) if math.isfinite(half) else None,
         original_ms=statistics.median(statistics.median(a) for a, _ in steady),
         migrated_ms=statistics.median(statistics.median(b) for _, b in steady),
         iqr=max(_iqr(times) for pair in steady for times in pair),
@@ -91,12 +92,3 @@ def _steady(milliseconds: Sequence[float]) -> Sequence[float]:
 def _iqr(times: Sequence[float]) -> float:
     quarter, median, three_quarters = statistics.quantiles(times, n=4)
     return (three_quarters - quarter) / median
-
-
-def _half_interval(values: Sequence[float]) -> float | None:
-    """Half the width of the 95 % t interval of the mean; None for fewer than two values."""
-    if len(values) < 2:
-        return None
-    from scipy.stats import t  # slow to import, and needed on machines with a GPU only
-
-    return float(t.ppf(0.975, len(values) - 1)) * statistics.stdev(values) / math.sqrt(len(values))

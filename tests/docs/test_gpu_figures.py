@@ -1,0 +1,121 @@
+"""What is published of a GPU is what was measured on one, and says so where it is not good enough."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_suite.arms import BY_HAND, MIGRATED, PLAIN
+from gpu_suite.figures import figures, learns_alike, shortfalls
+
+ROOT = Path(__file__).parents[2]
+TABLE = runpy.run_path(str(ROOT / "benchmarks/gpu_table.py"))
+WORKLOAD = "ResNet-18, 32x32, batch 128"
+# Milliseconds, bytes and accuracy by arm.
+GOOD = {PLAIN: (10.0, 1000, 0.95), MIGRATED: (4.0, 550, 0.94), BY_HAND: (4.0, 550, 0.95)}
+
+
+def rows(arms: dict[str, tuple[float, int, float]], seeds: int = 3) -> list[dict[str, Any]]:
+    """Trainings that take a little longer and learn a little more from seed to seed."""
+    return [
+        {
+            "workload": WORKLOAD,
+            "arm": arm,
+            "seed": seed,
+            "loss": 0.1,
+            "steps": 99,
+            "ms": ms * (1 + seed / 10),
+            "peak": peak,
+            "accuracy": accuracy + seed / 50,
+        }
+        for arm, (ms, peak, accuracy) in arms.items()
+        for seed in range(seeds)
+    ]
+
+
+def part(result: Any, **changes: Any) -> dict[str, Any]:
+    machine = {"gpu": "A GPU", "driver": "1", "torch": "2.11", "date": "2030-01-01"}
+    return {"status": "done", "rehearsal": False, "machine": machine, "result": result, **changes}
+
+
+def test_the_tables_are_made_of_the_latest_measurement() -> None:
+    for path, text in TABLE["generated"](TABLE["read"](TABLE["RESULTS"])).items():
+        assert path.read_text(encoding="utf-8") == text, "run benchmarks/gpu_table.py"
+
+
+def test_no_rehearsal_is_among_the_results() -> None:
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in TABLE["RESULTS"].glob("*.json")]
+    assert [each for each in results if each.get("rehearsal")] == []
+
+
+def test_rehearsals_and_parts_without_a_result_are_not_published(tmp_path: Path) -> None:
+    (tmp_path / "tests.json").write_text(json.dumps(part({"passed": 1}, rehearsal=True)))
+    (tmp_path / "shim.json").write_text(json.dumps({"part": "shim", "status": "not run: time"}))
+    (tmp_path / "training.json").write_text(json.dumps(part(rows(GOOD))))
+    assert list(TABLE["read"](tmp_path)) == ["training"]
+
+
+def test_ratios_are_taken_within_a_seed() -> None:
+    plain, mine, by_hand = figures(rows(GOOD))
+    assert (plain.arm, mine.arm, by_hand.arm) == (PLAIN, MIGRATED, BY_HAND)
+    assert mine.speedup is not None
+    assert [mine.speedup.mean, mine.speedup.half] == pytest.approx([2.5, 0])
+    assert mine.memory == pytest.approx(0.55)
+    assert mine.ms is not None
+    assert (str(mine.ms), mine.seeds) == ("4.40 ± 0.99", 3)
+
+
+def test_what_is_wanted_and_holds_is_not_told() -> None:
+    assert shortfalls(rows(GOOD)) == []
+
+
+@pytest.mark.parametrize(
+    ("migrated", "told"),
+    [
+        ((4.1, 550, 0.95), "2.4% slower than hand-written"),
+        ((5.0, 550, 0.95), "2.00 times as fast as float32, wanted 2.3"),
+        ((4.0, 700, 0.95), "0.70 of float32's memory, wanted 0.60"),
+        ((4.0, 550, 0.85), "what is learnt differs by more than the seeds of float32 do"),
+    ],
+)
+def test_what_is_wanted_and_missed_is_told(migrated: tuple[float, int, float], told: str) -> None:
+    assert f"{WORKLOAD}: {told}" in shortfalls(rows({**GOOD, MIGRATED: migrated}))
+
+
+def test_an_arm_that_failed_is_told_with_its_error() -> None:
+    failed = {"workload": WORKLOAD, "arm": MIGRATED, "seed": 0, "error": "OutOfMemoryError: no"}
+    found = [*rows({PLAIN: GOOD[PLAIN]}), failed]
+    assert shortfalls(found) == [f"{WORKLOAD}: OutOfMemoryError: no"]
+    assert "| migrated float16 | OutOfMemoryError: no |" in "\n".join(TABLE["_page"]({"training": part(found)}))
+
+
+def test_one_seed_says_nothing_about_noise() -> None:
+    assert learns_alike(rows({**GOOD, MIGRATED: (4.0, 550, 0.1)}, seeds=1), WORKLOAD)
+
+
+def test_a_page_of_measurements_has_every_part() -> None:
+    agrees = {"operator": "mm", "region": "float16", "given": "half", "device": "float16", "stand_in": "float16"}
+    results = {
+        "training": part(rows(GOOD), status="cut short: time"),
+        "fixtures": part({"fp32_gan": {"verdict": "PASS", "speed": None, "memory": {"ratio": 0.5}}}),
+        "operators": part({"operators": 1, "cases": [agrees, {**agrees, "device": "float32"}]}),
+        "shim": part([{"workload": "GPT", "arm": "O1", "milliseconds": 1.0, "ratio": 1.01, "quartiles": [1.0, 1.02]}]),
+        "tests": part({"passed": 3, "skipped": 0, "failed": [{"test": "test_x", "message": "no"}]}),
+    }
+    pages = TABLE["generated"](results)
+    page, readme = pages[ROOT / "docs/gpu.md"], pages[ROOT / "README.md"]
+    for line in (
+        "2030-01-01, A GPU, driver 1, torch 2.11; cut short: time.",
+        "| fp32_gan | PASS |  |  | 0.50 |",
+        "1 operators, 2 calls, 1 disagreements.",
+        "| mm | float16 | half | float32 | float16 |",
+        "| GPT | O1 | 1.00 | 1.010 | 1.000 to 1.020 |",
+        "- test_x: no",
+    ):
+        assert line in page.splitlines()
+    assert "not yet measured" not in page.lower()
+    assert f"| {WORKLOAD} | 11.0 ± 2.5 | 4.40 ± 0.99 | 2.50 ± 0.00 |" in readme
+    assert pages[ROOT / "docs/gpu-training.svg"].count("2.50x") == 2

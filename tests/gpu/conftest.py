@@ -1,0 +1,24 @@
+"""Every test here runs on a CPU as well, where the same code is taken by another device's way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from amp_shim import amp
+from amp_shim.amp.state import AmpState
+
+NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, NO_GPU])])
+def device(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Where the test computes; mixed precision of the process ends with it."""
+    torch.manual_seed(0)
+    name: str = request.param
+    yield name
+    handle = amp._amp_state.handle
+    if handle is not None:
+        handle._deactivate()
+    vars(amp._amp_state).update(vars(AmpState()))

@@ -1,0 +1,137 @@
+"""The suite for a GPU, rehearsed on a CPU: every part runs, keeps what it has, and measures nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from gpu_suite import __main__ as suite
+from gpu_suite.arms import ARMS, BY_HAND, VARIANTS, sources
+from gpu_suite.gpu_tests import counted
+from gpu_suite.operators import disagreements
+from gpu_suite.record import CUT_SHORT, DONE, NO_TIME, Record
+
+ROOT = Path(__file__).parents[2]
+
+
+def gpu_sh(*options: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHON": sys.executable, "OMP_NUM_THREADS": "1"}
+    command = [str(ROOT / "benchmarks/gpu.sh"), *options]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def rehearsed(part: str, folder: Path) -> Any:
+    """What a part has written, once it has run in a rehearsal."""
+    done = gpu_sh("--rehearse", "--parts", part, "--output", str(folder))
+    told = json.loads((folder / f"{part}.json").read_text(encoding="utf-8"))
+    assert (done.returncode, told["status"]) == (0, DONE), done.stdout + done.stderr
+    assert (told["part"], told["rehearsal"], told["machine"]["gpu"]) == (part, True, None)
+    return told["result"]
+
+
+@pytest.mark.slow
+def test_operators_are_rehearsed(tmp_path: Path) -> None:
+    found = rehearsed("operators", tmp_path)
+    assert len(found["cases"]) >= 4 * found["operators"] > 0
+    assert disagreements(found["cases"]) == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(torch.cuda.is_available(), reason="they run here")
+def test_tests_are_rehearsed(tmp_path: Path) -> None:
+    found = rehearsed("tests", tmp_path)
+    assert (found["passed"], found["failed"]) == (0, [])
+    assert found["skipped"] >= 8
+
+
+@pytest.mark.slow
+def test_trainings_are_rehearsed_and_with_amp_off_all_arms_compute_the_same(tmp_path: Path) -> None:
+    rows = rehearsed("training", tmp_path)
+    assert {row["arm"] for row in rows} == {arm.name for arm in (*ARMS, *VARIANTS)}
+    assert [row for row in rows if "error" in row] == []
+    # A CPU has no autocast for "cuda": what is left of every arm is the plain training.
+    for workload in {row["workload"] for row in rows}:
+        alike = {row["loss"] for row in rows if row["workload"] == workload and "," not in row["arm"]}
+        assert len(alike) == 1
+
+
+@pytest.mark.slow
+def test_the_shim_s_cost_is_rehearsed(tmp_path: Path) -> None:
+    assert {"native", "O1, scaling alone"} < {row["arm"] for row in rehearsed("shim", tmp_path)}
+
+
+@pytest.mark.slow
+def test_fixtures_are_rehearsed(tmp_path: Path) -> None:
+    found = rehearsed("fixtures", tmp_path)
+    assert [told["verdict"] for told in found.values()] == ["PASS"]
+
+
+def test_what_is_migrated_is_what_amp_migrate_writes(tmp_path: Path) -> None:
+    found = sources(tmp_path)
+    for script in ("resnet.py", "gpt.py"):
+        texts = {name: (found[name] / script).read_text() for name in ("plain", "fp16", "bf16")}
+        assert "autocast" not in texts["plain"]
+        assert "dtype=torch.float16" in texts["fp16"]
+        assert "scaler.step(optimizer)" in texts["fp16"]
+        assert "dtype=torch.bfloat16" in texts["bf16"]
+        assert "scaler" not in texts["bf16"]
+    assert BY_HAND in {arm.name for arm in ARMS}
+
+
+def test_a_rehearsal_is_no_result() -> None:
+    for options in ([], ["--output", str(suite.RESULTS)]):
+        done = gpu_sh("--rehearse", *options)
+        assert done.returncode == 2
+        assert "a rehearsal is no result" in done.stderr
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is one")
+def test_without_a_gpu_nothing_is_measured(tmp_path: Path) -> None:
+    done = gpu_sh("--output", str(tmp_path / "out"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no CUDA device here; --rehearse" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+SLOW = "import sys, time; from gpu_suite.record import Record; from pathlib import Path\n"
+SLOW += "Record(Path(sys.argv[1])).write(result=[1]); time.sleep(60)"
+
+
+def test_a_part_that_is_cut_off_keeps_what_it_has(tmp_path: Path) -> None:
+    record = Record(tmp_path / "part.json")
+    began = time.monotonic()
+    assert suite.run_part([sys.executable, "-c", SLOW, str(record.path)], seconds=3) == CUT_SHORT
+    assert time.monotonic() - began < 30
+    assert record.read() == {"result": [1]}
+
+
+def test_a_part_that_fails_says_why() -> None:
+    assert suite.run_part([sys.executable, "-c", "raise OSError('gone')"], seconds=60) == "failed: OSError: gone"
+
+
+def test_a_part_that_fails_is_told_and_the_others_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suite, "run_part", lambda command, seconds: "failed: x" if "shim" in command else DONE)
+    assert not suite.run_all(["shim", "tests"], tmp_path, 600, [])
+    assert Record(tmp_path / "shim.json").read()["status"] == "failed: x"
+    assert Record(tmp_path / "tests.json").read()["status"] == DONE
+
+
+def test_a_part_without_time_is_written_so_and_takes_the_place_of_no_measurement(tmp_path: Path) -> None:
+    measured = Record(tmp_path / "shim.json")
+    measured.write(part="shim", status=DONE, result=[1])
+    assert suite.run_all(["shim", "tests"], tmp_path, 1, [])
+    assert measured.read()["result"] == [1]
+    assert Record(tmp_path / "tests.json").read() == {"part": "tests", "status": NO_TIME}
+
+
+def test_a_report_of_tests_is_counted() -> None:
+    report = """<testsuites><testsuite><testcase name="a"/><testcase name="b"><skipped/></testcase>
+    <testcase name="c"><failure message="no"/></testcase></testsuite></testsuites>"""
+    assert counted(report) == {"passed": 1, "skipped": 1, "failed": [{"test": "c", "message": "no"}]}
