@@ -41,6 +41,29 @@ def test_the_page_of_real_code_is_made_of_the_latest_runs() -> None:
     assert (ROOT / "docs/field-results.md").read_text(encoding="utf-8") == made, "run benchmarks/field_table.py"
 
 
+def test_the_page_of_real_apex_scripts_is_made_of_the_latest_runs() -> None:
+    made = runpy.run_path(str(BENCHMARKS / "apex_field.py"))["page"](measured("apex_field.json")["runs"])
+    assert (ROOT / "docs/apex-field.md").read_text(encoding="utf-8") == made, "run benchmarks/apex_field.py"
+
+
+APEX_STEP = """
+from apex import amp
+def train(model, optimizer, x):
+    with amp.scale_loss(model(x).mean(), optimizer) as scaled:
+        scaled.backward()
+"""
+
+
+def test_steps_of_apex_are_counted_by_function(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(APEX_STEP + APEX_STEP.replace("train", "again"))
+    (tmp_path / "other.py").write_text(APEX_STEP.replace("apex", "mxnet"))
+    (tmp_path / "wrapped.py").write_text(
+        "from apex import FP16_Optimizer\nFP16_Optimizer(a)\noptimizer.backward(loss)\n"
+    )
+    found = list(runpy.run_path(str(BENCHMARKS / "apex_field.py"))["steps"](tmp_path))
+    assert sorted(found) == [("train.py", ".again"), ("train.py", ".train"), ("wrapped.py", "")]
+
+
 def test_nothing_wrong_was_written_on_real_code() -> None:
     runs = measured("field.json")["runs"]
     assert len({run["repository"] for run in runs}) >= 15

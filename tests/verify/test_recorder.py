@@ -66,6 +66,19 @@ def test_accumulation_closures_and_two_optimizers_are_told_apart(record: Record)
     assert trace.steps[0].shapes == ((1, 4), (1,))
 
 
+@pytest.mark.parametrize("limit", ["0.25 * 1024", "float('inf')"])
+def test_norm_that_is_clipped_is_told_in_limits_where_there_is_one(limit: str, record: Record) -> None:
+    result = record(
+        f"""
+        (loss_of() * 1024).backward()
+        print(nn.utils.clip_grad_norm_(model.parameters(), max_norm={limit}).item())
+        optimizer.step()
+        """
+    )
+    norm = float(out(result)[0])
+    assert result.trace.steps[0].clip_norm == pytest.approx(norm / 256 if "1024" in limit else norm)
+
+
 def test_norms_are_those_of_the_gradient_before_and_after_clipping_and_of_the_update(record: Record) -> None:
     result = record(
         """
@@ -75,7 +88,7 @@ def test_norms_are_those_of_the_gradient_before_and_after_clipping_and_of_the_up
         """
     )
     step = result.trace.steps[0]
-    assert step.clip_norm == pytest.approx(float(out(result)[0]))
+    assert step.clip_norm == pytest.approx(float(out(result)[0]) / 0.25)
     assert step.grad_norm == pytest.approx(0.25, rel=1e-4)
     assert step.update_norm == pytest.approx(0.025, rel=1e-4)
 

@@ -159,6 +159,9 @@ def _fill(scope: Scope, node: cst.CSTNode, scopes: dict[cst.CSTNode, Scope]) -> 
             assert isinstance(current, (cst.Global, cst.Nonlocal))
             kind = "global" if isinstance(current, cst.Global) else "nonlocal"
             scope.elsewhere.update((item.name.value, kind) for item in current.names)
+            if kind == "global" and scope.parent is not None:
+                for item in current.names:  # an import may stand above the declaration
+                    scope.module.bindings[item.name.value] += scope.bindings.pop(item.name.value, [])
         elif kind_of_node is cst.ImportFrom:
             statement = cast(cst.ImportFrom, current)
             if isinstance(statement.names, cst.ImportStar):

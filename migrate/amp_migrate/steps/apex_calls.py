@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.scopes import dotted
 from amp_migrate.tables.apex_names import AMP
 
 
@@ -18,7 +19,25 @@ def amp_name(file: File, node: cst.CSTNode) -> str | None:
     for full in sorted(file.names.meanings(node)):
         if full.startswith(AMP + "."):
             return full.removeprefix(AMP + ".")
+    if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Attribute):
+        kept = {dotted(each.targets[0].target) for each in keepings(file)}
+        is_kept_elsewhere = node.attr.value == "scale_loss" and node.value.attr.value == "amp" and _imports_amp(file)
+        return node.attr.value if dotted(node.value) in kept or is_kept_elsewhere else None
     return None
+
+
+def _imports_amp(file: File) -> bool:
+    return any(b.imported == AMP for scope in file.scopes.all() for found in scope.bindings.values() for b in found)
+
+
+def keepings(file: File) -> Iterator[cst.Assign]:
+    """The assignments that keep `apex.amp` in an attribute: `args.amp = amp`."""
+    for node in file.uses.get("amp", ()):
+        statement = file.tree.parents[node]
+        if not isinstance(statement, cst.Assign) or statement.value is not node or len(statement.targets) > 1:
+            continue
+        if isinstance(statement.targets[0].target, cst.Attribute) and AMP in file.names.meanings(node):
+            yield statement
 
 
 def amp_calls(file: File, name: str) -> Iterator[cst.Call]:

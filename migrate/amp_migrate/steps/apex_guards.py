@@ -6,6 +6,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.scopes import dotted
+from amp_migrate.steps.apex_calls import keepings
 from amp_migrate.steps.apex_functions import is_needless
 from amp_migrate.tables.apex_names import AMP
 from amp_migrate.trees.tree import Statement, is_constant, statements
@@ -14,8 +15,10 @@ from amp_migrate.trees.tree import Statement, is_constant, statements
 def is_apex_import(file: File, statement: Statement) -> bool:
     """Whether a statement only brings in `apex.amp`, by itself or in a `try` that complains where it is missing.
 
-    A registration that native AMP does without belongs to it.
+    A registration that native AMP does without belongs to it, and a global or an attribute that `apex.amp` is kept in.
     """
+    if isinstance(statement, cst.Global):
+        return all(file.names.meanings(item.name) == {AMP} for item in statement.names)
     if isinstance(statement, cst.ImportFrom):
         names = [] if isinstance(statement.names, cst.ImportStar) else statement.names
         return dotted(statement.module) == "apex" and [dotted(alias.name) for alias in names] == ["amp"]
@@ -25,7 +28,7 @@ def is_apex_import(file: File, statement: Statement) -> bool:
         body = statements(_block(statement.body))
         handled = [each for handler in statement.handlers for each in statements(_block(handler.body))]
         return all(is_apex_import(file, each) for each in body) and all(complains(each) for each in handled)
-    return is_needless(file, statement)
+    return is_needless(file, statement) or any(statement is each for each in keepings(file))
 
 
 def complains(statement: Statement) -> bool:

@@ -7,7 +7,6 @@ are migrated together, or they all keep Apex's calls and get them from `amp_shim
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 import libcst as cst
 
@@ -17,43 +16,42 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.wanted import Wanted, everything
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Apex, Dtype, Settings
-from amp_migrate.steps.apex_calls import amp_calls, amp_name
-from amp_migrate.steps.apex_functions import float_functions, is_native
+from amp_migrate.steps.apex_calls import amp_calls
+from amp_migrate.steps.apex_doubts import asked_elsewhere, leftovers, plain_steps, without_steps
+from amp_migrate.steps.apex_functions import float_functions
+from amp_migrate.steps.apex_group import Group, groups_of, starts
 from amp_migrate.steps.apex_guards import is_apex_import
-from amp_migrate.steps.apex_initialize import Initialize, read_initializes
+from amp_migrate.steps.apex_imports import is_in
+from amp_migrate.steps.apex_initialize import read_initializes
 from amp_migrate.steps.apex_rest import ApexRest
-from amp_migrate.steps.apex_scale import understood
 from amp_migrate.steps.apex_write import ApexWriter, Sited
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.fp16_optimizer import not_understood, read_wrappers, wrapper_calls
 from amp_migrate.steps.model import Refusal
-from amp_migrate.steps.read_apex import ApexStep, read_steps
+from amp_migrate.steps.read_apex import read_steps
 from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.steps.travel import Traveller
 from amp_migrate.steps.ways import Route
 from amp_migrate.steps.write_shim import apex_uses
-from amp_migrate.tables.apex_names import AMP, SHIM_SINCE
+from amp_migrate.tables.apex_names import AMP, SHIM, SHIM_SINCE
 from amp_migrate.trees.tree import Statement, nested_statements
-
-_CONVERTED = frozenset({"initialize", "scale_loss", "master_params", "state_dict", "load_state_dict"})
-
-
-@dataclass(eq=False)
-class Group:
-    """The files of one script that use `apex.amp`."""
-
-    files: list[File] = field(default_factory=list)
-    initializes: list[Initialize] = field(default_factory=list)
-    steps: list[ApexStep] = field(default_factory=list)
-    refusals: list[Refusal] = field(default_factory=list)
 
 
 def uses_apex_amp(file: File) -> bool:
+    """Whether a file decides about precision through `apex.amp`, which the shim may answer for by now."""
+    return _asks_apex(file) or any(is_in(name, (f"{SHIM}.amp",)) for name in _imported(file))
+
+
+def _asks_apex(file: File) -> bool:
     """Whether a file imports `apex.amp`, reaches it through `import apex`, or makes an `FP16_Optimizer`."""
-    names = {b.imported for scope in file.scopes.all() for bindings in scope.bindings.values() for b in bindings}
-    if any(name == AMP or name.startswith(AMP + ".") for name in names):
+    names = _imported(file)
+    if any(is_in(name, (AMP,)) for name in names):
         return True
     return bool(wrapper_calls(file)) or ("apex" in names and any(True for _ in apex_uses(file, AMP)))
+
+
+def _imported(file: File) -> set[str]:
+    return {b.imported for scope in file.scopes.all() for bindings in scope.bindings.values() for b in bindings}
 
 
 class ApexMigration:
@@ -73,6 +71,7 @@ class ApexMigration:
         self.settings = settings
         self.draft = draft_of
         self.findings: list[Finding] = []
+        self._files: tuple[File, ...] = ()
         self._unwanted: set[File] = set()
         self._native: set[File] = set()
         self._on_shim: set[File] = set()
@@ -87,8 +86,9 @@ class ApexMigration:
 
     def run(self, files: Iterable[File]) -> None:
         """Migrate every group of files that uses Apex."""
-        apex = [file for file in files if uses_apex_amp(file)]
-        for group in self._groups(apex):
+        self._files = tuple(files)
+        apex = [file for file in self._files if _asks_apex(file)]
+        for group in groups_of(self.project, apex):
             if not self._is_wanted(group):
                 self._unwanted.update(group.files)
                 continue
@@ -108,7 +108,7 @@ class ApexMigration:
             self._to_shim(group)
             self._on_shim.update(group.files)
         rest = ApexRest(self.project, self.settings, self.draft, self.wanted)
-        for file in files:
+        for file in self._files:
             if file not in self._unwanted:
                 on_shim, amp_is_gone = self._is_on_shim(file), file in self._native
                 self.findings.extend(rest.write(file, on_shim=on_shim, amp_is_gone=amp_is_gone))
@@ -120,47 +120,14 @@ class ApexMigration:
 
     def _is_on_shim(self, file: File) -> bool:
         """Whether a file belongs to a script whose steps stay on the shim, though it may not use `apex.amp` itself."""
-        folders = (each.name.rpartition("/")[0] for each in self._on_shim if _starts(each))
+        folders = (each.name.rpartition("/")[0] for each in self._on_shim if starts(each))
         beside = any(file.name.startswith(f"{folder}/" if folder else "") for folder in folders)
         return file in self._on_shim or (beside and file not in self._native)
-
-    def _groups(self, files: list[File]) -> list[Group]:
-        """A file that initializes Apex, its helpers beside or below it, and what these import, are one script.
-
-        Two files that both initialize are two scripts, unless one imports the other.
-        """
-        group_of = {file: Group([file]) for file in files}
-        starting = {file for file in files if _starts(file)}
-        for file in files:
-            related = self._imported(file)
-            if file in starting:
-                folder = file.name.rpartition("/")[0]
-                beside = [other for other in files if other.name.startswith(f"{folder}/" if folder else "")]
-                related += [other for other in beside if other not in starting]
-            for other in related:
-                if other in group_of and group_of[other] is not group_of[file]:
-                    mine, theirs = group_of[file], group_of[other]
-                    mine.files.extend(theirs.files)
-                    for moved in theirs.files:
-                        group_of[moved] = mine
-        return list(dict.fromkeys(group_of.values()))
-
-    def _imported(self, file: File) -> list[File]:
-        found: list[File] = []
-        for scope in file.scopes.all():
-            for bindings in scope.bindings.values():
-                for binding in bindings:
-                    module = binding.imported.rpartition(".")[0]
-                    for name in (binding.imported, module):
-                        other = self.project.library.module(name, file) if name.strip(".") else None
-                        if other is not None:
-                            found.append(other)
-        return found
 
     def _read(self, group: Group) -> None:
         wraps = any(map(wrapper_calls, group.files))
         for file in group.files:
-            group.refusals.extend(self._leftovers(file))
+            group.refusals.extend(leftovers(self.project, file, self.settings.target_torch))
             group.refusals.extend(not_understood(file, self.roles) if wraps else ())
             wrapped = read_wrappers(file, self.settings.apex_o2)
             for read in read_initializes(file, self.settings.apex_o2, wrapped):
@@ -175,46 +142,18 @@ class ApexMigration:
                     group.refusals.append(step.gathered.unscalable)
                 else:
                     group.steps.append(step)
+        group.refusals.extend(asked_elsewhere(group, self._files))
         if not group.initializes and not group.refusals:
             for file in group.files:
                 reason = "amp.float_function belongs to a script that is not among the files that were given"
                 group.refusals.extend(Refusal(file, node, reason) for node in float_functions(file))
         if group.initializes and not group.steps and not group.refusals:
-            group.refusals.extend(self._without_steps(group.initializes))
+            group.refusals.extend(without_steps(group.initializes))
+            group.refusals.extend(plain_steps(group))
         if not group.initializes and not group.refusals and group.steps:
             file = group.files[0]
             where = group.steps[0].gathered.step.place
             group.refusals.append(Refusal(file, where, "amp.initialize is not among the files that were given"))
-
-    def _without_steps(self, initializes: list[Initialize]) -> Iterable[Refusal]:
-        """Optimizers that Apex prepares for a step which is in none of the files."""
-        for each in initializes:
-            optimizers = each.optimizers
-            if optimizers is not None and each.file.tree.code(optimizers) not in ("None", "[]"):
-                reason = "no step that scales its loss is among the files that were given"
-                yield Refusal(each.file, each.call, reason, "give the files with the training step, too")
-
-    def _leftovers(self, file: File) -> Iterable[Refusal]:
-        """Uses of `apex.amp` that have no native form here."""
-        for name, bindings in file.scopes.module.bindings.items():
-            for binding in bindings:
-                if binding.imported == AMP and self.project.takers(file, name):
-                    yield Refusal(file, binding.node, f"other files take `{name}` from this one")
-        about_scale = understood(file)
-        for node in file.tree.every(cst.Name, cst.Attribute):
-            parent = file.tree.parents[node]
-            if type(parent) in (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom):
-                continue
-            if node in about_scale or file.tree.parents[node] in about_scale:
-                continue
-            used = amp_name(file, node)
-            if used is not None and used not in _CONVERTED and not is_native(file, node, self.settings.target_torch):
-                yield Refusal(file, node, f"amp.{used} has no native form here")
-            elif AMP in file.names.meanings(node) and not isinstance(parent, cst.AssignTarget):
-                yield Refusal(file, node, "amp itself is used as a value")
-        for call in amp_calls(file, "state_dict"):
-            if call not in about_scale and isinstance(file.tree.parents[call], (cst.Subscript, cst.Attribute)):
-                yield Refusal(file, call, "the result of amp.state_dict is taken apart in a way that is not understood")
 
     def _site(self, group: Group) -> list[Sited]:
         """Each step with the way of its scaler."""
@@ -285,7 +224,3 @@ def _imports(file: File) -> list[Statement]:
     """The imports that only bring in `apex.amp`."""
     inside = (statement for _, body in bodies(file) for statement in nested_statements(body))
     return [each for each in inside if isinstance(each, (cst.Import, cst.ImportFrom)) and is_apex_import(file, each)]
-
-
-def _starts(file: File) -> bool:
-    return bool(wrapper_calls(file)) or any(True for _ in amp_calls(file, "initialize"))

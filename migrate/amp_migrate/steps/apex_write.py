@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from amp_migrate.analysis.calls import passed
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.analysis.scopes import BindingKind, dotted
 from amp_migrate.settings import Dtype
 from amp_migrate.steps import apex_checkpoints
 from amp_migrate.steps.apex_calls import amp_calls
@@ -19,6 +17,7 @@ from amp_migrate.steps.apex_functions import write_functions
 from amp_migrate.steps.apex_guards import is_apex_import
 from amp_migrate.steps.apex_helper import seen_from
 from amp_migrate.steps.apex_initialize import Initialize
+from amp_migrate.steps.apex_parameters import parameters_of
 from amp_migrate.steps.apex_scale import scale_reads, write_read
 from amp_migrate.steps.apex_switch import VARIABLE, is_short, is_visible, switch_code
 from amp_migrate.steps.draft import Draft
@@ -36,8 +35,6 @@ from amp_migrate.tables.apex_names import AMP
 from amp_migrate.trees import build
 from amp_migrate.trees.edits import Line
 from amp_migrate.trees.tree import Statement, find, nested_statements
-
-_OPTIMIZERS = ("torch.optim.", "apex.optimizers.")
 
 
 @dataclass(frozen=True)
@@ -214,7 +211,7 @@ class ApexWriter:
             self.draft(file),
             self.roles,
             lambda place: self._scaler_at(file, place, traveller),
-            lambda optimizer: self._parameters(file, optimizer),
+            lambda optimizer: parameters_of(self.project, self.roles, file, optimizer),
         )
 
     def _scaler_at(self, file: File, place: cst.CSTNode, traveller: Traveller | None) -> str | None:
@@ -246,53 +243,9 @@ class ApexWriter:
         draft = self.draft(file)
         for call in amp_calls(file, "master_params"):
             if call not in gone and call.args:
-                draft.edits.replace(call, build.expression(self._parameters(file, call.args[0].value)))
-
-    def _parameters(self, file: File, optimizer: cst.BaseExpression) -> str:
-        """The parameters of an optimizer: `model.parameters()` where it was made from just that."""
-        made_from = self._made_from(file, optimizer)
-        if made_from is not None:
-            return made_from
-        return f'(p for group in {file.tree.code(optimizer)}.param_groups for p in group["params"])'
-
-    def _made_from(self, file: File, optimizer: cst.BaseExpression) -> str | None:
-        path = dotted(optimizer)
-        scope = None if path is None else file.scopes.of(optimizer).find(path)
-        if path is None or scope is None:
-            return None
-        is_own = path.startswith("self.")
-        bindings = self.roles.bindings(file, optimizer) if is_own else scope.bindings.get(path, [])
-        if (
-            not is_own
-            and all(b.kind is BindingKind.PARAMETER for b in bindings)
-            and isinstance(scope.node, cst.FunctionDef)
-        ):
-            return self._made_from_argument(file, scope.node, path)
-        for binding in bindings:
-            value = binding.value
-            if isinstance(value, cst.Call) and file.names.callee(value).startswith(_OPTIMIZERS) and value.args:
-                first = value.args[0].value
-                if isinstance(first, cst.Call) and not first.args and isinstance(first.func, cst.Attribute):
-                    code = file.tree.code(first)
-                    is_visible = not is_own or code.startswith("self.")
-                    return code if is_visible and first.func.attr.value == "parameters" else None
-        return None
-
-    def _made_from_argument(self, file: File, node: cst.FunctionDef, name: str) -> str | None:
-        """The same inside a function that is given both the optimizer and the model it was made from."""
-        function = self.project.reference(file, node)
-        found: set[str | None] = set()
-        for site in self.project.call_sites(function) or ():
-            given = passed(node, site.call, name, bound=function.is_bound)
-            outer = (
-                None if given is None or given.argument is None else self._made_from(site.file, given.argument.value)
-            )
-            model = None if outer is None else outer.removesuffix(".parameters()")
-            found.add(
-                next((p for p in _parameter_names(node) if _passes(function.is_bound, node, site.call, p, model)), None)
-            )
-        only = next(iter(found)) if len(found) == 1 else None
-        return None if only is None else f"{only}.parameters()"
+                draft.edits.replace(
+                    call, build.expression(parameters_of(self.project, self.roles, file, call.args[0].value))
+                )
 
     def _drop_imports(self, file: File) -> None:
         draft = self.draft(file)
@@ -315,15 +268,3 @@ def _sees(initialize: Initialize, file: File, at: cst.CSTNode) -> bool:
     while scope is not home and scope.parent is not None:
         scope = scope.parent
     return scope is home
-
-
-def _parameter_names(node: cst.FunctionDef) -> list[str]:
-    params = node.params
-    return [p.name.value for p in (*params.posonly_params, *params.params, *params.kwonly_params)]
-
-
-def _passes(is_bound: bool, node: cst.FunctionDef, call: cst.Call, name: str, code: str | None) -> bool:
-    given = passed(node, call, name, bound=is_bound)
-    return (
-        code is not None and given is not None and given.argument is not None and dotted(given.argument.value) == code
-    )

@@ -13,6 +13,7 @@ from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.native import AUTOCAST
 from amp_migrate.trees import build
 from amp_migrate.trees.sequences import insert_after
+from amp_migrate.trees.tree import is_constant
 
 _NATIVE = frozenset({"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"})
 _FLOAT16 = frozenset({"torch.float16", "torch.half"})
@@ -48,6 +49,8 @@ def cuda_regions(files: Iterable[File]) -> Iterator[Region]:
             position = 1  # `dtype` is the second parameter of both, old and new
             positional = [arg for arg in call.args if arg.keyword is None and not arg.star]
             dtype = named.get("dtype", positional[position].value if len(positional) > position else None)
+            if full in _NATIVE and dtype is None and is_constant(named.get("enabled"), "False"):
+                continue  # what is always off has no dtype
             yield Region(file, call, dtype, full in _NATIVE)
 
 

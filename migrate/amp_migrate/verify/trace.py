@@ -43,7 +43,7 @@ class Step:
         grads: a character per parameter, "1" where it has a gradient.
         dtypes: dtypes of the parameters.
         grad_norm: gradients as the optimizer takes them: unscaled and clipped.
-        clip_norm: gradients as the clipping call before this step saw them.
+        clip_norm: gradients as the clipping call before this step saw them, over the limit that it clipped to.
         update_norm: change of the parameters.
         autocast: autocast was on when the step was made.
         past_scaler: its loss was scaled, and it did not go through the scaler.

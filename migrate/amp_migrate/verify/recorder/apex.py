@@ -11,6 +11,7 @@ from importlib.machinery import ModuleSpec
 from types import MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from . import fp16_utils
 from .imports import after_import
 from .spec import RecorderSpec
 
@@ -70,6 +71,7 @@ def switch_off() -> None:
         amp.initialize = disabled
 
     _once_on_amp(on_amp)
+    fp16_utils.switch_off()
 
 
 def follow(progress: Progress, steps: StepRecorder) -> None:
@@ -93,6 +95,7 @@ def follow(progress: Progress, steps: StepRecorder) -> None:
         amp.scale_loss = functools.wraps(scale_loss)(followed)
 
     _once_on_amp(on_amp)
+    fp16_utils.follow(progress, steps)
 
 
 def _once_on_amp(hook: Any) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 
 
-def initialize(models: Any, optimizers: Any, **options: Any) -> tuple[Any, Any]:
+def initialize(models: Any, optimizers: Any = None, **options: Any) -> Any:
     """The models and the optimizers as they are."""
-    return models, optimizers
+    return models if optimizers is None else (models, optimizers)
 
 
 @contextlib.contextmanager
@@ -33,3 +34,25 @@ def state_dict() -> dict[str, Any]:
 
 def load_state_dict(state: dict[str, Any]) -> None:
     """No scaler, nothing to restore."""
+
+
+def float_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as it is."""
+    return function
+
+
+@contextlib.contextmanager
+def disable_casts() -> Iterator[None]:
+    """Nothing is cast."""
+    yield
+
+
+def register_half_function(module: Any, name: str) -> None:
+    """Nothing is cast."""
+
+
+def register_float_function(module: Any, name: str) -> None:
+    """Nothing is cast."""
+
+
+_amp_state = SimpleNamespace(loss_scalers=[SimpleNamespace(loss_scale=lambda: 1.0)])

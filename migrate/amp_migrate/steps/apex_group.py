@@ -1,0 +1,63 @@
+"""Which files belong to one Apex script: `initialize` in one, `scale_loss` in another, `state_dict` in a third."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
+from amp_migrate.steps.apex_calls import amp_calls
+from amp_migrate.steps.apex_initialize import Initialize
+from amp_migrate.steps.fp16_optimizer import wrapper_calls
+from amp_migrate.steps.model import Refusal
+from amp_migrate.steps.read_apex import ApexStep
+
+
+@dataclass(eq=False)
+class Group:
+    """The files of one script that use `apex.amp`."""
+
+    files: list[File] = field(default_factory=list)
+    initializes: list[Initialize] = field(default_factory=list)
+    steps: list[ApexStep] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+
+
+def groups_of(project: Project, files: list[File]) -> list[Group]:
+    """A file that initializes Apex, its helpers beside or below it, and what these import, are one script.
+
+    Two files that both initialize are two scripts, unless one imports the other.
+    """
+    group_of = {file: Group([file]) for file in files}
+    starting = {file for file in files if starts(file)}
+    for file in files:
+        related = _imported(project, file)
+        if file in starting:
+            folder = file.name.rpartition("/")[0]
+            beside = [other for other in files if other.name.startswith(f"{folder}/" if folder else "")]
+            related += [other for other in beside if other not in starting]
+        for other in related:
+            if other in group_of and group_of[other] is not group_of[file]:
+                mine, theirs = group_of[file], group_of[other]
+                mine.files.extend(theirs.files)
+                for moved in theirs.files:
+                    group_of[moved] = mine
+    return list(dict.fromkeys(group_of.values()))
+
+
+def _imported(project: Project, file: File) -> list[File]:
+    found: list[File] = []
+    for scope in file.scopes.all():
+        for bindings in scope.bindings.values():
+            for binding in bindings:
+                module = binding.imported.rpartition(".")[0]
+                for name in (binding.imported, module):
+                    other = project.library.module(name, file) if name.strip(".") else None
+                    if other is not None:
+                        found.append(other)
+    return found
+
+
+def starts(file: File) -> bool:
+    """Whether a file prepares models and optimizers for Apex."""
+    return bool(wrapper_calls(file)) or any(True for _ in amp_calls(file, "initialize"))

@@ -1,0 +1,76 @@
+"""The parameters of an optimizer, as `amp.master_params` gave them: by the model's name where that is known."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.analysis.calls import passed
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.scopes import BindingKind, dotted
+
+_OPTIMIZERS = ("torch.optim.", "apex.optimizers.")
+
+
+def parameters_of(project: Project, roles: Roles, file: File, optimizer: cst.BaseExpression) -> str:
+    """The parameters of an optimizer: `model.parameters()` where it was made from just that."""
+    made_from = _made_from(project, roles, file, optimizer)
+    if made_from is not None:
+        return made_from
+    return f'(p for group in {file.tree.code(optimizer)}.param_groups for p in group["params"])'
+
+
+def _made_from(project: Project, roles: Roles, file: File, optimizer: cst.BaseExpression) -> str | None:
+    path = dotted(optimizer)
+    scope = None if path is None else file.scopes.of(optimizer).find(path)
+    if path is None or scope is None:
+        return None
+    is_own = path.startswith("self.")
+    bindings = roles.bindings(file, optimizer) if is_own else scope.bindings.get(path, [])
+    if (
+        not is_own
+        and all(b.kind is BindingKind.PARAMETER for b in bindings)
+        and isinstance(scope.node, cst.FunctionDef)
+    ):
+        return _made_from_argument(project, roles, file, scope.node, path)
+    for binding in bindings:
+        value = binding.value
+        if isinstance(value, cst.Call) and file.names.callee(value).startswith(_OPTIMIZERS) and value.args:
+            first = value.args[0].value
+            if isinstance(first, cst.Call) and not first.args and isinstance(first.func, cst.Attribute):
+                code = file.tree.code(first)
+                is_visible = not is_own or code.startswith("self.")
+                return code if is_visible and first.func.attr.value == "parameters" else None
+    return None
+
+
+def _made_from_argument(project: Project, roles: Roles, file: File, node: cst.FunctionDef, name: str) -> str | None:
+    """The same inside a function that is given both the optimizer and the model it was made from."""
+    function = project.reference(file, node)
+    found: set[str | None] = set()
+    for site in project.call_sites(function) or ():
+        given = passed(node, site.call, name, bound=function.is_bound)
+        outer = (
+            None
+            if given is None or given.argument is None
+            else _made_from(project, roles, site.file, given.argument.value)
+        )
+        model = None if outer is None else outer.removesuffix(".parameters()")
+        found.add(
+            next((p for p in _parameter_names(node) if _passes(function.is_bound, node, site.call, p, model)), None)
+        )
+    only = next(iter(found)) if len(found) == 1 else None
+    return None if only is None else f"{only}.parameters()"
+
+
+def _parameter_names(node: cst.FunctionDef) -> list[str]:
+    params = node.params
+    return [p.name.value for p in (*params.posonly_params, *params.params, *params.kwonly_params)]
+
+
+def _passes(is_bound: bool, node: cst.FunctionDef, call: cst.Call, name: str, code: str | None) -> bool:
+    given = passed(node, call, name, bound=is_bound)
+    return (
+        code is not None and given is not None and given.argument is not None and dotted(given.argument.value) == code
+    )
