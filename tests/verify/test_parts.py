@@ -173,6 +173,22 @@ def test_the_islands_of_the_second_model_are_not_those_of_the_first(record: Reco
     assert (result.folder / "stdout.log").read_text().split() == ["torch.float16", "torch.float32"]
 
 
+def test_weights_become_channels_last_and_optimizers_fused(record: Record) -> None:
+    text = """
+    net = nn.Sequential(nn.Conv2d(3, 4, 3)).cuda()
+    optimizers = [torch.optim.AdamW(net.parameters()), torch.optim.SGD(net.parameters(), lr=0.1, foreach=True)]
+    net(torch.ones(2, 3, 5, 5).cuda()).sum().backward()
+    for optimizer in optimizers:
+        optimizer.step()
+    last = net[0].weight.is_contiguous(memory_format=torch.channels_last)
+    print(last, *(optimizer.param_groups[0]["fused"] for optimizer in optimizers))
+    """
+    for variants, said in (((), "False None None"), (("channels_last", "fused"), "True True None")):
+        result = record(text, prelude=PRELUDE, variants=variants)
+        assert result.ended_well, result.log.read_text()
+        assert (result.folder / "stdout.log").read_text().strip() == said
+
+
 def test_regions_of_float16_become_regions_of_bfloat16_without_a_scale(record: Record) -> None:
     text = """
     scaler = torch.amp.GradScaler("cuda")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amp_migrate.verify.search import grow, shrink
+from amp_migrate.verify.search import grow, largest, shrink
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,3 +48,20 @@ def test_one_needed_item_of_many_takes_few_tries() -> None:
 
     assert shrink(range(128), holds) == (77,)
     assert len(tried) <= 16
+
+
+@given(st.integers(1, 64), st.integers(0, 100_000))
+def test_the_largest_number_that_fits_is_found_to_within_a_sixteenth(start: int, limit: int) -> None:
+    tried: list[int] = []
+
+    def fits(size: int) -> bool:
+        tried.append(size)
+        return size <= limit
+
+    found = largest(fits, start)
+    if limit < start:
+        assert found == 0
+    else:
+        assert found <= limit <= found + max(1, found // 16)
+    assert len(tried) <= 25
+    assert max(tried) <= max(start, 2 * limit)  # nothing far beyond what fits is tried

@@ -19,6 +19,7 @@ MODULES = (
     "amp_migrate.verify.tracing",
     "amp_migrate.verify.localizing",
     "amp_migrate.verify.doctor",
+    "amp_migrate.verify.tuning",
 )
 
 

@@ -17,6 +17,7 @@ from amp_migrate import __version__
 from amp_migrate.verify.options import (
     CACHE,
     COMPARING,
+    DTYPE,
     GATES,
     JSON,
     REPORTS,
@@ -27,6 +28,7 @@ from amp_migrate.verify.options import (
     LocalizeRequest,
     Request,
     TraceRequest,
+    TuneRequest,
 )
 
 _USAGE = 2
@@ -147,6 +149,29 @@ def doctor(ctx: click.Context, /, **options: Any) -> None:
     from amp_migrate.verify.doctor import doctor
 
     ctx.exit(_status(lambda: doctor(request)))
+
+
+@main.command(cls=_Passing)
+@click.argument("original", metavar="SCRIPT")
+@click.option("--arg", metavar="WORDS", help="How SCRIPT takes its batch size: '--batch-size {}'; on a GPU only.")
+@click.option("--start", type=click.IntRange(min=1), default=8, show_default=True, help="The first batch size tried.")
+@DTYPE
+@TIMING
+@RUNNING
+@JSON
+@click.pass_context
+def tune(ctx: click.Context, /, **options: Any) -> None:
+    """Time ways to run SCRIPT faster, each on SCRIPT itself, and rank them.
+
+    On a GPU these are channels_last, fused optimizers, torch.compile and mixed precision; with --arg the largest batch
+    that fits is looked for, too. On a CPU only channels_last and fused optimizers are timed: the rest would say nothing
+    about a GPU.
+    """
+    request = TuneRequest(arguments=ctx.meta[_SCRIPT_ARGUMENTS], **options)
+    signal.signal(signal.SIGTERM, _end)
+    from amp_migrate.verify.tuning import tune_script
+
+    ctx.exit(_status(lambda: tune_script(request)))
 
 
 def _status(work: Callable[[], int]) -> int:

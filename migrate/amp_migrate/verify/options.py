@@ -77,6 +77,18 @@ class DoctorRequest(Running):
 
 
 @dataclass(frozen=True)
+class TuneRequest(Running):
+    """Which script is to be made faster, and how its batch size is passed."""
+
+    dtype: str
+    arg: str | None
+    start: int
+    timing_runs: int
+    timing_steps: int
+    json: str | None
+
+
+@dataclass(frozen=True)
 class TraceRequest(Running):
     """What is to be traced, and where the trace goes."""
 
@@ -141,14 +153,15 @@ RUNNING = together(
     ),
     click.option("--work", metavar="DIR", help="Keep every run's logs and traces in this new folder."),
 )
+DTYPE = click.option(
+    "--dtype",
+    type=click.Choice([dtype.value for dtype in Dtype]),
+    default="fp16",
+    show_default=True,
+    help="What to migrate to where there is no migrated script.",
+)
 COMPARING = together(
-    click.option(
-        "--dtype",
-        type=click.Choice([dtype.value for dtype in Dtype]),
-        default="fp16",
-        show_default=True,
-        help="What to migrate to where MIGRATED is missing.",
-    ),
+    DTYPE,
     click.option(
         "--steps",
         type=click.IntRange(min=0),
@@ -185,7 +198,7 @@ TIMING = together(
         type=click.IntRange(min=0),
         default=3,
         show_default=True,
-        help="Pairs of runs that are timed, on a GPU.",
+        help="How often each is timed, in turns.",
     ),
     click.option(
         "--timing-steps",

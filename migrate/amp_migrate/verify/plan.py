@@ -31,6 +31,8 @@ class Run:
         bfloat16: mixed precision in bfloat16, whatever half format the script asks for.
         parts: compare the parts of the models with themselves in float32.
         islands: (model, part) pairs that stay in float32.
+        variants: names of what is done to make the script faster.
+        arguments: passed to the script after those of all runs.
         skips: optimizer steps to leave out.
         again: tells apart runs that are otherwise the same.
     """
@@ -48,6 +50,8 @@ class Run:
     bfloat16: bool = False
     parts: bool = False
     islands: tuple[tuple[int, str], ...] = ()
+    variants: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
     skips: tuple[int, ...] = ()
     again: int = 0
 
@@ -59,6 +63,7 @@ class Run:
             words.append("AMP off")
         if self.oracle:
             words.append("oracle")
+        words += (*self.variants, *self.arguments)
         if self.bfloat16:
             words.append("bfloat16")
         if self.parts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -77,12 +78,13 @@ class Pool:
         if self.cache is not None and (found := self.cache.find(run, orders)) is not None:
             self.told(found)
             return found
-        folder = folders.new(setup.scratch / "runs", run.name.replace(", ", "-").replace(" ", "-").lower())
+        folder = folders.new(setup.scratch / "runs", re.sub(r"[^\w.=-]+", "-", run.name).lower())
         cwd = setup.cwd
         if setup.copy_cwd:
             cwd = folders.copy_beside(setup.cwd, folder / "cwd", without=setup.scratch)
+        script = setup.scripts[run.arm]
         launch = Launch(
-            command=(*(setup.launch or (setup.python,)), *setup.scripts[run.arm].words, *setup.arguments),
+            command=(*(setup.launch or (setup.python,)), *script.words, *setup.arguments, *run.arguments),
             cwd=cwd,
             folder=folder,
             timeout=setup.timeout,
@@ -117,6 +119,7 @@ def _orders(run: Run, setup: Setup) -> RecorderSpec:
         bfloat16=run.bfloat16,
         parts=run.parts,
         islands=run.islands,
+        variants=run.variants,
         root=str(setup.scripts[run.arm].root or ""),
         skips=run.skips,
     )

@@ -89,9 +89,14 @@ class RunResult:
     def complaint(self) -> str:
         """Why the run did not end well, in one line, with the next step where there is one."""
         reason = self._reason()
-        if any(text in reason for text in _OUT_OF_MEMORY):
+        if self.out_of_memory:
             return f"{reason}; make the batch smaller, or run with --jobs 1"
         return reason
+
+    @property
+    def out_of_memory(self) -> bool:
+        """Whether memory ran out."""
+        return not self.ended_well and any(text in self._reason() for text in _OUT_OF_MEMORY)
 
     def _reason(self) -> str:
         if self.ended:

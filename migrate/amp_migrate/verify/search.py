@@ -8,6 +8,19 @@ from typing import TypeVar
 Item = TypeVar("Item")
 
 
+def largest(fits: Callable[[int], bool], start: int) -> int:
+    """The largest number that fits, to within a sixteenth, found by doubling `start` and then halving; 0 for none."""
+    if not fits(start):
+        return 0
+    low, high = start, 2 * start
+    while fits(high):
+        low, high = high, 2 * high
+    while high - low > max(1, low // 16):
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
 def grow(ranked: Sequence[Item], holds: Callable[[tuple[Item, ...]], bool]) -> tuple[Item, ...]:
     """The first 1, 2, 4, ... of the items, whichever holds first; nothing where not even all of them do."""
     size = 1

@@ -25,6 +25,7 @@ from . import (
     scaler,
     seeds,
     standin,
+    variants,
 )
 from .census import FirstSteps, count
 from .modules import ModuleWatch
@@ -69,8 +70,8 @@ def attach(spec: RecorderSpec, writer: Writer, users: UsersCode) -> None:
     _write_before_os_exit(writer)
     writer.put("start", **_environment(device))
     progress = Progress(spec, writer, device)
-    if spec.islands:
-        models.follow(writer, users, islands.keeper(spec))
+    if variants.FUSED in spec.variants:
+        variants.fuse()
     if spec.timing:
         phases = Phases(progress)
         if spec.phases:
@@ -96,13 +97,25 @@ def attach(spec: RecorderSpec, writer: Writer, users: UsersCode) -> None:
         if spec.profile:
             atexit.register(Profile(progress, spec.trace).close)
         atexit.register(_finish, writer, ModuleWatch(), census, device)
+    if found := _for_models(spec, progress):
+        models.follow(writer, users, found)
+
+
+def _for_models(spec: RecorderSpec, progress: Progress) -> list[models.Found]:
+    """What is to be done with each model of the script."""
+    found = []
+    if spec.variants:
+        found.append(variants.changer(spec.variants))
+    if spec.islands:
+        found.append(islands.keeper(spec))
     if spec.parts:
         from .parts import Parts  # imports a counter of operations, which no other run needs
 
         parts = Parts(progress)
         parts.install()
-        models.follow(writer, users, parts.add)
+        found.append(parts.add)
         atexit.register(parts.write)
+    return found
 
 
 def _write_before_os_exit(writer: Writer) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any
 
@@ -20,8 +20,8 @@ Found = Callable[[int, nn.Module], None]
 _local = threading.local()
 
 
-def follow(writer: Writer, users: UsersCode, found: Found) -> None:
-    """Record a `model` event for each model, and call `found(ordinal, model)`, before its first call is made.
+def follow(writer: Writer, users: UsersCode, found: Iterable[Found]) -> None:
+    """Record a `model` event for each model and call all of `found` with its ordinal and it, before its first call.
 
     A model is a module with parameters that is called under grad mode, and not by another module.
     """
@@ -36,7 +36,8 @@ def follow(writer: Writer, users: UsersCode, found: Found) -> None:
         if self not in known and torch.is_grad_enabled() and any(True for _ in self.parameters()):
             known[self] = ordinal = len(known)
             writer.put("model", ordinal=ordinal, **_call_site(self, users.caller()))
-            found(ordinal, self)
+            for call_back in found:
+                call_back(ordinal, self)
         _local.inside = True
         try:
             return call(self, *args, **kwargs)

@@ -32,6 +32,7 @@ class RecorderSpec:
         bfloat16: the script's autocast regions are of bfloat16, and nothing is scaled.
         parts: compare every part of the models with itself in float32, on the same inputs.
         islands: (model, part) pairs that stay in float32: the model by the order of first calls, the part by its name.
+        variants: names of what is done to make the script faster.
         root: folder that modules are looked for in before all others, for a script that is run as a module.
         skips: indices of optimizer steps to leave out, as a loss scaler that met infs would.
     """
@@ -53,6 +54,7 @@ class RecorderSpec:
     bfloat16: bool = False
     parts: bool = False
     islands: tuple[tuple[int, str], ...] = ()
+    variants: tuple[str, ...] = ()
     root: str = ""
     skips: tuple[int, ...] = ()
 
@@ -65,7 +67,8 @@ class RecorderSpec:
         """Read what `write` wrote."""
         fields = json.loads(Path(path).read_text(encoding="utf-8"))
         islands = tuple((model, part) for model, part in fields["islands"])
-        return cls(**{**fields, "skips": tuple(fields["skips"]), "islands": islands})
+        told = {name: tuple(fields[name]) for name in ("skips", "variants")}
+        return cls(**{**fields, **told, "islands": islands})
 
     def seed(self, asked: int) -> int:
         """The effective seed where the script asks for `asked`: itself in run 0, a fixed function of both elsewhere."""
