@@ -28,6 +28,7 @@ from amp_migrate.verify.plan import Arm, Run
 from amp_migrate.verify.pool import Pool
 from amp_migrate.verify.run import RunResult, environment
 from amp_migrate.verify.setup import Setup
+from amp_migrate.verify.target import Target
 from amp_migrate.verify.verdict import Limits, Verdict, assess
 from codemod import RESULTS, machine
 from faults.faults import FAULTS
@@ -72,7 +73,7 @@ def cases(folder: Path) -> Iterator[Case]:
     """Every case, its migrated script written below `folder`."""
     for original in sorted((HERE / "faults" / "scripts").glob("*.py")):
         for dtype in DTYPES:
-            migrated, _ = prepare.migrate(original, Dtype(dtype), folder / original.stem / dtype)
+            migrated = prepare.migrate(Target(original), Dtype(dtype), folder / original.stem / dtype)[0].file
             yield Case(original, dtype, "", migrated)
             if dtype == "fp16":
                 yield from _edited(original, migrated)
@@ -124,7 +125,7 @@ class Judge:
     def _setup(self, case: Case) -> Setup:
         self._count += 1
         return Setup(
-            scripts={Arm.ORIGINAL: case.original, Arm.MIGRATED: case.migrated},
+            scripts={Arm.ORIGINAL: Target(case.original), Arm.MIGRATED: Target(case.migrated)},
             arguments=case.arguments,
             python=sys.executable,
             cwd=self._scratch / "cwd",

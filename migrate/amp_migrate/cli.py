@@ -34,6 +34,7 @@ def _settings(options: Mapping[str, Any]) -> Settings:
         device_type=options["device_type"],
         unsafe=options["unsafe"],
         annotate=options["annotate"],
+        add_flag=options["add_flag"],
         apex=Apex(options["apex"]),
         apex_o2=Apex(options["apex_o2"]),
     )

@@ -154,6 +154,12 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
             help="Put a comment with the reason above what is left as it was.",
         ),
         click.option(
+            "--add-flag",
+            is_flag=True,
+            help="Give the script's argparse, click or typer command line an option --amp/--no-amp that switches what "
+            "is moved from plain float32.",
+        ),
+        click.option(
             "-o",
             "--output",
             metavar="FILE|DIR",

@@ -41,6 +41,7 @@ class Settings:
         apex_o2: where those of them go that keep float16 weights (O2 and O3): never `AUTO`.
         unsafe: whether to repair what is wrong and works somehow: the code will not do what it did.
         annotate: whether a comment is to stand above what is left as it was.
+        add_flag: whether the script's command line gets an option that switches what was moved from plain float32.
     """
 
     dtype: Dtype = Dtype.FP16
@@ -50,6 +51,7 @@ class Settings:
     device_type: str = "cuda"
     unsafe: bool = False
     annotate: bool = False
+    add_flag: bool = False
     apex: Apex = Apex.AUTO
     apex_o2: Apex = Apex.NATIVE
 

@@ -109,7 +109,7 @@ def options_of(main: click.Command) -> set[str]:
 OPTIONS: Mapping[tuple[str, ...], set[str]] = {
     ("amp-migrate",): options_of(command),
     ("amp-verify",): options_of(verify),
-    ("amp-verify", "run"): options_of(verify.commands["run"]),
+    **{("amp-verify", name): options_of(each) for name, each in verify.commands.items()},
     ("python", "-m", "amp_shim"): {"--opt-level", "-m", "-h", "--help"},
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 from amp_migrate.engine.library import Parsed
@@ -70,8 +71,8 @@ HEAD = "import torch\nfrom torch import nn\n\n"
 def migrate() -> Callable[..., FilePlan]:
     """Migrate one text. What comes out compiles, is no fault of the tool, and is left alone by a second run."""
 
-    def run(text: str, dtype: str = "fp16", head: str = HEAD, *, unsafe: bool = False) -> FilePlan:
-        settings = Settings(dtype=Dtype(dtype), unsafe=unsafe)
+    def run(text: str, dtype: str = "fp16", head: str = HEAD, **options: Any) -> FilePlan:
+        settings = Settings(dtype=Dtype(dtype), **options)
         plan = migrate_text(head + dedent(text).removeprefix("\n"), settings)
         assert [finding for finding in plan.findings if finding.kind is Kind.ERROR] == []
         compile(plan.after, plan.source.name, "exec")
@@ -85,9 +86,9 @@ def migrate() -> Callable[..., FilePlan]:
 def rewrites(migrate: Callable[..., FilePlan]) -> Callable[..., FilePlan]:
     """Assert a rewrite that is written as a diff: lines with `-` are before, with `+` after, all others both."""
 
-    def check(diff: str, dtype: str = "fp16", head: str = HEAD, *, unsafe: bool = False) -> FilePlan:
+    def check(diff: str, dtype: str = "fp16", head: str = HEAD, **options: Any) -> FilePlan:
         before, after = _sides(diff)
-        plan = migrate(before, dtype, head, unsafe=unsafe)
+        plan = migrate(before, dtype, head, **options)
         assert plan.after == head + after
         assert Kind.MIGRATED in {finding.kind for finding in plan.findings}
         return plan
@@ -124,8 +125,8 @@ def ignores(migrate: Callable[..., FilePlan]) -> Callable[..., None]:
 def rewrites_files(tmp_path: Path) -> Callable[..., tuple[Finding, ...]]:
     """Like `rewrites`, for files that belong together; a file whose diff has no `-` and no `+` stays as it is."""
 
-    def check(diffs: dict[str, str], dtype: str = "fp16") -> tuple[Finding, ...]:
-        settings = Settings(dtype=Dtype(dtype))
+    def check(diffs: dict[str, str], dtype: str = "fp16", **options: Any) -> tuple[Finding, ...]:
+        settings = Settings(dtype=Dtype(dtype), **options)
         sides = {name: _sides(diff) for name, diff in diffs.items()}
         for name, (before, _) in sides.items():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -70,7 +70,10 @@ def test_paths_in_two_projects_take_the_settings_of_what_they_share() -> None:
     ("config", "message"),
     [
         ("[tool.amp-migrate]\ndtyp = 'bf16'\n", "[tool.amp-migrate] dtyp: unknown key; did you mean dtype?"),
-        ("[tool.amp-migrate]\nzzz = 1\n", "[tool.amp-migrate] zzz: unknown key; the keys are annotate, apex, "),
+        (
+            "[tool.amp-migrate]\nzzz = 1\n",
+            "[tool.amp-migrate] zzz: unknown key; the keys are add-flag, annotate, apex, ",
+        ),
         ("[tool.amp-migrate]\ndtype = 'fp8'\n", "[tool.amp-migrate] dtype: 'fp8' is not one of 'fp16', 'bf16', 'auto'"),
         ("[tool.amp-migrate]\ndtype = 16\n", "[tool.amp-migrate] dtype: must be a string"),
         ("[tool.amp-migrate]\nexclude = 'x'\n", "[tool.amp-migrate] exclude: must be a list of strings"),

@@ -21,6 +21,7 @@ from amp_migrate.verify.pool import Pool
 from amp_migrate.verify.recorder.spec import RecorderSpec
 from amp_migrate.verify.run import Launch, RunResult, Start, environment, execute, start
 from amp_migrate.verify.setup import Setup
+from amp_migrate.verify.target import Target
 from amp_migrate.verify.trace import Backward, Scale, Step, Trace
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -118,7 +119,7 @@ def setup(original: Path, migrated: Path, scratch: Path) -> Setup:
     cwd = scratch / "cwd"
     cwd.mkdir()
     return Setup(
-        scripts={Arm.ORIGINAL: original, Arm.MIGRATED: migrated},
+        scripts={Arm.ORIGINAL: Target(original), Arm.MIGRATED: Target(migrated)},
         arguments=(),
         python=sys.executable,
         cwd=cwd,
@@ -152,18 +153,29 @@ def original_runs(tmp_path_factory: pytest.TempPathFactory, forks: Forks) -> dic
 
 
 @pytest.fixture
-def verify_fp32(original_runs: dict[Run, RunResult], forks: Forks, tmp_path: Path) -> Callable[[str], Evidence]:
-    """Verify the text of a migrated script against `fp32.py`."""
+def pool_fp32(original_runs: dict[Run, RunResult], forks: Forks, tmp_path: Path) -> Callable[[str], Pool]:
+    """Makes the runs of `fp32.py` and of the text of a migrated script."""
 
-    def climbed(text: str) -> Evidence:
+    def made(text: str) -> Pool:
         migrated = tmp_path / "migrated.py"
         migrated.write_text(text, encoding="utf-8")
         scratch = tmp_path / "scratch"
         scratch.mkdir()
-        pool = Pool(setup(SCRIPTS / "fp32.py", migrated, scratch), lambda result: None, dict(original_runs), forks)
-        return climb(pool, timing_pairs=0)
+        return Pool(setup(SCRIPTS / "fp32.py", migrated, scratch), lambda result: None, dict(original_runs), forks)
 
-    return climbed
+    return made
+
+
+@pytest.fixture
+def verify_fp32(pool_fp32: Callable[[str], Pool]) -> Callable[[str], Evidence]:
+    """Verify the text of a migrated script against `fp32.py`."""
+    return lambda text: climb(pool_fp32(text), timing_pairs=0)
+
+
+@pytest.fixture
+def make_setup() -> Callable[[Path, Path, Path], Setup]:
+    """See `setup`."""
+    return setup
 
 
 PRELUDE = """

@@ -14,6 +14,7 @@ from amp_migrate.verify.plan import Arm, Run
 from amp_migrate.verify.recorder.spec import RecorderSpec
 from amp_migrate.verify.run import RunResult
 from amp_migrate.verify.setup import Setup
+from amp_migrate.verify.target import Target
 from amp_migrate.verify.trace import Trace
 
 ORDERS = RecorderSpec(trace="", parent=1, shim="/shim", steps=20)
@@ -82,7 +83,7 @@ def test_the_base_changes_with_the_script_its_modules_the_folder_and_the_argumen
 
     def base(*arguments: str) -> str:
         setup = Setup(
-            scripts={Arm.ORIGINAL: script, Arm.MIGRATED: script},
+            scripts={Arm.ORIGINAL: Target(script), Arm.MIGRATED: Target(script)},
             arguments=arguments,
             python=sys.executable,
             cwd=cwd,

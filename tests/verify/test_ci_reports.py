@@ -13,6 +13,7 @@ from amp_migrate.verify.evidence import Evidence
 from amp_migrate.verify.outcome import Outcome
 from amp_migrate.verify.plan import Arm
 from amp_migrate.verify.setup import Setup
+from amp_migrate.verify.target import Target
 from amp_migrate.verify.trace import Failure, Trace
 from amp_migrate.verify.verdict import Limits, assess
 
@@ -28,7 +29,7 @@ def outcome_of(tmp_path: Path) -> Callable[[Evidence], Outcome]:
 
     def made(evidence: Evidence) -> Outcome:
         setup = Setup(
-            scripts={Arm.ORIGINAL: tmp_path / "old.py", Arm.MIGRATED: tmp_path / "new.py"},
+            scripts={Arm.ORIGINAL: Target(tmp_path / "old.py"), Arm.MIGRATED: Target(tmp_path / "new.py")},
             arguments=(),
             python="python",
             cwd=tmp_path,
@@ -112,7 +113,7 @@ def test_the_annotation_of_differing_training_stands_at_the_backward_pass(
 ) -> None:
     outcome = outcome_of(failed_bitwise(make_evidence, make_trace))
     assert as_github.annotation(outcome).startswith("::error file=new.py,line=3,title=amp-verify FAIL::")
-    scripts = {**outcome.setup.scripts, Arm.MIGRATED: outcome.setup.scratch / "new.py"}
+    scripts = {**outcome.setup.scripts, Arm.MIGRATED: Target(outcome.setup.scratch / "new.py")}
     made_here = replace(outcome, setup=replace(outcome.setup, scripts=scripts))
     assert as_github.annotation(made_here).startswith("::error file=old.py,line=3,")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from amp_migrate.settings import Dtype
 from amp_migrate.verify import prepare
+from amp_migrate.verify.target import Target
 from amp_migrate.verify.usage import UsageError
 
 ENGINE = """
@@ -37,7 +38,8 @@ def test_a_migrated_script_finds_its_migrated_siblings(tmp_path: Path, dtype: Dt
     source.mkdir()
     (source / "engine.py").write_text("import torch\n" + ENGINE)
     (source / "train.py").write_text(TRAIN)
-    script, findings = prepare.migrate(source / "train.py", dtype, there)
+    migrated, findings = prepare.migrate(Target(source / "train.py"), dtype, there)
+    script = migrated.file
     assert findings
     assert "autocast" in (there / "engine.py").read_text()
     assert "autocast" not in (source / "engine.py").read_text()

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from amp_migrate.verify.events import combined, read
 from amp_migrate.verify.run import RunResult
-from amp_migrate.verify.trace import Failure, Trace, combined, read
+from amp_migrate.verify.trace import Failure, Trace
 
 Make = Callable[..., Trace]
 

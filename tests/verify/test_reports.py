@@ -14,6 +14,7 @@ from amp_migrate.verify.evidence import Evidence
 from amp_migrate.verify.outcome import Outcome
 from amp_migrate.verify.plan import Arm
 from amp_migrate.verify.setup import Setup
+from amp_migrate.verify.target import Target
 from amp_migrate.verify.trace import Trace
 from amp_migrate.verify.verdict import Limits, assess
 
@@ -25,7 +26,7 @@ MakeEvidence = Callable[..., Evidence]
 def outcome_of(tmp_path: Path) -> Callable[[Evidence], Outcome]:
     def made(evidence: Evidence) -> Outcome:
         setup = Setup(
-            scripts={Arm.ORIGINAL: Path("/a/train <old>.py"), Arm.MIGRATED: Path("/a/train_new.py")},
+            scripts={Arm.ORIGINAL: Target(Path("/a/train <old>.py")), Arm.MIGRATED: Target(Path("/a/train_new.py"))},
             arguments=("--lr", "0.1"),
             python="python",
             cwd=tmp_path,
@@ -129,5 +130,5 @@ def test_title_names_the_scripts_as_the_user_sees_them(make_evidence: MakeEviden
     setup = outcome_of(make_evidence()).setup
     setup = replace(setup, cwd=Path("/a"))
     assert setup.title == "train <old>.py and train_new.py"
-    made = {**setup.scripts, Arm.MIGRATED: setup.scratch / "migrated/train.py"}
+    made = {**setup.scripts, Arm.MIGRATED: Target(setup.scratch / "migrated/train.py")}
     assert replace(setup, scripts=made).title == "train <old>.py and its migration"

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from amp_migrate.verify.trace import read
+from amp_migrate.verify.events import read
 
 STEP = {
     "kind": "step", "index": 0, "optimizer": 0, "class": "SGD", "backwards": 1, "grads": "11", "dtypes": ["float32"],

@@ -17,6 +17,8 @@ MODULES = (
     "amp_migrate.verify.prepare",
     "amp_migrate.verify.verification",
     "amp_migrate.verify.tracing",
+    "amp_migrate.verify.localizing",
+    "amp_migrate.verify.doctor",
 )
 
 

@@ -20,6 +20,8 @@ from amp_migrate.tables import torch_names as table
 from amp_migrate.trees.tree import find
 
 _MODULE_NAME = re.compile(r"(^|[._])(model|net|network|ddp_model)$", re.IGNORECASE)
+# How the name of a function begins that does something with a module.
+_DOES = re.compile(rf"_*({'|'.join((*table.BOOKKEEPING_PREFIXES, *table.MODULE_VERBS))})_", re.IGNORECASE)
 _OPTIMIZER_NAME = re.compile(
     r"(^|[._])(\w*optimizer\w*|optim|opt|\w+_opt|opt_\w+|optim_\w+|\w+_optim)(\[\])?$", re.IGNORECASE
 )
@@ -80,7 +82,10 @@ class Roles:
             return True
         if path.startswith("self.") and not bindings and self._is_inherited_module(file, node, path):
             return True
-        return _MODULE_NAME.search(_last_key(node) or path) is not None
+        name = _last_key(node) or path
+        if not bindings and _DOES.match(name.rpartition(".")[2]):  # the inherited method of `self.print_network(net)`
+            return False
+        return _MODULE_NAME.search(name) is not None
 
     def _makes_module(self, file: File, call: cst.Call, depth: int) -> bool:
         full = file.names.callee(call)

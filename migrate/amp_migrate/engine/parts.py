@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from amp_migrate.engine.components import Components
+from amp_migrate.analysis.components import Components
 from amp_migrate.engine.import_graph import ImportGraph
 from amp_migrate.engine.library import Parsed, forget_oldest
 from amp_migrate.engine.migrate import Outcome, migrate_workspace

@@ -98,11 +98,12 @@ def _plan_project(workspace: Workspace, settings: Settings, parsed: Parsed) -> I
                 handed[file],
             )
         )
+    repaired: set[tuple[str, cst.CSTNode]] = set()
     for file in candidates:
         has_amp = speaks_of_amp(library.source(file).text)
         if has_amp or file.name in moved:
             script = Script(file, steps.roles, settings, has_amp, file.name in moved, other.regions)
-            steps.findings.extend(find_hazards(script, steps.draft(file), other.dtype, wanted))
+            steps.findings.extend(find_hazards(script, steps.draft, other.dtype, repaired, wanted))
     by_name: dict[str, list[Finding]] = {}
     for finding in dict.fromkeys(steps.findings):  # scripts that run one model find its hazards together
         by_name.setdefault(finding.path, []).append(finding)

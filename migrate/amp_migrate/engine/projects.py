@@ -10,8 +10,8 @@ import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
 
+from amp_migrate.analysis.components import Components
 from amp_migrate.engine import modules
-from amp_migrate.engine.components import Components
 from amp_migrate.engine.imports import imported_modules
 
 # What loads files that no import statement names: it may load any below its own folder.

@@ -9,12 +9,10 @@ import libcst as cst
 from amp_migrate.hazards.hazard import Hazard
 from amp_migrate.hazards.script import Script
 from amp_migrate.report.rule import Rule
-from amp_migrate.steps.draft import Draft
-from amp_migrate.steps.model import Island, Region
-from amp_migrate.steps.numpy_outputs import float_roots
+from amp_migrate.steps.model import Region
+from amp_migrate.steps.numpy_outputs import numpy_roots, write_float
 from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.steps.regions import RegionFinder
-from amp_migrate.steps.write_native import write_island
 from amp_migrate.trees.tree import Statement, statements
 
 RULE = Rule(
@@ -48,18 +46,14 @@ def detect(script: Script) -> Iterator[Hazard]:
     finder = RegionFinder(file, script.roles)
     for _, body in bodies(file):
         inside = [covered for region, covered in found if file.tree.body(region.node) is body]
-        for root in float_roots(finder, body, inside) if inside else ():
+        for root in numpy_roots(finder, body, inside) if inside else ():
             if not _holds_loss(finder, root):
                 yield Hazard(
                     root,
                     f"{file.tree.quote(root)} comes from a bfloat16 region, and .numpy() of it raises",
                     f"write {file.tree.quote(root)}.float()",
-                    lambda draft, root=root: _cast(draft, root),  # type: ignore[misc]
+                    lambda draft, root=root: write_float(draft, finder, root),  # type: ignore[misc]
                 )
-
-
-def _cast(draft: Draft, root: cst.BaseExpression) -> None:
-    write_island(draft, Island((root,)))
 
 
 def _covered(node: cst.With) -> Region:

@@ -8,11 +8,14 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.scopes import dotted
 from amp_migrate.hazards.halves import is_half
 from amp_migrate.hazards.hazard import Hazard
 from amp_migrate.hazards.numbers import number
 from amp_migrate.hazards.script import Script
-from amp_migrate.report.rule import Rule, Safety
+from amp_migrate.report.rule import Rule
+from amp_migrate.steps.draft import Draft
+from amp_migrate.trees import build
 
 RULE = Rule(
     code="AMP626",
@@ -21,14 +24,14 @@ RULE = Rule(
     before="scores = torch.matmul(q, k.transpose(-2, -1))\nscores = scores.masked_fill(mask == 0, -1e9)",
     after=(
         "scores = torch.matmul(q, k.transpose(-2, -1))\n"
-        "scores = scores.masked_fill(mask == 0, torch.finfo(scores.dtype).min)"
+        "scores = scores.masked_fill(mask == 0, max(-1e9, torch.finfo(scores.dtype).min))"
     ),
     why=(
         "A product of matrices is float16 under autocast, float16 ends at -65504, and `masked_fill` raises "
         "RuntimeError for what is beyond. `torch.finfo(scores.dtype).min` is the least number of whatever dtype there "
-        'is; `float("-inf")` does as well where no row is masked as a whole.'
+        "is; in float32 the mask stays what it was. Where the scores have no name of their own, and in TorchScript, "
+        "which has no `torch.finfo`, it is told."
     ),
-    safety=Safety.MANUAL,
 )
 FLOAT16_ONLY = True
 OF_MODELS = True
@@ -44,14 +47,25 @@ def detect(script: Script) -> Iterator[Hazard]:
         for file in script.models(method, _HUGE):
             for call in file.calls:
                 if isinstance(call.func, cst.Attribute) and call.func.attr.value == method and _overflows(file, call):
-                    scores = call.func.value
-                    dtype = f"{file.tree.code(scores)}.dtype" if isinstance(scores, cst.Name) else "its dtype"
-                    yield Hazard(
-                        call,
-                        f"{file.tree.quote(call)} raises where the scores are float16",
-                        f"mask with torch.finfo({dtype}).min",
-                        file=file,
-                    )
+                    yield _hazard(file, call, call.func.value)
+
+
+def _hazard(file: File, call: cst.Call, scores: cst.BaseExpression) -> Hazard:
+    is_named = dotted(scores) is not None
+    dtype = f"{file.tree.code(scores)}.dtype" if is_named else "its dtype"
+    can_repair = is_named and "torch.jit" not in file.tree.text
+
+    def repair(draft: Draft) -> None:
+        least = f"{draft.torch(call)}.finfo({dtype}).min"
+        draft.edits.replace(call.args[1].value, build.expression(f"max({draft.code(call.args[1].value)}, {least})"))
+
+    return Hazard(
+        call,
+        f"{file.tree.quote(call)} raises where the scores are float16",
+        f"mask with torch.finfo({dtype}).min",
+        repair if can_repair else None,
+        file,
+    )
 
 
 def _overflows(file: File, call: cst.Call) -> bool:

@@ -86,7 +86,7 @@ def write_use(draft: Draft, use: Use, rewrite: Rewrite, *, keeps_name: bool) -> 
     if rewrite.made is not None:
         new = cst.Call(name, rewrite.made)
     elif rewrite.held is not None:
-        partial = build.expression(f"{draft.functools(use.node)}.partial")
+        partial = build.expression(f"{draft.module('functools', use.node)}.partial")
         new = cst.Call(partial, laid_out([cst.Arg(name), *rewrite.held], ()))
         if _is_class_attribute(draft.file, use.node):
             new = cst.Call(cst.Name("staticmethod"), [cst.Arg(new)])

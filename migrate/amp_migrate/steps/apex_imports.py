@@ -15,7 +15,8 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.scopes import dotted, import_source
-from amp_migrate.tables.apex_names import AMP, DELETED, SERVED
+from amp_migrate.steps.fp16_optimizer import wrapper_calls
+from amp_migrate.tables.apex_names import AMP, DELETED, FP16_UTILS, SERVED
 from amp_migrate.tables.apex_natives import public_name
 from amp_migrate.trees.tree import Statement
 
@@ -113,7 +114,8 @@ class ApexImports:
         )
 
     def _fate(self, full: str, tops: list[cst.CSTNode], meanings: frozenset[str], *, exported: bool) -> Fate:
-        if tops and not exported and all(self._is_gone(top) for top in tops):
+        is_of_amp = self.amp_is_gone and is_in(full, self._gone_packages())
+        if (tops or is_of_amp) and not exported and all(self._is_gone(top) for top in tops):
             return Fate.GONE
         if not is_in(full, DELETED) and (len(meanings) > 1 or not (tops or is_in(public_name(full), SERVED))):
             return Fate.PROVIDED_FOR
@@ -125,10 +127,14 @@ class ApexImports:
         while node is not None:
             if node in self.converted:
                 return True
-            if self.amp_is_gone and any(is_in(name, (AMP,)) for name in self.file.names.meanings(node)):
+            if self.amp_is_gone and any(is_in(name, self._gone_packages()) for name in self.file.names.meanings(node)):
                 return True
             node = node.value if isinstance(node, cst.Attribute) else None
         return False
+
+    def _gone_packages(self) -> tuple[str, ...]:
+        """What goes with the steps of a file; of a script with a wrapper, nothing of its package is left."""
+        return (AMP, FP16_UTILS) if wrapper_calls(self.file) else (AMP,)
 
     def _tops(self, local: str, full: str) -> Iterator[cst.CSTNode]:
         """The longest chains of attributes on the uses of a name that an import brings."""

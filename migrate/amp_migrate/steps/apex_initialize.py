@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.scopes import dotted
+from amp_migrate.analysis.scopes import BindingKind, dotted
 from amp_migrate.settings import Apex
+from amp_migrate.steps.apex_branches import branch_of, choice_of, chosen_scale, place_of
+from amp_migrate.steps.apex_calls import amp_calls
+from amp_migrate.steps.apex_guards import is_apex_import
+from amp_migrate.steps.apex_scale import setting_after
 from amp_migrate.steps.model import Refusal
-from amp_migrate.tables.apex_names import AMP, DYNAMIC_SCALE, INITIALIZE, NOT_NATIVE
+from amp_migrate.tables.apex_names import DYNAMIC_SCALE, INITIALIZE, NOT_NATIVE
+from amp_migrate.trees.calls import named_arguments
 from amp_migrate.trees.tree import Statement, is_constant, statements
 
+_IF_DYNAMIC = ' in (None, "dynamic") else '
 _USE_SHIM = "it runs on amp_shim, which keeps Apex's meaning"
 
 
@@ -28,9 +35,11 @@ class Initialize:
         replaces_home: whether nothing else is left in `home`.
         switch: the expressions that must all be true for mixed precision, as code.
         init_scale: the loss scale to begin with, as code; None where it is that of Apex and torch alike.
+        setting: the statement behind the call that sets it; None where the call does, or nobody.
         optimizers: what it prepares to step; None for a model alone.
-        rebinds: assignments that stay: names that the call gave to its models and optimizers, with what they were.
+        rebinds: lines that stay: what the script made of the models and optimizers that the call gave back.
         notes: what native AMP does differently, in a sentence each.
+        what: what is called.
     """
 
     file: File
@@ -40,9 +49,11 @@ class Initialize:
     replaces_home: bool
     switch: tuple[str, ...]
     init_scale: str | None
+    setting: cst.Assign | None
     optimizers: cst.BaseExpression | None
-    rebinds: tuple[tuple[str, str], ...]
+    rebinds: tuple[str, ...]
     notes: tuple[str, ...]
+    what: str = "amp.initialize"
 
 
 def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> Initialize | Refusal:
@@ -70,10 +81,8 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
         return Refusal(
             file, call, "the result of amp.initialize is taken apart in a way that is not understood", _USE_SHIM
         )
-    home, guard = _guard(file, statement)
-    if isinstance(home, Refusal):
-        return home
-    switch = [] if guard is None else [file.tree.code(guard)]
+    home, conditions = place_of(file, statement, arguments.get("optimizers"))
+    switch = list(conditions)
     notes: list[str] = []
     enabled = arguments.get("enabled")
     if enabled is not None and not _is_true(enabled):
@@ -92,6 +101,9 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
     init_scale = None if "loss_scale" not in arguments else _init_scale(file, arguments["loss_scale"])
     if init_scale is not None:
         notes.append("a static loss_scale stayed for good: GradScaler begins with it, and adapts it")
+    setting = setting_after(file, statement)
+    if setting is not None:
+        init_scale = file.tree.code(setting.value)
     for limit in ("min_loss_scale", "max_loss_scale"):
         if not _is_none(arguments.get(limit)):
             notes.append(f"{limit} is gone: GradScaler knows no limits")
@@ -102,13 +114,62 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
         call=call,
         statement=statement,
         home=home,
-        replaces_home=home is statement or _only_for_apex(file, home, statement),
+        replaces_home=home is statement or _only_for_apex(file, home, (statement, setting)),
         switch=tuple(switch),
         init_scale=init_scale,
+        setting=setting,
         optimizers=arguments.get("optimizers"),
         rebinds=tuple(rebinds),
         notes=tuple(notes),
     )
+
+
+def read_initializes(
+    file: File, apex_o2: Apex, wrapped: Iterable[Initialize | Refusal]
+) -> Iterator[Initialize | Refusal]:
+    """Every initialization of a file; that of which each branch of an `if` has its own form is one.
+
+    Args:
+        wrapped: what wrappers of optimizers say, which is the same in other words.
+    """
+    found = [*(read_initialize(file, call, apex_o2) for call in amp_calls(file, "initialize")), *wrapped]
+    chains: dict[cst.If, list[Initialize]] = {}
+    for each in found:
+        branch = None if isinstance(each, Refusal) else branch_of(file, each.statement)
+        if isinstance(each, Initialize) and branch is not None:
+            chains.setdefault(branch.chain, []).append(each)
+        else:
+            yield each
+    for chain, forms in chains.items():
+        if len({file.tree.block(each.statement) for each in forms}) == 1:
+            yield from forms
+        else:
+            yield _joined(file, chain, forms)
+
+
+def _joined(file: File, chain: cst.If, forms: list[Initialize]) -> Initialize | Refusal:
+    """One initialization for those that stand in the branches of an `if`."""
+    first, choice = forms[0], choice_of(file, chain, [each.statement for each in forms])
+    own = {each.switch[len(place_of(file, each.statement, each.optimizers)[1]) :] for each in forms}
+    if choice is None or len(own) > 1 or any(each.rebinds != first.rebinds or each.setting for each in forms):
+        return Refusal(file, chain, "amp.initialize stands in one of several branches", _USE_SHIM)
+    home, conditions = place_of(file, chain, first.optimizers)
+    return replace(
+        first,
+        statement=chain,
+        home=home,
+        replaces_home=home is chain or _only_for_apex(file, home, (chain,)),
+        switch=(*conditions, *choice, *own.pop()),
+        init_scale=chosen_scale(file, chain, _told_apart([each.init_scale for each in forms])),
+        notes=tuple(dict.fromkeys(note for each in forms for note in each.notes)),
+    )
+
+
+def _told_apart(scales: list[str | None]) -> list[str | None]:
+    """Loss scales that need not ask whether they are dynamic, where the script has a branch for that."""
+    if None not in scales:
+        return scales
+    return [each and (each.partition(_IF_DYNAMIC)[2] or each) for each in scales]
 
 
 def _init_scale(file: File, scale: cst.BaseExpression) -> str | None:
@@ -123,31 +184,7 @@ def _init_scale(file: File, scale: cst.BaseExpression) -> str | None:
     code = file.tree.code(scale)
     if isinstance(file.tree.parents[scale], cst.IfExp):  # the script tells the dynamic scale by another value
         return f"float({code})"
-    return f'{DYNAMIC_SCALE} if {code} in (None, "dynamic") else float({code})'
-
-
-def named_arguments(call: cst.Call, names: list[str]) -> dict[str, cst.BaseExpression] | None:
-    """A call's arguments by parameter name; None where one is starred or has no parameter."""
-    found: dict[str, cst.BaseExpression] = {}
-    for index, arg in enumerate(call.args):
-        if arg.star or (arg.keyword is None and index >= len(names)):
-            return None
-        found[names[index] if arg.keyword is None else arg.keyword.value] = arg.value
-    return found
-
-
-def is_apex_import(file: File, statement: Statement) -> bool:
-    """Whether a statement only brings in `apex.amp`, by itself or in a `try` that complains where it is missing."""
-    if isinstance(statement, cst.ImportFrom):
-        names = [] if isinstance(statement.names, cst.ImportStar) else statement.names
-        return dotted(statement.module) == "apex" and [dotted(alias.name) for alias in names] == ["amp"]
-    if isinstance(statement, cst.Import):
-        return [dotted(alias.name) for alias in statement.names] in (["apex"], [AMP])
-    if isinstance(statement, cst.Try) and statement.orelse is None and statement.finalbody is None:
-        body = statements(_block(statement.body))
-        handled = [each for handler in statement.handlers for each in statements(_block(handler.body))]
-        return all(is_apex_import(file, each) for each in body) and all(complains(each) for each in handled)
-    return False
+    return f"{DYNAMIC_SCALE} if {code}{_IF_DYNAMIC}float({code})"
 
 
 def _block(body: cst.BaseSuite) -> cst.IndentedBlock | cst.SimpleStatementSuite:
@@ -155,52 +192,51 @@ def _block(body: cst.BaseSuite) -> cst.IndentedBlock | cst.SimpleStatementSuite:
     return body
 
 
-def complains(statement: Statement) -> bool:
-    """Whether a statement of an `except` only tells that Apex is missing: raises, prints, passes, sets amp to None."""
-    if isinstance(statement, cst.Assign):
-        targets = [dotted(each.target) for each in statement.targets]
-        return targets == ["amp"] and _is_none(statement.value)
-    return isinstance(statement, (cst.Raise, cst.Pass, cst.Expr))
-
-
-def _guard(file: File, statement: Statement) -> tuple[Statement, cst.BaseExpression | None] | tuple[Refusal, None]:
-    """The `if` around a call of initialize, and its test; the call itself where it is unconditional."""
-    block = file.tree.block(statement)
-    around = file.tree.parents.get(block)
-    if isinstance(around, cst.Else) and isinstance(file.tree.parents[around], cst.If):
-        return Refusal(file, around, "amp.initialize stands in one of several branches", _USE_SHIM), None
-    if not isinstance(around, cst.If):
-        return statement, None
-    if file.tree.statement(around) is not around or around.body is not block:
-        return Refusal(file, around, "amp.initialize stands in one of several branches", _USE_SHIM), None
-    return around, around.test
-
-
-def _only_for_apex(file: File, home: Statement, statement: Statement) -> bool:
+def _only_for_apex(file: File, home: Statement, gone: Collection[Statement | None]) -> bool:
     assert isinstance(home, cst.If)
-    others = [each for each in statements(_block(home.body)) if each is not statement]
+    others = [each for each in statements(_block(home.body)) if each not in gone]
     return home.orelse is None and all(is_apex_import(file, each) for each in others)
 
 
 def _rebinds(
     file: File, statement: Statement, call: cst.Call, arguments: dict[str, cst.BaseExpression]
-) -> list[tuple[str, str]] | None:
-    """What a result that is assigned to other names leaves to be assigned; None where that cannot be seen."""
+) -> list[str] | None:
+    """What the script goes on doing with the result; None where that cannot be seen."""
     if isinstance(statement, cst.Expr) and statement.value is call:
         return []
+    named = (arguments.get(name) for name in ("models", "optimizers"))
+    given = [each for each in named if each is not None and not _is_none(each)]
+    if isinstance(statement, cst.Return) and statement.value is call:
+        return [f"return {_given_back(file, given)}"]
     if not isinstance(statement, cst.Assign) or statement.value is not call or len(statement.targets) != 1:
         return None
-    given = [arguments[name] for name in ("models", "optimizers") if name in arguments]
     target = statement.targets[0].target
+    if isinstance(target, cst.Name) and len(given) > 1:
+        return [f"{target.value} = {_given_back(file, given)}"]
     targets = [each.value for each in target.elements] if isinstance(target, cst.Tuple) else [target]
     if len(targets) != len(given):
         return None
-    pairs: list[tuple[str, str]] = []
+    lines: list[str] = []
     for left, right in zip(targets, given, strict=True):
         code = (_flat_code(file, left), _flat_code(file, right))
         if code[0] != code[1] and code[0] != "_":
-            pairs.append((file.tree.code(left), file.tree.code(right)))
-    return pairs
+            lines.append(f"{file.tree.code(left)} = {file.tree.code(right)}")
+    return lines
+
+
+def _given_back(file: File, given: list[cst.BaseExpression]) -> str:
+    """What `initialize` returns: a pair only where there is an optimizer."""
+    codes = [file.tree.code(each) for each in given]
+    if len(codes) > 1 and _may_be_none(file, given[1]):
+        return f"({codes[0]}, {codes[1]}) if {codes[1]} is not None else {codes[0]}"
+    return ", ".join(codes)
+
+
+def _may_be_none(file: File, node: cst.BaseExpression) -> bool:
+    """Whether a name may stand for None: a parameter may, and what is assigned None somewhere."""
+    path = dotted(node)
+    bindings = [] if path is None else file.scopes.of(node).lookup(path)
+    return any(binding.kind is BindingKind.PARAMETER or is_constant(binding.value, "None") for binding in bindings)
 
 
 def _flat_code(file: File, node: cst.BaseExpression) -> str:

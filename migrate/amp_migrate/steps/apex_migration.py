@@ -17,14 +17,17 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.wanted import Wanted, everything
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Apex, Dtype, Settings
-from amp_migrate.steps import read_apex
+from amp_migrate.steps.apex_calls import amp_calls, amp_name
 from amp_migrate.steps.apex_functions import float_functions, is_native
-from amp_migrate.steps.apex_initialize import Initialize, is_apex_import, read_initialize
+from amp_migrate.steps.apex_guards import is_apex_import
+from amp_migrate.steps.apex_initialize import Initialize, read_initializes
 from amp_migrate.steps.apex_rest import ApexRest
+from amp_migrate.steps.apex_scale import understood
 from amp_migrate.steps.apex_write import ApexWriter, Sited
 from amp_migrate.steps.draft import Draft
+from amp_migrate.steps.fp16_optimizer import not_understood, read_wrappers, wrapper_calls
 from amp_migrate.steps.model import Refusal
-from amp_migrate.steps.read_apex import ApexStep, amp_name
+from amp_migrate.steps.read_apex import ApexStep, read_steps
 from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.steps.travel import Traveller
 from amp_migrate.steps.ways import Route
@@ -46,11 +49,11 @@ class Group:
 
 
 def uses_apex_amp(file: File) -> bool:
-    """Whether a file imports `apex.amp`, or reaches it through `import apex`."""
+    """Whether a file imports `apex.amp`, reaches it through `import apex`, or makes an `FP16_Optimizer`."""
     names = {b.imported for scope in file.scopes.all() for bindings in scope.bindings.values() for b in bindings}
     if any(name == AMP or name.startswith(AMP + ".") for name in names):
         return True
-    return "apex" in names and any(True for _ in apex_uses(file, AMP))
+    return bool(wrapper_calls(file)) or ("apex" in names and any(True for _ in apex_uses(file, AMP)))
 
 
 class ApexMigration:
@@ -155,15 +158,17 @@ class ApexMigration:
         return found
 
     def _read(self, group: Group) -> None:
+        wraps = any(map(wrapper_calls, group.files))
         for file in group.files:
             group.refusals.extend(self._leftovers(file))
-            for call in read_apex.amp_calls(file, "initialize"):
-                read = read_initialize(file, call, self.settings.apex_o2)
+            group.refusals.extend(not_understood(file, self.roles) if wraps else ())
+            wrapped = read_wrappers(file, self.settings.apex_o2)
+            for read in read_initializes(file, self.settings.apex_o2, wrapped):
                 if isinstance(read, Refusal):
                     group.refusals.append(read)
                 else:
                     group.initializes.append(read)
-            for step in read_apex.read_steps(file, self.roles):
+            for step in read_steps(file, self.roles, wraps=wraps):
                 if isinstance(step, Refusal):
                     group.refusals.append(step)
                 elif self.settings.dtype is not Dtype.BF16 and step.gathered.unscalable is not None:
@@ -195,21 +200,29 @@ class ApexMigration:
             for binding in bindings:
                 if binding.imported == AMP and self.project.takers(file, name):
                     yield Refusal(file, binding.node, f"other files take `{name}` from this one")
+        about_scale = understood(file)
         for node in file.tree.every(cst.Name, cst.Attribute):
             parent = file.tree.parents[node]
             if type(parent) in (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom):
+                continue
+            if node in about_scale or file.tree.parents[node] in about_scale:
                 continue
             used = amp_name(file, node)
             if used is not None and used not in _CONVERTED and not is_native(file, node, self.settings.target_torch):
                 yield Refusal(file, node, f"amp.{used} has no native form here")
             elif AMP in file.names.meanings(node) and not isinstance(parent, cst.AssignTarget):
                 yield Refusal(file, node, "amp itself is used as a value")
+        for call in amp_calls(file, "state_dict"):
+            if call not in about_scale and isinstance(file.tree.parents[call], (cst.Subscript, cst.Attribute)):
+                yield Refusal(file, call, "the result of amp.state_dict is taken apart in a way that is not understood")
 
     def _site(self, group: Group) -> list[Sited]:
         """Each step with the way of its scaler."""
         homes: dict[cst.CSTNode, Statement] = {}
         for initialize in group.initializes:
             tree = initialize.file.tree
+            if isinstance(initialize.home, cst.Return):
+                continue
             homes[tree.function(initialize.home) or tree.module] = initialize.home
         traveller = Traveller(self.project, homes)
         found: list[Sited] = []
@@ -246,7 +259,7 @@ class ApexMigration:
                 note = "inside a function that was float_function, Apex went on casting and torch does not"
                 self._tell(file, node, "AMP210", Kind.NOTE, note)
         for initialize in group.initializes:
-            message = "amp.initialize is gone: native AMP needs no preparation of models and optimizers"
+            message = f"{initialize.what} is gone: native AMP needs no preparation of models and optimizers"
             self._tell(initialize.file, initialize.call, "AMP202", Kind.MIGRATED, message)
             for note in initialize.notes:
                 self._tell(initialize.file, initialize.call, "AMP210", Kind.NOTE, note)
@@ -265,7 +278,7 @@ class ApexMigration:
 
 def _calls(file: File) -> list[cst.Call]:
     """The calls that prepare and take Apex's training steps."""
-    return [call for name in ("initialize", "scale_loss") for call in read_apex.amp_calls(file, name)]
+    return [*wrapper_calls(file), *(call for name in ("initialize", "scale_loss") for call in amp_calls(file, name))]
 
 
 def _imports(file: File) -> list[Statement]:
@@ -275,4 +288,4 @@ def _imports(file: File) -> list[Statement]:
 
 
 def _starts(file: File) -> bool:
-    return any(True for _ in read_apex.amp_calls(file, "initialize"))
+    return bool(wrapper_calls(file)) or any(True for _ in amp_calls(file, "initialize"))

@@ -14,23 +14,28 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.scopes import BindingKind, dotted
 from amp_migrate.settings import Dtype
 from amp_migrate.steps import apex_checkpoints
+from amp_migrate.steps.apex_calls import amp_calls
 from amp_migrate.steps.apex_functions import write_functions
-from amp_migrate.steps.apex_initialize import Initialize, is_apex_import
+from amp_migrate.steps.apex_guards import is_apex_import
+from amp_migrate.steps.apex_helper import seen_from
+from amp_migrate.steps.apex_initialize import Initialize
+from amp_migrate.steps.apex_scale import scale_reads, write_read
 from amp_migrate.steps.apex_switch import VARIABLE, is_short, is_visible, switch_code
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.evaluation import evaluation_regions
 from amp_migrate.steps.model import Refusal, Region, TrainingStep
 from amp_migrate.steps.numpy_outputs import float_for_numpy
-from amp_migrate.steps.read_apex import ApexStep, amp_calls
+from amp_migrate.steps.read_apex import ApexStep
 from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.steps.travel import Traveller
 from amp_migrate.steps.ways import Creation, Route
+from amp_migrate.steps.write_fp16 import write_wrapped
 from amp_migrate.steps.write_native import write_island, write_region, write_step
 from amp_migrate.steps.write_ways import write_ways
 from amp_migrate.tables.apex_names import AMP
 from amp_migrate.trees import build
 from amp_migrate.trees.edits import Line
-from amp_migrate.trees.tree import find, nested_statements
+from amp_migrate.trees.tree import Statement, find, nested_statements
 
 _OPTIMIZERS = ("torch.optim.", "apex.optimizers.")
 
@@ -58,6 +63,8 @@ class ApexWriter:
         self.draft = draft_of
         self.left_in_float32: list[tuple[File, Region]] = []
         self._named_switches: set[Initialize] = set()
+        # Initializations in helpers, by where their callers make a scaler, in the callers' words.
+        self._views: dict[Statement, Initialize] = {}
 
     def refusal(self, files: list[File], initializes: list[Initialize], sited: list[Sited]) -> Refusal | None:
         """What still speaks against native code, now that the ways are known."""
@@ -65,16 +72,23 @@ class ApexWriter:
         homes = {initialize.home for initialize in initializes}
         for creation in () if traveller is None else traveller.ways.creations.values():
             if creation.home not in homes and any(each.switch or each.init_scale for each in initializes):
-                return Refusal(creation.file, creation.home, "amp.initialize is not called where the optimizer is made")
+                views = [seen_from(self.project, each, creation) for each in initializes if each.optimizers is not None]
+                if len(views) != 1 or views[0] is None:
+                    reason = "amp.initialize is not called where the optimizer is made"
+                    return Refusal(creation.file, creation.home, reason)
+                self._views[creation.home] = views[0]
         for each in sited:
             step = each.step.gathered.step
             code = self._switch_at(initializes, step.file, step.place, each)
             if isinstance(code, Refusal):
                 return code
         for file in files:
-            for call in (*amp_calls(file, "state_dict"), *amp_calls(file, "load_state_dict")):
-                if self.dtype is not Dtype.BF16 and self._scaler_at(file, call, traveller) is None:
-                    return Refusal(file, call, "no way for the scaler to where Apex's state is saved or restored")
+            saved = (*amp_calls(file, "state_dict"), *amp_calls(file, "load_state_dict"))
+            for place in (*saved, *(read for read, _ in scale_reads(file))):
+                if self.dtype is not Dtype.BF16 and self._scaler_at(file, place, traveller) is None:
+                    return Refusal(
+                        file, place, "no way for the scaler to where Apex's state is saved, restored or read"
+                    )
         return None
 
     def write(self, files: list[File], initializes: list[Initialize], sited: list[Sited]) -> None:
@@ -92,16 +106,20 @@ class ApexWriter:
             self._write_checkpoints(file, traveller)
             self._write_master_params(file, [fold.dead for s in sited for fold in s.step.folds])
             write_functions(self.draft(file))
+            if any(initialize.what == "FP16_Optimizer" for initialize in initializes):
+                self._write_wrapped(file, traveller)
             self._drop_imports(file)
-        for initialize in initializes:
-            creation = None
-            if traveller is not None:
-                made = traveller.ways.creations.values()
-                creation = next((c for c in made if c.home is initialize.home), None)
-            self._write_initialize(initialize, creation)
+        made = () if traveller is None else traveller.ways.creations.values()
+        creations = {creation.home: creation for creation in made}
+        for initialize in initializes:  # two calls under one condition share a scaler
+            self._write_initialize(initialize, creations.pop(initialize.home, None))
         if traveller is not None:
-            taken = {initialize.home for initialize in initializes}
             ways = traveller.ways
+            for creation in ways.creations.values():
+                if creation.home in self._views:
+                    lines = self._scaler_lines(self._views[creation.home], creation)
+                    self.draft(creation.file).edits.after(creation.home, *lines)
+            taken = {*self._views, *(initialize.home for initialize in initializes)}
             ways.creations = {key: made for key, made in ways.creations.items() if made.home not in taken}
             write_ways(ways, self.draft, self.dtype, {})
 
@@ -119,7 +137,8 @@ class ApexWriter:
         self, initializes: list[Initialize], file: File, at: cst.CSTNode, each: Sited | None
     ) -> str | Refusal | None:
         """How a place asks whether mixed precision is on: None where it always is."""
-        switched = [initialize for initialize in initializes if switch_code(initialize) is not None]
+        known = (*self._views.values(), *initializes)
+        switched = [initialize for initialize in known if switch_code(initialize) is not None]
         if not switched:
             return None
         initialize = next((i for i in switched if is_visible(self.project, i, file, at)), None)
@@ -136,7 +155,19 @@ class ApexWriter:
 
     def _write_initialize(self, initialize: Initialize, creation: Creation | None) -> None:
         draft = self.draft(initialize.file)
-        rebinds = [draft.line(f"{left} = {right}") for left, right in initialize.rebinds]
+        rebinds = [draft.line(each) for each in initialize.rebinds]
+        lines = self._scaler_lines(initialize, creation)
+        if initialize.setting is not None:
+            draft.edits.substitute(initialize.setting)
+        if initialize.replaces_home:
+            draft.edits.substitute(initialize.home, *rebinds, *lines)
+        else:
+            draft.edits.substitute(initialize.statement, *rebinds)
+            draft.edits.before(initialize.home, *lines)  # what else stands in the `if` may use the scaler
+
+    def _scaler_lines(self, initialize: Initialize, creation: Creation | None) -> list[Line]:
+        """The lines that make a scaler, and give the script's switch a name where it is long."""
+        draft, home = self.draft(initialize.file), initialize.home
         lines: list[Line] = []
         code = switch_code(initialize)
         if code is not None and not is_short(code) and (creation is not None or initialize in self._named_switches):
@@ -145,16 +176,11 @@ class ApexWriter:
         if creation is not None:
             enabled = [] if code is None else [code]
             if self.dtype is Dtype.AUTO:
-                torch = draft.torch(initialize.home)
-                enabled.append(f"{draft.dtype(self.dtype, initialize.home)} == {torch}.float16")
+                enabled.append(f"{draft.dtype(self.dtype, home)} == {draft.torch(home)}.float16")
             arguments = [] if initialize.init_scale is None else [f"init_scale={initialize.init_scale}"]
             arguments += [f"enabled={' and '.join(enabled)}"] if enabled else []
-            lines.append(draft.line(f"{creation.target} = {draft.new_scaler(initialize.home, *arguments)}"))
-        if initialize.replaces_home:
-            draft.edits.substitute(initialize.home, *rebinds, *lines)
-        else:
-            draft.edits.substitute(initialize.statement, *rebinds)
-            draft.edits.before(initialize.home, *lines)  # what else stands in the `if` may use the scaler
+            lines.append(draft.line(f"{creation.target} = {draft.new_scaler(home, *arguments)}"))
+        return lines
 
     def _write_evaluation(
         self, file: File, initializes: list[Initialize], steps: list[TrainingStep]
@@ -174,17 +200,28 @@ class ApexWriter:
 
     def _write_checkpoints(self, file: File, traveller: Traveller | None) -> None:
         draft = self.draft(file)
-        for call in amp_calls(file, "state_dict"):
+        reads = dict(scale_reads(file))
+        for read in reads:
+            write_read(draft, read, self._scaler_at(file, read, traveller))
+        for call in (each for each in amp_calls(file, "state_dict") if each not in reads.values()):
             apex_checkpoints.write_saved(draft, call, self._scaler_at(file, call, traveller))
         for call in amp_calls(file, "load_state_dict"):
             scaler = self._scaler_at(file, call, traveller)
             apex_checkpoints.write_restored(draft, call, scaler)
 
-    def _scaler_at(self, file: File, call: cst.Call, traveller: Traveller | None) -> str | None:
+    def _write_wrapped(self, file: File, traveller: Traveller | None) -> None:
+        write_wrapped(
+            self.draft(file),
+            self.roles,
+            lambda place: self._scaler_at(file, place, traveller),
+            lambda optimizer: self._parameters(file, optimizer),
+        )
+
+    def _scaler_at(self, file: File, place: cst.CSTNode, traveller: Traveller | None) -> str | None:
         """The scaler as code at a place that names no optimizer: one of the scopes around, or of a parameter."""
         if traveller is None or self.dtype is Dtype.BF16:
             return None
-        scope_nodes: list[cst.CSTNode] = [*file.tree.ancestors(call)]
+        scope_nodes: list[cst.CSTNode] = [*file.tree.ancestors(place)]
         for node in scope_nodes:
             known = traveller.ways.creations.get(node)
             if known is not None:
@@ -192,7 +229,7 @@ class ApexWriter:
             parameter = traveller.ways.parameters.get(node)
             if parameter is not None:
                 return parameter.name
-        function = file.tree.function(call)
+        function = file.tree.function(place)
         if function is None:
             return None
         for name in file.scopes.inside(function).bindings:

@@ -42,7 +42,7 @@ class Draft:
         self.settings = settings
         self.edits = Edits()
         self._needs_torch = False
-        self._needs_functools = False
+        self._needed: list[str] = []
         self._needs_auto_dtype = False
 
     def torch(self, at: cst.CSTNode) -> str:
@@ -52,11 +52,12 @@ class Draft:
             self._needs_torch = True
         return name or "torch"
 
-    def functools(self, at: cst.CSTNode) -> str:
-        """How `functools` is written at a place; it is imported where it is not."""
-        name = self.file.names.local("functools", at)
-        self._needs_functools = self._needs_functools or name is None
-        return name or "functools"
+    def module(self, name: str, at: cst.CSTNode) -> str:
+        """How a module such as `functools` is written at a place; it is imported where it is not."""
+        local = self.file.names.local(name, at)
+        if local is None and name not in self._needed:
+            self._needed.append(name)
+        return local or name
 
     def amp(self, name: str, at: cst.CSTNode) -> str:
         """How `torch.amp.<name>` is written at a place, in the target's spelling, through whatever is bound there."""
@@ -102,17 +103,17 @@ class Draft:
     @property
     def changes_nothing(self) -> bool:
         """Whether the file stays as it is."""
-        return not (self.edits or self._needs_torch or self._needs_functools or self._needs_auto_dtype)
+        return not (self.edits or self._needs_torch or self._needed or self._needs_auto_dtype)
 
     def finish(self) -> str:
         """The new text of the file."""
         imports = self._imports()
-        if self._needs_functools:
-            own = [s for s in imports if not (isinstance(s, cst.ImportFrom) and dotted(s.module) == "__future__")]
+        own = [s for s in imports if not (isinstance(s, cst.ImportFrom) and dotted(s.module) == "__future__")]
+        for line in (self.line(f"import {name}") for name in self._needed):
             if own:
-                self.edits.before(own[0], self.line("import functools"))
+                self.edits.before(own[0], line)
             else:
-                self._at_top(imports, self.line("import functools"))
+                self._at_top(imports, line)
         if self._needs_torch:
             new = self.line("import torch")
             first = next((s for s in imports if _imports_torch(s)), None)
@@ -129,7 +130,8 @@ class Draft:
                 indent=module.default_indent,
                 has_bfloat16=_HAS_BFLOAT16 if is_told else _OLDER_HAS_BFLOAT16,
             )
-            self._at_top(imports, self.line(f"{self.auto_dtype} = {value}"))
+            line = self.line(f"{self.auto_dtype} = {value}")
+            self._at_top(imports, line.with_changes(leading_lines=[cst.EmptyLine(indent=False)]) if imports else line)
         return apply(self.file.tree, self.edits).code
 
     def _imports(self) -> list[Statement]:

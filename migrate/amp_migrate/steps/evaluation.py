@@ -3,34 +3,44 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.steps.model import Island, Region, TrainingStep
 from amp_migrate.steps.native import uses_amp
 from amp_migrate.steps.no_grad import is_no_grad, is_quiet
 from amp_migrate.steps.read_fp32 import backward_calls, bodies
-from amp_migrate.steps.regions import Placement, RegionFinder
+from amp_migrate.steps.regions import Placement, RegionFinder, own_blocks
 from amp_migrate.trees.calls import calls_of
-from amp_migrate.trees.tree import Statement, find
+from amp_migrate.trees.tree import Block, Statement, find, statements
 
 _EVALUATION_NAME = re.compile(
     r"(^|_)(eval\w*|test\w*|valid\w*|val|infer\w*|predict\w*|sample\w*|generate\w*)(_|$)", re.I
 )
 
 
-def evaluation_regions(file: File, roles: Roles, moved: list[TrainingStep]) -> Placement:
+def evaluation_regions(
+    file: File, roles: Roles, moved: list[TrainingStep], among: Collection[cst.FunctionDef] | None = None
+) -> Placement:
     """The regions of forwards that run without gradients, in a file whose training steps have moved.
 
     Methods of modules are left out: they run inside the region of whoever calls the module.
+
+    Args:
+        among: the functions to look at; None for the whole file.
     """
     finder = RegionFinder(file, roles)
     regions: list[Region] = []
     islands: list[Island] = []
     within = _called_within(file, roles, finder, moved)
     for function, body in bodies(file):
+        if among is not None and function not in among:
+            continue
         if function is not None and (function in within or _is_module_method(file, roles, function)):
             continue
         step = next((each for each in moved if each.function is function), None)
@@ -41,10 +51,81 @@ def evaluation_regions(file: File, roles: Roles, moved: list[TrainingStep]) -> P
         def runs_quietly(statement: Statement, whole: bool = whole) -> bool:
             return whole or is_quiet(file, statement)
 
-        placed = finder.evaluation(body, () if step is None else step.regions, runs_quietly)
+        placed = _place(finder, body, () if step is None else step.regions, runs_quietly)
         regions.extend(placed.regions)
         islands.extend(placed.islands)
     return Placement(tuple(regions), tuple(islands))
+
+
+def evaluated_elsewhere(project: Project, moved: Collection[File]) -> dict[File, set[cst.FunctionDef]]:
+    """The functions of other files that evaluate for files whose steps have moved, and for no others."""
+    found: dict[File, set[cst.FunctionDef]] = defaultdict(set)
+    for file in moved:
+        for call in file.calls:
+            name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+            if not isinstance(name, cst.Name) or not _EVALUATION_NAME.search(name.value):
+                continue
+            function = project.called(file, call)
+            if function is None or function.file in moved or function.node in found[function.file]:
+                continue
+            sites = project.call_sites(function)
+            if sites is not None and all(site.file in moved for site in sites):
+                found[function.file].add(function.node)
+    return {file: functions for file, functions in found.items() if functions}
+
+
+def _place(
+    finder: RegionFinder, body: Block, taken: Iterable[Region], is_quiet: Callable[[Statement], bool]
+) -> Placement:
+    """Place the regions of forwards that no gradient flows through.
+
+    Args:
+        taken: the regions that exist already.
+        is_quiet: whether a statement runs without gradients.
+    """
+    covered = {each for region in taken for each in finder.members(region)}
+    regions: list[Region] = []
+    islands: list[Island] = []
+    _evaluate(finder, body, covered, is_quiet, regions, islands)
+    return Placement(tuple(regions), tuple(islands))
+
+
+def _evaluate(
+    finder: RegionFinder,
+    block: Block,
+    covered: set[Statement],
+    is_quiet: Callable[[Statement], bool],
+    regions: list[Region],
+    islands: list[Island],
+) -> None:
+    """A region starts at a forward and goes on to the last loss (or forward) that is computed from it."""
+    start: Statement | None = None
+    end: Statement | None = None
+    computed: frozenset[str] = frozenset()
+    for statement in statements(block):
+        if start is not None and end is not None and finder.begins_cell(statement):
+            regions.append(Region(start, end))
+            start = end = None
+        for inner in own_blocks(statement):
+            _evaluate(finder, inner, covered, is_quiet, regions, islands)
+        if statement in covered or own_blocks(statement):
+            continue
+        follows = start is not None and bool(finder.effects.reads(statement) & computed)
+        if finder.banned_calls(statement):
+            if follows:
+                islands.append(finder.island(statement, computed))
+            continue
+        is_forward = finder.calls_module(statement) and is_quiet(statement)
+        if is_forward and not follows:
+            if start is not None and end is not None:
+                regions.append(Region(start, end))
+            start = end = statement
+            computed = finder.effects.writes(statement)
+        elif follows and (is_forward or finder.computes_loss(statement)):
+            end = statement
+            computed |= finder.effects.writes(statement)
+    if start is not None and end is not None:
+        regions.append(Region(start, end))
 
 
 def _called_within(file: File, roles: Roles, finder: RegionFinder, moved: list[TrainingStep]) -> set[cst.FunctionDef]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -11,20 +10,16 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.flow import reads
 from amp_migrate.steps.gradients import gradient_uses
 from amp_migrate.steps.model import Backward, OptimizerStep, Refusal, Region, TrainingStep
-from amp_migrate.steps.no_grad import is_quiet
 from amp_migrate.steps.obstacles import Obstacles
 from amp_migrate.steps.penalties import Penalties, read_penalties, unscaled
 from amp_migrate.steps.regions import RegionFinder
+from amp_migrate.steps.slices import Slices, block_of
 from amp_migrate.steps.steppers import optimizer_steps
 from amp_migrate.steps.updates import place_updates
-from amp_migrate.trees.calls import calls_of
-from amp_migrate.trees.tree import LOOP_TYPES, Block, Statement, blocks, find, nested_statements, statements
-
-_BUILTINS = frozenset(dir(builtins))
+from amp_migrate.trees.tree import Block, Statement, blocks, find, nested_statements
 
 
 @dataclass(frozen=True)
@@ -78,6 +73,7 @@ class Gatherer:
         self.tree = file.tree
         self.roles = roles
         self.regions = RegionFinder(file, roles)
+        self.slices = Slices(file, roles, self.regions, dead)
         self.obstacles = Obstacles(file, roles, self.regions, is_mixed=is_mixed)
 
     def gather(
@@ -113,14 +109,14 @@ class Gatherer:
         members: set[Statement] = set()
         without_forward: Refusal | None = None
         for index, backward in enumerate(backwards):
-            found, has_forward = self._slice(body, backward)
+            found, has_forward = self.slices.before(body, backward)
             if backward.part is not None:
                 members.update(found)
                 if not (has_forward or backward.computes):
                     without_forward = without_forward or self.obstacles.without_forward(backward)
                 continue
             if self.is_mixed and not has_forward and not members:
-                has_forward = self._assume_forward(found)
+                has_forward = self.slices.assume_forward(found)
             inline = any(True for _ in find(backward.loss, cst.Call))
             if any(self.roles.reaches_banned_loss(self.file, call) for call in find(backward.loss, cst.Call)):
                 return self.obstacles.without_name(backward.statement)
@@ -129,7 +125,7 @@ class Gatherer:
             if not has_forward and not members and not (inline and self._computes(backward.loss)):
                 without_forward = without_forward or self.obstacles.without_forward(backward)
             members.update(found)
-        members |= self._forwards_of_outputs(body, members, barriers)
+        members |= self.slices.forwards_of_outputs(body, members, barriers)
         taken_out = self.obstacles.extractions(members)
         if isinstance(taken_out, Refusal):
             return taken_out
@@ -164,86 +160,6 @@ class Gatherer:
         """The calls `optimizer.step()` of a body, in source order."""
         return [each for each in optimizer_steps(self.roles, self.file, body) if each.statement not in self.dead]
 
-    def _slice(self, body: Block, backward: Backward) -> tuple[list[Statement], bool]:
-        """The statements the loss depends on, looked for in ever wider loops until a forward is among them."""
-        order = self.tree.order
-        at = backward.statement
-        scopes: list[Block] = [
-            loop.body  # type: ignore[misc]  # a loop's body is a block
-            for loop in self.tree.ancestors(at)
-            if isinstance(loop, LOOP_TYPES) and self.tree.function(loop) is self.tree.function(at)
-        ]
-        found: list[Statement] = []
-        for scope in [*scopes, body]:
-            before = [
-                s
-                for s in nested_statements(scope)
-                if order[s] < order[at] and s not in self.dead and (not blocks(s) or self._hands_out(s, at))
-            ]
-            wanted = reads([backward.loss]) if backward.part is None else self.regions.effects.reads(at)
-            found = self.regions.effects.backward_slice(wanted, before, at)
-            if any(self.regions.runs_forward(each) for each in found):
-                return found, True
-            given = [each for each in found if self._hands_on_a_module(each)]
-            if given:
-                for each in given:
-                    self.regions.assume(each)
-                return found, True
-        return found, False
-
-    def _forwards_of_outputs(
-        self, body: Block, members: set[Statement], barriers: frozenset[Statement]
-    ) -> set[Statement]:
-        """Forwards on what the step computes that no loss depends on: outside a region, the input would be half."""
-        effects, order = self.regions.effects, self.tree.order
-        computed: set[str] = set()
-        for statement in sorted(members, key=lambda each: order[each]):
-            if self.regions.runs_forward(statement) or effects.reads(statement) & computed:
-                computed |= effects.writes(statement)
-        return {
-            each
-            for each in nested_statements(body)
-            if each not in members
-            and each not in barriers
-            and each not in self.dead
-            and not blocks(each)
-            and self.regions.calls_module(each)
-            and effects.reads(each) & computed
-            and not is_quiet(self.file, each)
-        }
-
-    def _hands_out(self, statement: Statement, at: Statement) -> bool:
-        """Whether a statement is a loop over something that was computed, and `at` comes after it."""
-        return isinstance(statement, cst.For) and statement not in self.tree.ancestors(at)
-
-    def _hands_on_a_module(self, statement: Statement) -> bool:
-        """Whether a statement calls what cannot be seen with a module: `inferer(images, model)` runs its forward."""
-        return any(
-            self.roles.project.called(self.file, call) is None
-            and (dotted(call.func) or "").partition(".")[0] not in _BUILTINS
-            and not self.file.names.callee(call).startswith("torch.")
-            and any(not arg.star and self.roles.is_module(self.file, arg.value) for arg in call.args)
-            for call in calls_of(statement)
-        )
-
-    def _assume_forward(self, found: list[Statement]) -> bool:
-        """Take a method of a slice that subclasses fill in, or that is inherited from out of sight, for the forward."""
-        for statement in found:
-            value = statement.value if isinstance(statement, cst.Assign) else None
-            if isinstance(value, cst.Call) and self._is_out_of_sight(value):
-                self.regions.assume(statement)
-                return True
-        return False
-
-    def _is_out_of_sight(self, call: cst.Call) -> bool:
-        path, owner = dotted(call.func) or "", self.tree.owner_class(call)
-        if owner is None or path.count(".") != 1 or not path.startswith("self."):
-            return False
-        function = self.roles.project.called(self.file, call)
-        if function is not None:
-            return all(isinstance(each, (cst.Raise, cst.Pass, cst.Expr)) for each in statements(_block(function.node)))
-        return not self.file.class_attribute(owner, path) and not self.roles.is_loss_call(self.file, call)
-
     def _up_to_inline(self, region: Region, backwards: list[Backward], barriers: frozenset[Statement]) -> Region:
         """A region that goes on to a `criterion(output, target).backward()` behind it, to hold the loss as well."""
         siblings = self.tree.siblings(region.first)
@@ -263,7 +179,7 @@ class Gatherer:
 
     def penalty(self, function: FunctionRef) -> TrainingStep:
         """The part of a function that computes a gradient penalty for a training step."""
-        body = _block(function.node)
+        body = block_of(function.node)
         found = self._penalties(body)
         assert isinstance(found, Penalties)
         self.regions.derived.update(found.statements)
@@ -296,8 +212,3 @@ class Gatherer:
             return read_penalties(self.file, self.roles, body, parts)
         taken = (call for call in find(body, cst.Call) if self.roles.own_gradients.taken_by(self.file, call))
         return next((unscaled(self.file, call) for call in taken), Penalties())
-
-
-def _block(function: cst.FunctionDef) -> Block:
-    assert isinstance(function.body, (cst.IndentedBlock, cst.SimpleStatementSuite))
-    return function.body

@@ -9,14 +9,16 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.scopes import dotted
-from amp_migrate.steps.model import Backward, GradientUse, OptimizerStep, Refusal
-from amp_migrate.tables.torch_names import GRADIENT_FUNCTIONS
-from amp_migrate.trees.calls import calls_of
+from amp_migrate.steps.model import Backward, GradientUse, OptimizerStep, Refusal, ScaledClip
+from amp_migrate.steps.updates import exclude
+from amp_migrate.tables.torch_names import CLIPPING, GRADIENT_FUNCTIONS
+from amp_migrate.trees.calls import calls_of, named_arguments
 from amp_migrate.trees.tree import (
     LOOP_TYPES,
     Block,
     Statement,
     Tree,
+    blocks,
     find,
     header,
     is_constant,
@@ -24,7 +26,7 @@ from amp_migrate.trees.tree import (
     walk,
 )
 
-_CLIP_NAME = re.compile(r"clip_?grad", re.IGNORECASE)
+_CLIP_NAME = re.compile(r"clip_?(master_)?grad", re.IGNORECASE)
 
 
 def gradient_uses(
@@ -34,8 +36,11 @@ def gradient_uses(
     backwards: list[Backward],
     steps: list[OptimizerStep],
     dead: frozenset[Statement],
-) -> tuple[GradientUse, ...] | Refusal:
-    """Where the gradients of which optimizer must be unscaled: at most once per optimizer and step."""
+) -> tuple[GradientUse | ScaledClip, ...] | Refusal:
+    """Where the gradients of which optimizer must be unscaled: at most once per optimizer and step.
+
+    Clipping where that cannot be yet goes by a scaled limit, which comes to the same.
+    """
     tree = file.tree
     order = tree.order
     starts = [order[b.statement] for b in backwards]
@@ -49,26 +54,60 @@ def gradient_uses(
     for statement in using:
         for step in _steps_after(file, statement, starts, steps):
             wanted.setdefault(step, []).append(statement)
-    found: list[GradientUse] = []
+    found: list[GradientUse | ScaledClip] = []
     for step, statements in wanted.items():
-        first, last = min(order[each] for each in statements), order[step.statement]
-        if any(first < start < last for start in starts):
-            return Refusal(
-                file,
-                statements[0],
-                "gradients are read between two backward() calls of one step, where they cannot be unscaled yet",
-                "read gradients after the last backward(), directly before optimizer.step()",
-            )
-        anchor = _anchor(tree, step, statements)
-        if anchor is None:
-            return Refusal(
-                file,
-                statements[0],
-                "gradients are read where the optimizer does not always step, so they cannot be unscaled there",
-                "read or clip gradients only on the iterations that step, directly before optimizer.step()",
-            )
-        found.append(GradientUse(anchor, step.optimizer, _loop_over(tree, step, anchor)))
+        uses = [_unscaled(tree, step, each, backwards) for each in _branches(tree, statements, backwards)]
+        problem = next((use for use in uses if not isinstance(use, GradientUse)), None)
+        if problem is None:
+            found += [use for use in uses if isinstance(use, GradientUse)]
+            continue
+        clips = [_scaled_clip(file, statement) for statement in statements]
+        if None in clips:
+            return Refusal(file, statements[0], *problem)
+        found += [clip for clip in clips if clip is not None and clip not in found]
     return tuple(sorted(found, key=lambda use: order[use.before]))
+
+
+def _branches(tree: Tree, statements: list[Statement], backwards: list[Backward]) -> list[list[Statement]]:
+    """Statements before a step, parted by the branches of an `if` each of which also goes backward by itself."""
+    block = tree.common_block([*statements])
+    around = tree.lift(statements[0], block)
+    inside = [each for each in backwards if around in tree.ancestors(each.statement)]
+    if not isinstance(around, cst.If) or not inside or any(tree.lift(each, block) is not around for each in statements):
+        return [statements]
+    members = [(each, set(nested_statements(each))) for each in blocks(around)]
+    parts = [[each for each in statements if each in member] for _, member in members]
+    return [branch for part in parts if part for branch in _branches(tree, part, backwards)]
+
+
+def _unscaled(
+    tree: Tree, step: OptimizerStep, statements: list[Statement], backwards: list[Backward]
+) -> GradientUse | tuple[str, str]:
+    """Where to unscale for some statements before a step; the fact that is against it, and a hint, where one is."""
+    order, first = tree.order, min(statements, key=lambda each: tree.order[each])
+    between = (b.statement for b in backwards if order[first] < order[b.statement] < order[step.statement])
+    if not all(exclude(tree, first, each) for each in between):
+        return (
+            "gradients are read between two backward() calls of one step, where they cannot be unscaled yet",
+            "read gradients after the last backward(), directly before optimizer.step()",
+        )
+    anchor = _anchor(tree, step, statements)
+    if anchor is None:
+        return (
+            "gradients are read where the optimizer does not always step, so they cannot be unscaled there",
+            "read or clip gradients only on the iterations that step, directly before optimizer.step()",
+        )
+    return GradientUse(anchor, step.optimizer, _loop_over(tree, step, anchor))
+
+
+def _scaled_clip(file: File, statement: Statement) -> ScaledClip | None:
+    """The statement as clipping to a limit, of which nothing else is used; None for any other."""
+    call = statement.value if isinstance(statement, cst.Expr) else None
+    names = CLIPPING.get(file.names.callee(call), ()) if isinstance(call, cst.Call) else ()
+    given = named_arguments(call, names) if isinstance(call, cst.Call) and names else None
+    if given is None or names[1] not in given or "error_if_nonfinite" in given:
+        return None
+    return ScaledClip(statement, given[names[1]])
 
 
 def _loop_over(tree: Tree, step: OptimizerStep, statement: Statement) -> cst.For | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import libcst as cst
 
@@ -14,22 +15,27 @@ from amp_migrate.analysis.sigmoids import sigmoids_behind
 from amp_migrate.analysis.wanted import Wanted, everything
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Dtype, Settings
-from amp_migrate.steps import checkpoints, read_fp32
+from amp_migrate.steps import read_fp32
 from amp_migrate.steps.apex_migration import ApexMigration, uses_apex_amp
 from amp_migrate.steps.draft import Draft
-from amp_migrate.steps.evaluation import evaluation_regions
+from amp_migrate.steps.evaluation import evaluated_elsewhere, evaluation_regions
+from amp_migrate.steps.flag import decide_flags, flag_places
 from amp_migrate.steps.gather import Gathered
+from amp_migrate.steps.keep_scalers import keep_in_checkpoints
 from amp_migrate.steps.model import Backward, Refusal, TrainingStep
-from amp_migrate.steps.move_split import ScaledPart, scale_parts
+from amp_migrate.steps.move_split import scale_parts
 from amp_migrate.steps.numpy_outputs import float_for_numpy
 from amp_migrate.steps.penalties import with_low_scale
+from amp_migrate.steps.regions import Placement
 from amp_migrate.steps.split import Joiner, Split
 from amp_migrate.steps.steppers import Steppers
 from amp_migrate.steps.travel import Traveller
 from amp_migrate.steps.unfit import unfit
-from amp_migrate.steps.ways import Route
+from amp_migrate.steps.ways import Route, ScaledStep
+from amp_migrate.steps.write_flag import write_flags
 from amp_migrate.steps.write_native import as_float, write_island, write_region, write_step
 from amp_migrate.steps.write_ways import write_ways
+from amp_migrate.trees import build
 
 
 class StepMigration:
@@ -45,7 +51,7 @@ class StepMigration:
         self._traveller = Traveller(project, {})
         self._steppers = None if settings.dtype is Dtype.BF16 else Steppers(self.roles)
         self._in_float32: set[cst.CSTNode] = set()
-        self._moved: dict[File, list[TrainingStep]] = defaultdict(list)
+        self._moved: dict[File, list[ScaledStep]] = defaultdict(list)
         self._obstacles: dict[File, Refusal | None] = {}
 
     def draft(self, file: File) -> Draft:
@@ -54,25 +60,44 @@ class StepMigration:
 
     def run(self, files: Sequence[File]) -> None:
         """Read, decide and write every step."""
-        for step in self._move_all(files):
-            self._moved[step.file].append(step)
-        for file, moved in self._moved.items():
-            placed = evaluation_regions(file, self.roles, moved)
+        for move in self._move_all(files):
+            self._moved[move.step.file].append(move)
+        evaluated = self._evaluated()
+        conditions = self._add_flag(evaluated)
+        for move in self._moves:
+            self._write(move, conditions)
+        for file, placed in evaluated.items():
             for region in placed.regions:
-                write_region(self.draft(file), region, self.settings.dtype)
+                write_region(self.draft(file), region, self.settings.dtype, conditions.get(region.first))
             for island in placed.islands:
                 write_island(self.draft(file), island)
             if self.settings.dtype is not Dtype.FP16:
-                regions = [*placed.regions, *(region for step in moved for region in step.regions)]
-                float_for_numpy(self.draft(file), self.roles, regions)
-        self._keep_in_checkpoints()
+                trained = (region for move in self._moved.get(file, ()) for region in move.step.regions)
+                float_for_numpy(self.draft(file), self.roles, [*placed.regions, *trained])
+        keep_in_checkpoints(self.roles, self._traveller, self.draft)
         apex = ApexMigration(self.project, self.roles, self.settings, self.draft, self.wanted)
         apex.run(files)
         self.findings.extend(apex.findings)
         write_ways(self._traveller.ways, self.draft, self.settings.dtype, {})
 
-    def _move_all(self, files: Sequence[File]) -> Iterator[TrainingStep]:
-        """Move every step that can be moved, those that are split over functions last; gives their parts."""
+    @property
+    def _moves(self) -> list[ScaledStep]:
+        return [move for moved in self._moved.values() for move in moved]
+
+    def _evaluated(self) -> dict[File, Placement]:
+        """The evaluation forwards beside the steps that have moved, and in the functions that they call for it."""
+        found = {
+            file: evaluation_regions(file, self.roles, [move.step for move in moved])
+            for file, moved in self._moved.items()
+        }
+        for file, functions in evaluated_elsewhere(self.project, tuple(self._moved)).items():
+            wanted = [each for each in functions if self.wanted(file, each, "AMP501")]
+            if not uses_apex_amp(file) and self._obstacle(file) is None:
+                found[file] = evaluation_regions(file, self.roles, [], wanted)
+        return found
+
+    def _move_all(self, files: Sequence[File]) -> Iterator[ScaledStep]:
+        """Decide about every step, those that are split over functions last; gives the parts of what moves."""
         found: list[Gathered] = []
         for file in files:
             if uses_apex_amp(file):
@@ -88,9 +113,9 @@ class StepMigration:
             if isinstance(each, Split):
                 yield from self._move_split(each)
             else:
-                step = self._move(each)
-                if step is not None:
-                    yield step
+                move = self._move(each)
+                if move is not None:
+                    yield move
 
     def _obstacle(self, file: File) -> Refusal | None:
         if file not in self._obstacles:
@@ -104,12 +129,12 @@ class StepMigration:
             return Refusal(file, backwards[0].statement, "it is called beside Apex", "migrate it by hand")
         return self._obstacle(file) or read_fp32.gather_again(file, function, backwards, self.roles, self._steppers)
 
-    def _move_split(self, split: Split) -> Iterator[TrainingStep]:
+    def _move_split(self, split: Split) -> Iterator[ScaledStep]:
         """Move all parts of a step, or none."""
         refused = next((part.step for part in split.parts if not self._is_wanted(part.step)), None)
         if refused is not None:
             return
-        parts = [ScaledPart(part.step, None) for part in split.parts]
+        parts = [ScaledStep(part.step, None) for part in split.parts]
         if self.settings.dtype is not Dtype.BF16:
             scaled = scale_parts(split, self.roles, self._reach)
             if isinstance(scaled, Refusal):
@@ -120,8 +145,7 @@ class StepMigration:
         for part in parts:
             if part.route is not None:
                 self._traveller.ways.add(with_low_scale(part.route) if is_low else part.route)
-            self._write(part.step, None if part.route is None else part.route.scaler)
-            yield part.step
+            yield ScaledStep(part.step, part.route)
 
     def _is_wanted(self, step: TrainingStep) -> bool:
         return self.wanted(step.file, step.place, "AMP501")
@@ -132,44 +156,14 @@ class StepMigration:
         homes = () if isinstance(route, Refusal) else {creation.file for creation in route.creations}
         return next((obstacle for home in homes if (obstacle := self._obstacle(home)) is not None), route)
 
-    def _keep_in_checkpoints(self) -> None:
-        """Save and restore every scaler where its optimizer is."""
-        if not self._traveller.ways.creations:
-            return
-        for file in self.project.library.calling("state_dict", OPTIMIZER_SIGN):
-            # Optimizers that share a scaler share its entry: the last of them in one checkpoint has it behind.
-            saved = {
-                (entry.place, scaler): entry
-                for entry in checkpoints.saved_entries(file, self.roles)
-                if (scaler := self._scaler_beside(file, entry.optimizer)) is not None
-            }
-            for (_, scaler), entry in saved.items():
-                checkpoints.write_saved(self.draft(file), entry, scaler)
-        for file in self.project.library.calling("load_state_dict", OPTIMIZER_SIGN):
-            restored = {
-                (file.tree.block(entry.statement), file.tree.code(entry.checkpoint), scaler): entry
-                for entry in checkpoints.restored_entries(file, self.roles)
-                if (scaler := self._scaler_beside(file, entry.optimizer)) is not None
-            }
-            for (_, _, scaler), restored_entry in restored.items():
-                checkpoints.write_restored(self.draft(file), restored_entry, scaler)
-
-    def _scaler_beside(self, file: File, optimizer: cst.BaseExpression) -> str | None:
-        """The scaler that is on its way to a place, or can be sent there, with the optimizer that is there."""
-        route = self._traveller.reach(file, [optimizer], create=False)
-        if isinstance(route, Refusal):
-            return None
-        self._traveller.ways.add(route)
-        return route.scaler
-
-    def _move(self, read: Gathered | Refusal) -> TrainingStep | None:
+    def _move(self, read: Gathered | Refusal) -> ScaledStep | None:
         file, place = (read.file, read.node) if isinstance(read, Refusal) else (read.step.file, read.step.place)
         if not self.wanted(file, place, "AMP501"):
             return None
         if isinstance(read, Refusal):
             self._refuse(read)
             return None
-        step, scaler = read.step, None
+        step, route = read.step, None
         if step.file.names.is_shadowed("torch", step.place):
             hint = "give it another name, so that torch can be imported"
             self._refuse(Refusal(step.file, step.place, "`torch` is the name of something else here", hint))
@@ -182,16 +176,28 @@ class StepMigration:
             if read.unscalable is not None:
                 self._refuse(read.unscalable)
                 return None
-            route = self._reach(step.file, [each.optimizer for each in step.optimizer_steps])
-            if isinstance(route, Refusal):
-                self._refuse(route, step)
+            found = self._reach(step.file, [each.optimizer for each in step.optimizer_steps])
+            if isinstance(found, Refusal):
+                self._refuse(found, step)
                 return None
-            self._traveller.ways.add(route if not step.has_summed_penalty else with_low_scale(route))
-            scaler = route.scaler
-        self._write(step, scaler)
-        return step
+            route = with_low_scale(found) if step.has_summed_penalty else found
+            self._traveller.ways.add(route)
+        return ScaledStep(step, route)
 
-    def _write(self, step: TrainingStep, scaler: str | None) -> None:
+    def _add_flag(self, evaluated: Mapping[File, Placement]) -> Mapping[cst.CSTNode, cst.BaseExpression]:
+        """Bring a new option to all regions and scalers, if one is wanted; gives the condition of each region."""
+        if not self.settings.add_flag:
+            return {}
+        ways = self._traveller.ways
+        flags = decide_flags(self.project, flag_places(self._moves, evaluated, ways, self.settings.dtype))
+        self.findings.extend(write_flags(flags, self.draft))
+        ways.enable(flags.conditions)
+        return {node: build.expression(code) for node, code in flags.conditions.items()}
+
+    def _write(self, move: ScaledStep, conditions: Mapping[cst.CSTNode, cst.BaseExpression]) -> None:
+        step, scaler = move.step, None if move.route is None else move.route.scaler
+        if step.regions:
+            step = replace(step, enabled=conditions.get(step.regions[0].first))
         write_step(self.draft(step.file), step, self.settings.dtype, scaler)
         self._keep_probabilities(step)
         if _goes_backward(step):

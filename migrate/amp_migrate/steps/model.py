@@ -32,14 +32,15 @@ class Backward:
     """One call of `backward`.
 
     Attributes:
-        statement: all that stands for it in the old dialect: the call itself, or Apex's `with`, or an `if` that
-            chooses between the two.
+        statement: all that stands for it in the old dialect: the call itself, or Apex's `with`, of which whatever else
+            is in its body stays behind the call.
         call: the call; its arguments (`retain_graph=True`) stay.
         loss: the unscaled loss.
         inline: whether the loss is computed in this very expression, so that it needs a name and a region first.
         part: where the call is of a function of the project that goes backward, that function; the loss is the call.
         computes: whether that function runs the forward, too.
         steps: whether it steps the optimizer, too.
+        wrapped: whether it is a wrapper's `optimizer.backward(loss)`, which is given the loss.
     """
 
     statement: Statement
@@ -49,6 +50,13 @@ class Backward:
     part: FunctionRef | None = None
     computes: bool = False
     steps: bool = False
+    wrapped: bool = False
+
+    def plain(self, loss: cst.BaseExpression) -> cst.Call:
+        """The call as that of a loss's own `backward`."""
+        assert isinstance(self.call.func, cst.Attribute)
+        args = self.call.args[1:] if self.wrapped else self.call.args
+        return self.call.with_changes(func=self.call.func.with_changes(value=loss), args=args)
 
 
 @dataclass(frozen=True)
@@ -64,6 +72,19 @@ class GradientUse:
     before: Statement
     optimizer: cst.BaseExpression
     loop: cst.For | None = None
+
+
+@dataclass(frozen=True)
+class ScaledClip:
+    """Clipping of gradients that more will be added to, so that they stay scaled: its limit is scaled instead.
+
+    Attributes:
+        before: the call, all by itself.
+        limit: the norm or value that it clips to.
+    """
+
+    before: Statement
+    limit: cst.BaseExpression
 
 
 @dataclass(frozen=True)
@@ -146,7 +167,7 @@ class TrainingStep:
         islands: what must not.
         extractions: what must, but stands inside what must not.
         backwards: the calls of backward, in source order; empty only in a function that does nothing but step.
-        gradient_uses: where gradients must be true, in source order.
+        gradient_uses: where gradients must be true, or are clipped as they are, in source order.
         optimizer_steps: the calls of `step()`, in source order.
         updates: the statements after which one iteration's last optimizer has stepped.
         penalties: the gradients that penalties are built on.
@@ -160,7 +181,7 @@ class TrainingStep:
     islands: tuple[Island, ...]
     extractions: tuple[Extraction, ...]
     backwards: tuple[Backward, ...]
-    gradient_uses: tuple[GradientUse, ...]
+    gradient_uses: tuple[GradientUse | ScaledClip, ...]
     optimizer_steps: tuple[OptimizerStep, ...]
     updates: tuple[Statement, ...]
     penalties: tuple[Penalty, ...] = ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 import libcst as cst
@@ -17,7 +16,7 @@ from amp_migrate.steps.hand_on import hand_on
 from amp_migrate.steps.model import Refusal, TrainingStep
 from amp_migrate.steps.split import Key, Split, key_of
 from amp_migrate.steps.steppers import optimizer_steps
-from amp_migrate.steps.ways import Route
+from amp_migrate.steps.ways import Route, ScaledStep
 from amp_migrate.trees.tree import Block, nested_statements, statements
 
 # The way of the scaler to the place where some optimizers are used together.
@@ -25,18 +24,10 @@ Reach: TypeAlias = "Callable[[File, list[cst.BaseExpression]], Route | Refusal]"
 _Sites: TypeAlias = "tuple[tuple[TrainingStep, CallSite], ...]"
 
 
-@dataclass(frozen=True)
-class ScaledPart:
-    """A part of a step with the way of its scaler; None where the part does no more than compute."""
-
-    step: TrainingStep
-    route: Route | None
-
-
-def scale_parts(split: Split, roles: Roles, reach: Reach) -> list[ScaledPart] | Refusal:
+def scale_parts(split: Split, roles: Roles, reach: Reach) -> list[ScaledStep] | Refusal:
     """The parts of a split step with their scalers, each caller before what it calls."""
     routes: dict[Key, Route] = {}
-    found: list[ScaledPart] = []
+    found: list[ScaledStep] = []
     calls: dict[Key, tuple[FunctionRef | None, _Sites]] = {
         (function.file, function.node): (function, sites) for function, sites in split.calls.items()
     }
@@ -48,7 +39,7 @@ def scale_parts(split: Split, roles: Roles, reach: Reach) -> list[ScaledPart] | 
             return route
         if route is not None:
             routes[place] = route
-        found.append(ScaledPart(part.step, route))
+        found.append(ScaledStep(part.step, route))
     for function, sites in calls.values():
         assert function is not None
         is_penalty = any(call.part.node is function.node for caller, _ in sites for call in caller.penalty_calls)
@@ -58,7 +49,7 @@ def scale_parts(split: Split, roles: Roles, reach: Reach) -> list[ScaledPart] | 
         route = step if isinstance(step, Refusal) else hand_on(function, [(s, routes[key_of(c)]) for c, s in sites])
         if isinstance(step, Refusal) or isinstance(route, Refusal):
             return step if isinstance(step, Refusal) else cast(Refusal, route)
-        found.append(ScaledPart(step, route))
+        found.append(ScaledStep(step, route))
     return found
 
 

@@ -6,21 +6,25 @@ branches do the same, one of them is enough: the plain one stays, and Apex's is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.steps.apex_initialize import is_apex_import, named_arguments
+from amp_migrate.steps.apex_calls import amp_calls, amp_name
+from amp_migrate.steps.apex_guards import is_apex_import
+from amp_migrate.steps.fp16_optimizer import read_backwards
 from amp_migrate.steps.gather import Gathered, Gatherer
-from amp_migrate.steps.model import Backward, Refusal
+from amp_migrate.steps.model import Backward, Refusal, TrainingStep
 from amp_migrate.steps.native import is_scaled
 from amp_migrate.steps.read_fp32 import backward_calls, bodies
-from amp_migrate.tables.apex_names import AMP, SCALE_LOSS
-from amp_migrate.trees.tree import Block, Statement, find, nested_statements, statements
+from amp_migrate.tables.apex_names import SCALE_LOSS
+from amp_migrate.trees.calls import named_arguments
+from amp_migrate.trees.tree import Block, Statement, Tree, blocks, find, nested_statements, statements
 
+_CLIP_NORM = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_norm")
 _USE_SHIM = "it runs on amp_shim, which keeps Apex's meaning"
 
 
@@ -42,50 +46,35 @@ class ApexStep:
     switch: cst.BaseExpression | None
 
 
-def amp_name(file: File, node: cst.CSTNode) -> str | None:
-    """What a name of `apex.amp` stands for (`scale_loss`); None for any other name.
+def read_steps(file: File, roles: Roles, *, wraps: bool = False) -> Iterator[ApexStep | Refusal]:
+    """The Apex training steps of a file, one for each function that scales a loss.
 
-    A name that is also bound to None or a stub where Apex is missing counts: that is the guard, not another meaning.
+    Args:
+        wraps: whether the script has an `FP16_Optimizer`, which goes backward itself.
     """
-    for full in sorted(file.names.meanings(node)):
-        if full.startswith(AMP + "."):
-            return full.removeprefix(AMP + ".")
-    return None
-
-
-def amp_calls(file: File, name: str) -> Iterator[cst.Call]:
-    """The calls of `apex.amp.<name>` in a file."""
-    for call in file.calls:
-        if amp_name(file, call.func) == name:
-            yield call
-
-
-def read_steps(file: File, roles: Roles) -> Iterator[ApexStep | Refusal]:
-    """The Apex training steps of a file, one for each function that scales a loss."""
-    scaled = set(amp_calls(file, "scale_loss"))
+    scaling = set(amp_calls(file, "scale_loss"))
     for function, body in bodies(file):
         withs = [
             statement
             for statement in nested_statements(body)
-            if isinstance(statement, cst.With) and any(item.item in scaled for item in statement.items)
+            if isinstance(statement, cst.With) and any(item.item in scaling for item in statement.items)
         ]
-        if withs:
-            yield _read_function(file, roles, function, body, withs)
+        reads = [_read_with(file, roles, each) for each in withs]
+        reads += read_backwards(file, roles, body) if wraps else []
+        if reads:
+            refusal = next((each for each in reads if isinstance(each, Refusal)), None)
+            scaled = {each.statement: each for each in reads if isinstance(each, Backward)}
+            yield refusal or _read_function(file, roles, function, body, scaled)
 
 
 def _read_function(
-    file: File, roles: Roles, function: cst.FunctionDef | None, body: Block, withs: list[cst.With]
+    file: File, roles: Roles, function: cst.FunctionDef | None, body: Block, scaled: dict[Statement, Backward]
 ) -> ApexStep | Refusal:
-    scaled: dict[Statement, Backward] = {}
-    for with_ in withs:
-        read = _read_with(file, with_)
-        if isinstance(read, Refusal):
-            return read
-        scaled[with_] = read
+    withs = [each for each in scaled if isinstance(each, cst.With)]
     folds: list[Fold] = []
     switch: cst.BaseExpression | None = None
-    for with_ in withs:
-        around = file.tree.parents.get(file.tree.block(with_))
+    for statement in scaled:
+        around = file.tree.parents.get(file.tree.block(statement))
         if isinstance(around, cst.Else):
             around = file.tree.parents.get(around)
         if isinstance(around, cst.If):
@@ -107,20 +96,59 @@ def _read_function(
                 return Refusal(file, call, "Apex and native AMP stand side by side in one step", _USE_SHIM)
             backwards.append(Backward(statement, call, call.func.value))
     backwards.sort(key=lambda each: file.tree.order[each.statement])
-    gathered = Gatherer(file, roles, frozenset(dead), is_mixed=True).gather(function, backwards)
+    # What else stands under the scale sees scaled gradients there as it will behind the backward.
+    under_scale = {s for with_ in withs for each in _rest(with_) for s in (each, *_inside(each))}
+    gathered = Gatherer(file, roles, frozenset(dead | under_scale), is_mixed=True).gather(function, backwards)
     gathered = gathered if isinstance(gathered, Refusal) else gathered.alone()
-    return gathered if isinstance(gathered, Refusal) else ApexStep(gathered, tuple(folds), switch)
+    if isinstance(gathered, Refusal):
+        return gathered
+    return _mixed_up(file, gathered.step, withs) or ApexStep(gathered, tuple(folds), switch)
 
 
-def _read_with(file: File, statement: cst.With) -> Backward | Refusal:
-    """`with amp.scale_loss(loss, optimizer) as scaled: scaled.backward()`, and nothing else."""
+def _mixed_up(file: File, step: TrainingStep, withs: list[cst.With]) -> Refusal | None:
+    """A body that saw the gradients of one backward alone, and would see those of others with them."""
+    tree = file.tree
+    for with_ in withs:
+        item = with_.items[0].item
+        assert isinstance(item, cst.Call)
+        if not _rest(with_) or "delay_unscale" in (named_arguments(item, SCALE_LOSS) or ()):
+            continue
+        around = [tree.block(with_), *tree.ancestors(tree.block(with_))]
+        steps = [each.statement for each in step.optimizer_steps]
+        is_stepped = any(_always_in(tree, each) in around and tree.loop(each) is tree.loop(with_) for each in steps)
+        if len(step.backwards) > 1 or not is_stepped:
+            reason = "the body of amp.scale_loss sees the gradients of one backward(), without those before it"
+            return Refusal(file, with_, reason, _USE_SHIM)
+    return None
+
+
+def _always_in(tree: Tree, statement: Statement) -> Block:
+    """The block that a statement always runs with: that of the `with` it stands in, where it stands in one."""
+    block = tree.block(statement)
+    while isinstance(around := tree.parents.get(block), cst.With):
+        block = tree.block(around)
+    return block
+
+
+def _rest(statement: cst.With) -> tuple[Statement, ...]:
+    """What stands in the body of a `with` behind its first statement."""
+    assert isinstance(statement.body, (cst.IndentedBlock, cst.SimpleStatementSuite))
+    return statements(statement.body)[1:]
+
+
+def _inside(statement: Statement) -> list[Statement]:
+    return [each for block in blocks(statement) for each in nested_statements(block)]
+
+
+def _read_with(file: File, roles: Roles, statement: cst.With) -> Backward | Refusal:
+    """`with amp.scale_loss(loss, optimizer) as scaled: scaled.backward()`, and what only handles gradients."""
     item = statement.items[0]
     assert isinstance(item.item, cst.Call)
     arguments = named_arguments(item.item, SCALE_LOSS)
     body = statement.body
     assert isinstance(body, (cst.IndentedBlock, cst.SimpleStatementSuite))
-    inner = statements(body)
-    call = inner[0].value if len(inner) == 1 and isinstance(inner[0], cst.Expr) else None
+    first = statements(body)[0]
+    call = first.value if isinstance(first, cst.Expr) else None
     name = item.asname.name if item.asname is not None else None
     if (
         arguments is None
@@ -131,12 +159,23 @@ def _read_with(file: File, statement: cst.With) -> Backward | Refusal:
         or call.func.attr.value != "backward"
         or not isinstance(call.func.value, cst.Name)
         or call.func.value.value != name.value
+        or any(_goes_on_training(file, roles, each, name.value) for each in _rest(statement))
     ):
         return Refusal(file, statement, "the body of amp.scale_loss does more than go backward", _USE_SHIM)
     if "delay_overflow_check" in arguments:
         at = arguments["delay_overflow_check"]
         return Refusal(file, at, "delay_overflow_check= of amp.scale_loss has no native form", _USE_SHIM)
     return Backward(statement, call, arguments["loss"])
+
+
+def _goes_on_training(file: File, roles: Roles, statement: Statement, scaled: str) -> bool:
+    """Whether a statement computes with the scaled loss, or is a part of the step."""
+    calls = list(find(statement, cst.Call))
+    return (
+        any(node.value == scaled for node in find(statement, cst.Name))
+        or any(isinstance(c.func, cst.Attribute) and c.func.attr.value in ("backward", "step") for c in calls)
+        or any(roles.runs_forward(file, call) for call in calls)
+    )
 
 
 def _fold(file: File, choice: cst.If, scaled: dict[Statement, Backward]) -> Fold | None:
@@ -146,11 +185,17 @@ def _fold(file: File, choice: cst.If, scaled: dict[Statement, Backward]) -> Fold
     body, other = choice.body, choice.orelse.body
     assert isinstance(body, (cst.IndentedBlock, cst.SimpleStatementSuite))
     assert isinstance(other, (cst.IndentedBlock, cst.SimpleStatementSuite))
-    apex_first = _names_amp(file, body)
+    apex_first = _names_amp(file, body) or _goes_backward_wrapped(body, scaled)
     dead, live = (body, other) if apex_first else (other, body)
-    if _names_amp(file, live) or _plain(file, dead, scaled) != _plain(file, live, scaled):
+    if _names_amp(file, live) or _goes_backward_wrapped(live, scaled):
+        return None
+    if _plain(file, dead, scaled) != _plain(file, live, scaled):
         return None
     return Fold(choice, dead, live)
+
+
+def _goes_backward_wrapped(block: Block, scaled: dict[Statement, Backward]) -> bool:
+    return any(each in scaled and scaled[each].wrapped for each in statements(block))
 
 
 def _names_amp(file: File, node: cst.CSTNode) -> bool:
@@ -165,9 +210,11 @@ def _plain(file: File, block: Block, scaled: dict[Statement, Backward]) -> list[
             continue
         backward = scaled.get(statement)
         if backward is not None:
-            assert isinstance(backward.call.func, cst.Attribute)
-            call = backward.call.with_changes(func=backward.call.func.with_changes(value=backward.loss))
-            lines.append(_squeezed(file, call))
+            lines.append(_squeezed(file, backward.plain(backward.loss)))
+            continue
+        clip = _clipping(file, statement)
+        if clip is not None:
+            lines.append("<clip>" + ",".join(_squeezed(file, arg) for arg in clip))
             continue
         code = _squeezed(file, statement)
         for call in find(statement, cst.Call):
@@ -177,6 +224,21 @@ def _plain(file: File, block: Block, scaled: dict[Statement, Backward]) -> list[
                 code = code.replace(_squeezed(file, call), "<parameters>")
         lines.append(code)
     return lines
+
+
+def _clipping(file: File, statement: Statement) -> Sequence[cst.Arg] | None:
+    """What a statement says of clipping beside the parameters, where it does nothing else; None for any other."""
+    call = statement.value if isinstance(statement, cst.Expr) else None
+    if not isinstance(call, cst.Call):
+        return None
+    if isinstance(call.func, cst.Attribute) and call.func.attr.value == "clip_master_grads":
+        return call.args
+    is_norm = file.names.callee(call) in _CLIP_NORM and call.args and call.args[0].keyword is None
+    first = call.args[0].value if is_norm else None
+    if not isinstance(first, cst.Call):
+        return None
+    is_own = isinstance(first.func, cst.Attribute) and first.func.attr.value == "parameters"
+    return call.args[1:] if is_own or amp_name(file, first.func) == "master_params" else None
 
 
 def _squeezed(file: File, node: cst.CSTNode) -> str:

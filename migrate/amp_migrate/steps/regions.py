@@ -7,7 +7,7 @@ forward and the losses computed from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -121,7 +121,7 @@ class RegionFinder:
     ) -> None:
         run: list[Statement] = []
         for statement in statements(block):
-            if self._begins_cell(statement):
+            if self.begins_cell(statement):
                 self._close(run, members, barriers, found)
                 run = []
             # The cast of a weight that is cached without gradients must not serve a forward that needs them, so what
@@ -132,7 +132,7 @@ class RegionFinder:
             self._close(run, members, barriers, found)
             run = []
             if statement not in barriers:
-                for inner in _own_blocks(statement):
+                for inner in own_blocks(statement):
                     self._place(inner, members, barriers, found)
         self._close(run, members, barriers, found)
 
@@ -186,63 +186,13 @@ class RegionFinder:
                     computed |= self.effects.writes(each)
         only = run[first]
         if first == last and isinstance(only, (cst.With, cst.If, cst.Try)):
-            holders = [b for b in _own_blocks(only) if any(m in members for m in nested_statements(b))]
+            holders = [b for b in own_blocks(only) if any(m in members for m in nested_statements(b))]
             if len(holders) == 1:  # the smallest natural block: inside `with torch.set_grad_enabled(...)`, not round it
                 self._place(holders[0], members, barriers, found)
                 return
         found.append(Region(run[first], run[last]))
 
-    def evaluation(self, body: Block, taken: Iterable[Region], is_quiet: Callable[[Statement], bool]) -> Placement:
-        """Place the regions of forwards that no gradient flows through.
-
-        Args:
-            taken: the regions that exist already.
-            is_quiet: whether a statement runs without gradients.
-        """
-        covered = {each for region in taken for each in self.members(region)}
-        regions: list[Region] = []
-        islands: list[Island] = []
-        self._evaluate(body, covered, is_quiet, regions, islands)
-        return Placement(tuple(regions), tuple(islands))
-
-    def _evaluate(
-        self,
-        block: Block,
-        covered: set[Statement],
-        is_quiet: Callable[[Statement], bool],
-        regions: list[Region],
-        islands: list[Island],
-    ) -> None:
-        """A region starts at a forward and goes on to the last loss (or forward) that is computed from it."""
-        start: Statement | None = None
-        end: Statement | None = None
-        computed: frozenset[str] = frozenset()
-        for statement in statements(block):
-            if start is not None and end is not None and self._begins_cell(statement):
-                regions.append(Region(start, end))
-                start = end = None
-            for inner in _own_blocks(statement):
-                self._evaluate(inner, covered, is_quiet, regions, islands)
-            if statement in covered or _own_blocks(statement):
-                continue
-            follows = start is not None and bool(self.effects.reads(statement) & computed)
-            if self.banned_calls(statement):
-                if follows:
-                    islands.append(self.island(statement, computed))
-                continue
-            is_forward = self.calls_module(statement) and is_quiet(statement)
-            if is_forward and not follows:
-                if start is not None and end is not None:
-                    regions.append(Region(start, end))
-                start = end = statement
-                computed = self.effects.writes(statement)
-            elif follows and (is_forward or self.computes_loss(statement)):
-                end = statement
-                computed |= self.effects.writes(statement)
-        if start is not None and end is not None:
-            regions.append(Region(start, end))
-
-    def _begins_cell(self, statement: Statement) -> bool:
+    def begins_cell(self, statement: Statement) -> bool:
         """Whether a statement is the first of a notebook's cell: no region can go over the border."""
         parent = self.tree.parents[statement]
         line = parent if isinstance(parent, cst.SimpleStatementLine) else statement
@@ -256,12 +206,13 @@ class RegionFinder:
         return [each for statement in run for each in _with_nested(statement)]
 
 
-def _own_blocks(statement: Statement) -> tuple[Block, ...]:
+def own_blocks(statement: Statement) -> tuple[Block, ...]:
+    """The blocks below a statement that run when it does: none of a definition."""
     return () if isinstance(statement, (cst.FunctionDef, cst.ClassDef)) else blocks(statement)
 
 
 def _with_nested(statement: Statement) -> list[Statement]:
-    return [statement, *(inner for block in _own_blocks(statement) for inner in nested_statements(block))]
+    return [statement, *(inner for block in own_blocks(statement) for inner in nested_statements(block))]
 
 
 def _calls(statement: Statement) -> list[cst.Call]:

@@ -18,7 +18,7 @@ from amp_migrate.analysis.roles import OPTIMIZER_SIGN, Roles
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.model import OptimizerStep
 from amp_migrate.trees.calls import calls_in
-from amp_migrate.trees.tree import Block, find
+from amp_migrate.trees.tree import Block, Statement, find
 
 # How many calls an optimizer is followed through to where it is made.
 _MAX_DEPTH = 4
@@ -145,11 +145,26 @@ def _may_step(text: str, name: str) -> bool:
 
 
 def optimizer_steps(roles: Roles, file: File, body: Block) -> Iterator[OptimizerStep]:
-    """The calls `optimizer.step()` of a body, in source order."""
+    """The calls `optimizer.step()` of a body, in source order, but for those on gradients that are just cleared."""
     for statement, call in calls_in(body):
         func = call.func
-        if isinstance(func, cst.Attribute) and func.attr.value == "step" and roles.is_optimizer(file, func.value):
+        if (
+            isinstance(func, cst.Attribute)
+            and func.attr.value == "step"
+            and roles.is_optimizer(file, func.value)
+            and not _follows_zero_grad(file, statement, func.value)
+        ):
             yield OptimizerStep(statement, call, func.value)
+
+
+def _follows_zero_grad(file: File, statement: Statement, optimizer: cst.BaseExpression) -> bool:
+    """Whether the line above is `optimizer.zero_grad()`: a scaler has no part in a step that only sets things up."""
+    siblings = file.tree.siblings(statement)
+    index = siblings.index(statement)
+    above = siblings[index - 1] if index else None
+    if not isinstance(above, cst.Expr) or not isinstance(above.value, cst.Call):
+        return False
+    return dotted(above.value.func) == f"{dotted(optimizer)}.zero_grad"
 
 
 def _goes_backward(node: cst.FunctionDef) -> bool:

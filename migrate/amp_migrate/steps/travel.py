@@ -11,11 +11,11 @@ import libcst as cst
 from amp_migrate.analysis.calls import parameter, passed
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
-from amp_migrate.analysis.scopes import Binding, BindingKind, Scope, dotted
-from amp_migrate.steps.flow import reads
+from amp_migrate.analysis.scopes import Binding, Scope, dotted
 from amp_migrate.steps.model import Refusal
+from amp_migrate.steps.origins import container, is_anew, is_parameter, is_same_object, makes, other_name
 from amp_migrate.steps.ways import Creation, NewArgument, NewParameter, Route, Ways
-from amp_migrate.trees.tree import Statement, find, is_constant
+from amp_migrate.trees.tree import Statement, is_constant
 
 _MAX_DEPTH = 6
 SCALER_NAMES = ("scaler", "grad_scaler", "amp_scaler")
@@ -46,7 +46,7 @@ class Traveller:
         self, file: File, optimizers: list[cst.BaseExpression], create: bool, seen: tuple[cst.CSTNode, ...]
     ) -> Route | Refusal:
         at = optimizers[0]
-        paths = [dotted(_container(each)) for each in optimizers]
+        paths = [dotted(container(each)) for each in optimizers]
         if any(path is None for path in paths):
             return _lost(file, at, f"`{file.tree.quote(at)}` is not a plain name or an attribute")
         names = [path for path in paths if path is not None]
@@ -57,16 +57,16 @@ class Traveller:
         if scope is None or any(each is not scope for each in found):
             return _lost(file, at, "the optimizers of this step come from different places")
         bindings = [scope.bindings.get(name, []) for name in names]
-        others = [_other_name(each) for each in bindings]
+        others = [other_name(each) for each in bindings]
         if any(others):
             return self._from_other_names(file, at, optimizers, others, create, seen)
         initialized = scope.node in self.homes
-        if isinstance(scope.node, cst.FunctionDef) and any(map(_is_parameter, bindings)) and not initialized:
-            if not all(_is_same_object(name, each) for name, each in zip(names, bindings, strict=True)):
+        if isinstance(scope.node, cst.FunctionDef) and any(map(is_parameter, bindings)) and not initialized:
+            if not all(is_same_object(name, each) for name, each in zip(names, bindings, strict=True)):
                 return _lost(file, at, f"`{file.tree.quote(at)}` is a parameter that may be given another value")
             return self._from_caller(file, scope.node, names, create, seen)
         route = self._from_scope(file, at, scope, bindings, create)
-        if not seen and isinstance(route, Route) and any(_is_anew(each, at) for each in route.creations):
+        if not seen and isinstance(route, Route) and any(is_anew(each, at) for each in route.creations):
             return _lost(file, at, f"`{file.tree.quote(at)}` is made or fetched anew for every step")
         return route
 
@@ -129,7 +129,7 @@ class Traveller:
         if not create:
             return _lost(file, at, "no scaler belongs to this optimizer")
         owner = scope.node if isinstance(scope.node, cst.FunctionDef) else None
-        made = [[b.node for b in each if _makes(b) and file.tree.function(b.node) is owner] for each in bindings]
+        made = [[b.node for b in each if makes(b) and file.tree.function(b.node) is owner] for each in bindings]
         if not all(made) or scope.is_class:
             return _lost(file, at, f"where `{file.tree.quote(at)}` is made cannot be seen")
         name = known.target if known is not None else self._free_name(file, list(SCALER_NAMES))
@@ -223,77 +223,6 @@ class Traveller:
         """The first name that nothing in the file is called by."""
         taken = {name for scope in file.scopes.all() for name in scope.bindings}
         return next((name for name in candidates if name not in taken), None)
-
-
-def _container(node: cst.BaseExpression) -> cst.BaseExpression:
-    """`optimizers` for `optimizers["d"]`: a scaler is kept beside the collection."""
-    while isinstance(node, cst.Subscript):
-        node = node.value
-    return node
-
-
-def _is_parameter(bindings: list[Binding]) -> bool:
-    return any(binding.kind is BindingKind.PARAMETER for binding in bindings)
-
-
-def _is_same_object(name: str, bindings: list[Binding]) -> bool:
-    """Whether a parameter is only ever wrapped: `optimizer = Wrapper(optimizer)`, not `optimizer or SGD(...)`."""
-    for binding in bindings:
-        value = binding.value if binding.value is not None else binding.source
-        if binding.kind is not BindingKind.PARAMETER and not (isinstance(value, cst.Call) and name in reads([value])):
-            return False
-    return True
-
-
-def _makes(binding: Binding) -> bool:
-    """Whether a binding may make an object: it calls something, and does not only name what there is already."""
-    value = binding.value if binding.value is not None else binding.source
-    return binding.kind is BindingKind.ASSIGNMENT and (value is None or _calls(value))
-
-
-def _calls(value: cst.BaseExpression) -> bool:
-    if isinstance(value, cst.IfExp):
-        made = [each for each in (value.body, value.orelse) if not is_constant(each, "None")]
-        return bool(made) and all(map(_calls, made))
-    return any(find(value, cst.Call))
-
-
-def _other_name(bindings: list[Binding]) -> cst.BaseExpression | None:
-    """What a name is another name for: `self.optimizer` for `optimizer = self.optimizer`.
-
-    For what a loop takes out of a collection, that is the collection, which the scaler is kept beside.
-    """
-    looped = [_collection(binding.node) for binding in bindings]
-    if looped and looped[0] is not None and len({dotted(each) for each in looped}) == 1:
-        return looped[0]
-    value = bindings[0].value if len(bindings) == 1 else None
-    return None if value is None or is_constant(value, "None") or dotted(_container(value)) is None else value
-
-
-def _collection(node: cst.CSTNode) -> cst.BaseExpression | None:
-    """`optimizers` for `for optimizer in optimizers:`, or for one over `optimizers.values()`."""
-    if not isinstance(node, cst.For) or not isinstance(node.target, cst.Name):
-        return None
-    over = node.iter
-    if isinstance(over, cst.Call) and isinstance(over.func, cst.Attribute) and over.func.attr.value == "values":
-        over = over.func.value
-    return over if dotted(over) is not None else None
-
-
-def _is_anew(creation: Creation, at: cst.CSTNode) -> bool:
-    """Whether a scaler would be made as often as the step runs at `at`, so that its scale would never adapt."""
-    tree = creation.file.tree
-    loop = tree.loop(creation.home)
-    if loop is not tree.loop(at) or tree.function(creation.home) is not tree.function(at):
-        return False
-    # Without a loop, a function that makes its optimizer runs once; one that asks somebody for it runs for every step.
-    return loop is not None or (tree.function(at) is not None and _asks(creation.home))
-
-
-def _asks(statement: Statement) -> bool:
-    """Whether a statement gets an object that is kept elsewhere: `optimizer = self.optimizers()`."""
-    calls = list(find(statement, cst.Call))
-    return len(calls) == 1 and not calls[0].args and isinstance(calls[0].func, cst.Attribute)
 
 
 def _lost(file: File, node: cst.CSTNode, why: str) -> Refusal:

@@ -59,7 +59,7 @@ def _rounds(file: File, backwards: list[Backward], steps: list[OptimizerStep]) -
     for step in steps:
         name = tree.code(step.optimizer)
         again = [
-            s for s in parts[-1] if tree.code(s.optimizer) == name and not _exclude(tree, s.statement, step.statement)
+            s for s in parts[-1] if tree.code(s.optimizer) == name and not exclude(tree, s.statement, step.statement)
         ]
         if again:
             parts.append([])
@@ -71,7 +71,7 @@ def _rounds(file: File, backwards: list[Backward], steps: list[OptimizerStep]) -
     return [[step.statement for step in part] for part in parts]
 
 
-def _exclude(tree: Tree, one: Statement, other: Statement) -> bool:
+def exclude(tree: Tree, one: Statement, other: Statement) -> bool:
     """Whether two statements stand in different branches of one `if`, so that only one of them runs."""
     block = tree.common_block([one, other])
     first, second = tree.lift(one, block), tree.lift(other, block)

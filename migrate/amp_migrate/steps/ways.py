@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef
+from amp_migrate.steps.model import TrainingStep
 from amp_migrate.trees.tree import Statement
 
 
@@ -17,12 +19,14 @@ class Creation:
 
     Attributes:
         arguments: what it is made with, beside its device.
+        enabled: the condition under which it scales, if there is one.
     """
 
     file: File
     home: Statement
     target: str
     arguments: tuple[str, ...] = ()
+    enabled: str | None = None
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,14 @@ class Route:
     arguments: tuple[NewArgument, ...] = ()
 
 
+@dataclass(frozen=True)
+class ScaledStep:
+    """A step, or a part of one, with the way of its scaler; None where it goes without one."""
+
+    step: TrainingStep
+    route: Route | None
+
+
 @dataclass(eq=False)
 class Ways:
     """All that has been decided so far; routes that share a part of the way share it here too."""
@@ -76,6 +88,11 @@ class Ways:
             self.parameters.setdefault(new.function.node, new)
         for argument in route.arguments:
             self.arguments.setdefault(argument.site.call, argument)
+
+    def enable(self, conditions: Mapping[cst.CSTNode, str]) -> None:
+        """Give scalers conditions, by the statements that they are made behind."""
+        for key, creation in self.creations.items():
+            self.creations[key] = replace(creation, enabled=conditions.get(creation.home))
 
 
 def _home_key(creation: Creation) -> cst.CSTNode:

@@ -8,7 +8,7 @@ import libcst as cst
 
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.draft import Draft
-from amp_migrate.steps.model import Backward, Island, Penalty, Region, TrainingStep
+from amp_migrate.steps.model import Backward, Island, Penalty, Region, ScaledClip, TrainingStep
 from amp_migrate.trees import build
 from amp_migrate.trees.edits import Line
 from amp_migrate.trees.tree import Statement
@@ -60,6 +60,10 @@ def _write_scaled_steps(draft: Draft, step: TrainingStep, scaler: str) -> None:
     for penalty in step.penalties:
         _write_penalty(draft, penalty, scaler)
     for use in step.gradient_uses:
+        if isinstance(use, ScaledClip):
+            limit = build.grouped(use.limit, cst.Integer, cst.Float)
+            draft.edits.replace(use.limit, build.expression(f"{draft.code(limit)} * {scaler}.get_scale()"))
+            continue
         unscale = f"{scaler}.unscale_({draft.code(use.optimizer)})"
         if use.loop is None:
             draft.edits.before(use.before, draft.line(unscale))
@@ -91,12 +95,15 @@ def _write_backward(draft: Draft, step: TrainingStep, backward: Backward, scaler
     loss = cst.Name(_loss_name(draft, step)) if backward.inline else backward.loss
     if scaler is not None:
         loss = build.expression(f"{scaler}.scale({_bare_code(draft, loss)})")
-    func = backward.call.func.with_changes(value=loss)
-    if isinstance(backward.statement, cst.Expr) and backward.statement.value is backward.call:
-        if loss is not backward.call.func.value:
-            draft.edits.replace(backward.call.func, func)
-    else:  # Apex's `with amp.scale_loss(...)`, or an `if` around it
-        draft.edits.substitute(backward.statement, draft.line(draft.code(backward.call.with_changes(func=func))))
+    call = backward.plain(loss)
+    if backward.wrapped:
+        draft.edits.replace(backward.call, call)
+    elif loss is not backward.call.func.value:
+        draft.edits.replace(backward.call.func, call.func)
+    if isinstance(backward.statement, cst.With):  # Apex's `with amp.scale_loss(...)`
+        body = backward.statement.body
+        assert isinstance(body, (cst.IndentedBlock, cst.SimpleStatementSuite))
+        draft.edits.splice(backward.statement, body)
 
 
 def _header(draft: Draft, at: cst.CSTNode, dtype: Dtype, enabled: cst.BaseExpression | None) -> cst.With:

@@ -11,8 +11,8 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.scopes import dotted, import_source
+from amp_migrate.steps.apex_guards import complains
 from amp_migrate.steps.apex_imports import Fate, ImportStatement, Item, guard_of
-from amp_migrate.steps.apex_initialize import complains
 from amp_migrate.steps.draft import Draft
 from amp_migrate.tables.apex_names import SHIM, SHIM_MODULES
 from amp_migrate.tables.apex_natives import INNER_MODULES

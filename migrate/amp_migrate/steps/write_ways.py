@@ -33,9 +33,11 @@ def write_ways(
 
 def _write_creation(draft: Draft, creation: Creation, dtype: Dtype, replacing: tuple[str, ...] | None) -> None:
     arguments = [*(replacing or ()), *creation.arguments]
+    conditions = [] if creation.enabled is None else [creation.enabled]
     if dtype is Dtype.AUTO:
-        chosen = draft.dtype(dtype, creation.home)
-        arguments.append(f"enabled={chosen} == {draft.torch(creation.home)}.float16")
+        conditions.append(f"{draft.dtype(dtype, creation.home)} == {draft.torch(creation.home)}.float16")
+    if conditions:
+        arguments.append(f"enabled={' and '.join(conditions)}")
     line = draft.line(f"{creation.target} = {draft.new_scaler(creation.home, *arguments)}")
     if replacing is None:
         draft.edits.after(creation.home, line)

@@ -44,7 +44,35 @@ INITIALIZE = (
 # The parameters of `amp.scale_loss`, in order.
 SCALE_LOSS = "loss optimizers loss_id model delay_unscale delay_overflow_check".split()
 
+# The parameters of `FP16_Optimizer`, in order; its package, and what there makes the weights of a network float16.
+FP16_UTILS = "apex.fp16_utils"
+FP16_OPTIMIZER = "init_optimizer static_loss_scale dynamic_loss_scale dynamic_loss_args verbose".split()
+HALF_NETWORKS = frozenset(f"{FP16_UTILS}.{name}" for name in ("network_to_half", "FP16Model", "BN_convert_float"))
+
 # Arguments of `initialize` that native AMP has no counterpart for, whatever their value.
 NOT_NATIVE = frozenset("cast_model_type patch_torch_functions master_weights cast_model_outputs".split())
 # The scale that Apex began with where it was dynamic, as GradScaler does.
 DYNAMIC_SCALE = "65536.0"
+
+# Functions of torch that autocast already treats as they are registered with Apex, by the way to register them.
+AS_REGISTERED = {
+    "register_half_function": frozenset(
+        (
+            "addbmm addmm addmv addr baddbmm bmm chain_matmul conv1d conv2d conv3d conv_tbc conv_transpose1d "
+            "conv_transpose2d conv_transpose3d einsum linear matmul mm mv prelu scaled_dot_product_attention"
+        ).split()
+    ),
+    "register_float_function": frozenset(
+        (
+            "acos asin binary_cross_entropy_with_logits cdist cosh cosine_embedding_loss cosine_similarity "
+            "cross_entropy cumprod cumsum dist erfinv exp expm1 group_norm hinge_embedding_loss huber_loss kl_div "
+            "l1_loss layer_norm log log10 log1p log2 log_softmax logsumexp margin_ranking_loss mse_loss "
+            "multi_margin_loss "
+            "multilabel_margin_loss nll_loss norm pdist poisson_nll_loss pow prod reciprocal renorm rsqrt sinh "
+            "smooth_l1_loss soft_margin_loss softmax softplus sum tan triplet_margin_loss"
+        ).split()
+    ),
+    "register_promote_function": frozenset(
+        "add addcdiv addcmul atan2 bilinear cat cross div dot eq ge gt le lt mul ne stack sub".split()
+    ),
+}

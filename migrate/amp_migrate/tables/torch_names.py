@@ -45,6 +45,14 @@ GRADIENT_FUNCTIONS = frozenset(
     for name in ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "get_total_norm", "clip_grads_with_norm_")
 ) | {"apex.amp.master_params"}
 
+# Those that clip to a limit, with their parameters: the second is the limit.
+_CLIP_NORM = ("parameters", "max_norm", "norm_type", "error_if_nonfinite", "foreach")
+CLIPPING = {
+    "torch.nn.utils.clip_grad_norm_": _CLIP_NORM,
+    "torch.nn.utils.clip_grad_norm": _CLIP_NORM,
+    "torch.nn.utils.clip_grad_value_": ("parameters", "clip_value", "foreach"),
+}
+
 # Methods of a module that compute nothing worth a region, although their result may reach the loss.
 MODULE_BOOKKEEPING = frozenset(
     (
@@ -57,6 +65,14 @@ MODULE_BOOKKEEPING = frozenset(
 # ... and how the names of such methods begin in user code: `parse_batch`, `init_hidden`, `get_parameters`.
 BOOKKEEPING_PREFIXES = tuple(
     "build configure create freeze get init load log make parse prepare register reset save set update".split()
+)
+
+# ... and those of functions that are given a module: `print_network(net)`, `evaluate_model(model)`.
+MODULE_VERBS = tuple(
+    (
+        "compile copy count define draw dump eval evaluate export fit fuse plot print prune quantize run show summarize "
+        "sync test train validate visualize wrap"
+    ).split()
 )
 
 # Calling one of these on an object shows that it is a module.

@@ -1,8 +1,8 @@
-"""The calls that run with a statement, or in a body."""
+"""The calls that run with a statement, or in a body, and what they are given."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -19,3 +19,13 @@ def calls_in(body: Block) -> Iterator[tuple[Statement, cst.Call]]:
     for statement in nested_statements(body):
         if not isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
             yield from ((statement, call) for call in calls_of(statement))
+
+
+def named_arguments(call: cst.Call, names: Sequence[str]) -> dict[str, cst.BaseExpression] | None:
+    """A call's arguments by parameter name; None where one is starred or has no parameter."""
+    found: dict[str, cst.BaseExpression] = {}
+    for index, arg in enumerate(call.args):
+        if arg.star or (arg.keyword is None and index >= len(names)):
+            return None
+        found[names[index] if arg.keyword is None else arg.keyword.value] = arg.value
+    return found

@@ -73,8 +73,8 @@ def annotation(outcome: Outcome) -> str:
     arm = Arm.ORIGINAL if outcome.setup.made_here or assessment.verdict is Verdict.ORIGINAL_FAILED else Arm.MIGRATED
     result = outcome.evidence.original if arm is Arm.ORIGINAL else outcome.evidence.migrated
     failure = result.trace.failure
-    line = _line(failure.place if failure is not None else "", scripts[arm])
-    properties: dict[str, object] = {"file": os.path.relpath(scripts[arm], outcome.setup.cwd)}
+    line = _line(failure.place if failure is not None else "", scripts[arm].file)
+    properties: dict[str, object] = {"file": os.path.relpath(scripts[arm].file, outcome.setup.cwd)}
     if line:
         properties["line"] = line
     properties["title"] = f"amp-verify {assessment.word}"

@@ -99,7 +99,8 @@ def _memory_line(memory: Memory) -> str:
 
 def progress(result: RunResult) -> str:
     """One line about a run that has ended."""
-    state = f"{len(result.trace.steps)} steps" if result.ended_well else result.complaint
+    steps = len(result.trace.steps) or len(result.trace.milliseconds) + 1
+    state = f"{steps} steps" if result.ended_well else result.complaint
     if result.cached:
         return f"{'cached':>8}  {result.run.name}: {state}"
     return f"{result.seconds:6.1f} s  {result.run.name}: {state}"

@@ -18,11 +18,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from amp_migrate.verify import folders
+from amp_migrate.verify.events import read_ranks
 from amp_migrate.verify.plan import Arm, Run
 from amp_migrate.verify.recorder.spec import RecorderSpec
 from amp_migrate.verify.run import RunResult
 from amp_migrate.verify.setup import Setup
-from amp_migrate.verify.trace import read_ranks
 
 _PACKAGES = "from importlib.metadata import distributions as d; print(sorted((i.name, i.version) for i in d()))"
 _KEPT = ("rank-*.jsonl", "stdout.log", "stderr.log")
@@ -81,13 +81,13 @@ class Cache:
 
 def open_cache(folder: Path, setup: Setup, threads: int, ours: Collection[Path]) -> Cache:
     """The cache in `folder` for the original's runs. `ours`: what verifications write into the working folder."""
-    script = setup.scripts[Arm.ORIGINAL]
+    original = setup.scripts[Arm.ORIGINAL]
     digest = hashlib.sha256()
     for item in (
         *_environment(setup.python, threads),
         *setup.arguments,
-        str(script),
-        *_modules(script.parent),
+        *original.words,
+        *_modules(original.root or original.file.parent),
         *_modules(Path(__file__).parent),
         *_working_folder(setup.cwd, {folder, *ours}),
     ):

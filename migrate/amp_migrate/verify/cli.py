@@ -14,7 +14,20 @@ from typing import Any, NoReturn
 import click
 
 from amp_migrate import __version__
-from amp_migrate.verify.options import JUDGING, REPORTS, RUNNING, Request, TraceRequest
+from amp_migrate.verify.options import (
+    CACHE,
+    COMPARING,
+    GATES,
+    JSON,
+    REPORTS,
+    RUNNING,
+    TIMING,
+    WHOLE,
+    DoctorRequest,
+    LocalizeRequest,
+    Request,
+    TraceRequest,
+)
 
 _USAGE = 2
 _SCRIPT_ARGUMENTS = "amp_verify.script_arguments"
@@ -41,7 +54,10 @@ def main() -> None:
 @main.command(cls=_Passing)
 @click.argument("original", metavar="ORIGINAL")
 @click.argument("migrated", metavar="[MIGRATED]", required=False)
-@JUDGING
+@COMPARING
+@WHOLE
+@TIMING
+@GATES
 @RUNNING
 @REPORTS
 @click.pass_context
@@ -88,6 +104,49 @@ def trace(ctx: click.Context, /, **options: Any) -> None:
     from amp_migrate.verify.tracing import trace
 
     ctx.exit(_status(lambda: trace(request)))
+
+
+@main.command(cls=_Passing)
+@click.argument("original", metavar="ORIGINAL")
+@click.argument("migrated", metavar="[MIGRATED]", required=False)
+@COMPARING
+@TIMING
+@RUNNING
+@JSON
+@click.option("--sarif", metavar="FILE", help="Write the parts as SARIF, beside the line that calls the model.")
+@CACHE
+@click.pass_context
+def localize(ctx: click.Context, /, **options: Any) -> None:
+    """Find the parts of MIGRATED's models that must stay in float32.
+
+    Where MIGRATED fails for precision, it is run again with more and more parts in float32, the most suspected first,
+    until it trains like ORIGINAL, and then with ever fewer: none of the parts that are named can be left out.
+
+    The exit status is the verdict's, as of `amp-verify run`.
+    """
+    request = LocalizeRequest(arguments=ctx.meta[_SCRIPT_ARGUMENTS], **options)
+    signal.signal(signal.SIGTERM, _end)
+    from amp_migrate.verify.localizing import localize
+
+    ctx.exit(_status(lambda: localize(request)))
+
+
+@main.command(cls=_Passing)
+@click.argument("original", metavar="SCRIPT")
+@click.option("--steps", type=click.IntRange(min=1), default=20, show_default=True, help="Optimizer steps per run.")
+@RUNNING
+@JSON
+@click.pass_context
+def doctor(ctx: click.Context, /, **options: Any) -> None:
+    """Say what SCRIPT can gain from mixed precision on this machine, and what keeps it from that.
+
+    Each cause comes with its measurement. Without a GPU, those that need one are named, and the others are made.
+    """
+    request = DoctorRequest(arguments=ctx.meta[_SCRIPT_ARGUMENTS], **options)
+    signal.signal(signal.SIGTERM, _end)
+    from amp_migrate.verify.doctor import doctor
+
+    ctx.exit(_status(lambda: doctor(request)))
 
 
 def _status(work: Callable[[], int]) -> int:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 from amp_migrate.verify.usage import UsageError
@@ -20,12 +22,23 @@ COPY_BYTES = 64 * 2**20
 COPY_FILES = 2000
 
 
+def new(parent: Path, name: str) -> Path:
+    """Make a folder of that name, or, where there is one already, of the name with a number."""
+    parent.mkdir(parents=True, exist_ok=True)
+    for number in count(1):
+        folder = parent / (name if number == 1 else f"{name}-{number}")
+        with suppress(FileExistsError):
+            folder.mkdir()
+            break
+    return folder
+
+
 def copyable(folder: Path) -> bool:
     """Whether a folder can be read, and is small enough to be copied for every run."""
     total = 0
-    for count, path in enumerate(files(folder), start=1):
+    for number, path in enumerate(files(folder), start=1):
         total += path.stat().st_size
-        if count > COPY_FILES or total > COPY_BYTES or not os.access(path, os.R_OK):
+        if number > COPY_FILES or total > COPY_BYTES or not os.access(path, os.R_OK):
             return False
     return True
 

@@ -36,7 +36,7 @@ def climb(pool: Pool, timing_pairs: int) -> Evidence:
     if all(result.ended_well for result in both) and _worth_going_on(evidence):
         evidence = _judged(pool, evidence)
         if timing_pairs and not evidence.original.trace.stand_in:
-            evidence = replace(evidence, timing=_timed(pool, timing_pairs))
+            evidence = replace(evidence, timing=timed(pool, timing_pairs))
     return replace(evidence, all=tuple(pool.results.values()))
 
 
@@ -78,7 +78,7 @@ def _judged(pool: Pool, evidence: Evidence) -> Evidence:
         migrated_off=pool.results[plan.MIGRATED_OFF],
         floors=tuple(pool.results[floor] for floor in floors),
         oracles=tuple(pool.results[plan.oracle_of(floor)] for floor in floors),
-        reference=_reference(pool, evidence.original, evidence.migrated, floors[0]),
+        reference=reference(pool, evidence.original, evidence.migrated, floors[0]),
     )
     if not equality(evidence).holds:
         again = replace(floors[0], again=1, census=False)
@@ -89,7 +89,7 @@ def _judged(pool: Pool, evidence: Evidence) -> Evidence:
     return evidence
 
 
-def _reference(pool: Pool, original: RunResult, migrated: RunResult, floor: Run) -> RunResult:
+def reference(pool: Runs, original: RunResult, migrated: RunResult, floor: Run) -> RunResult:
     """The run whose parameters were updated at the same steps as the migrated run's."""
     if original.trace.skips == migrated.trace.skips:
         return original
@@ -102,7 +102,7 @@ def _further(pool: Pool, floors: list[Run]) -> tuple[tuple[RunResult, RunResult]
     migrated = [Run(Arm.MIGRATED, floor.seed_index) for floor in floors]
     pool.make(migrated)
     return tuple(
-        (_reference(pool, pool.results[floor], pool.results[run], floor), pool.results[run])
+        (reference(pool, pool.results[floor], pool.results[run], floor), pool.results[run])
         for floor, run in zip(floors, migrated, strict=True)
     )
 
@@ -112,12 +112,11 @@ def _pair(pool: Pool, original: Run, migrated: Run) -> tuple[RunResult, RunResul
     return pool.results[original], pool.results[migrated]
 
 
-def _timed(pool: Pool, pairs: int) -> tuple[tuple[RunResult, RunResult], ...]:
-    pool.make(plan.timing_runs(pairs))
-    return tuple(
-        (
-            pool.results[Run(Arm.ORIGINAL, timing=True, again=index)],
-            pool.results[Run(Arm.MIGRATED, timing=True, again=index)],
-        )
-        for index in range(pairs)
-    )
+def timed(
+    pool: Runs, pairs: int, first: Run = plan.ORIGINAL, second: Run = plan.MIGRATED
+) -> tuple[tuple[RunResult, RunResult], ...]:
+    """Time two kinds of run against one another, in pairs."""
+    pool.make(plan.timing_runs(pairs, first, second))
+    kinds = first, second
+    a, b = ([pool.results[plan.timing(kind, index)] for index in range(pairs)] for kind in kinds)
+    return tuple(zip(a, b, strict=True))

@@ -45,7 +45,7 @@ def scaled_steps(original: Trace, migrated: Trace) -> Check | None:
     title = "one loss scale over all steps"
     if "float16" not in matrix_dtypes(migrated):
         return None
-    if all(backward.scale == 1 for backward in migrated.backwards):
+    if not migrated.scaled:
         if "float16" in matrix_dtypes(original):
             return None
         return Check("G10", title, Status.FAIL, "float16 without a loss scale: small gradients become zero")
@@ -75,13 +75,12 @@ def _overgrows(trace: Trace) -> bool:
 def checkpoints(original: Trace, migrated: Trace) -> Check | None:
     """G11: who saves the optimizer saves the state of its loss scaler too. None where there is nothing to save."""
     title = "checkpoints hold the loss scale"
-    scaled = any(backward.scale != 1 for backward in migrated.backwards)
     saved = [checkpoint for checkpoint in migrated.checkpoints if checkpoint.optimizer]
-    if not (scaled and saved):
+    if not (migrated.scaled and saved):
         return None
     if any(checkpoint.scaler for checkpoint in migrated.checkpoints):
         return Check("G11", title, Status.PASS, f"{len(saved)} checkpoints")
-    if any(backward.scale != 1 for backward in original.backwards) and not any(c.scaler for c in original.checkpoints):
+    if original.scaled and not any(c.scaler for c in original.checkpoints):
         return Check("G11", title, Status.WARN, "neither script saves scaler.state_dict() beside its optimizer")
     detail = "the optimizer is saved without scaler.state_dict(): a resumed training starts at the first scale again"
     return Check("G11", title, Status.FAIL, detail)

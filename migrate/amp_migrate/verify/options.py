@@ -19,6 +19,7 @@ class Running:
     """How scripts are to be run, as it was said."""
 
     original: str
+    module: bool
     arguments: tuple[str, ...]
     device: str
     python: str
@@ -32,12 +33,20 @@ class Running:
 
 
 @dataclass(frozen=True)
-class Request(Running):
-    """What is to be verified, and how."""
+class Comparing(Running):
+    """Which script is to be compared with which."""
 
     migrated: str | None
     dtype: str
     steps: int
+    json: str | None
+    cache: str | None
+
+
+@dataclass(frozen=True)
+class Request(Comparing):
+    """What is to be verified, and how."""
+
     seeds: int | None
     strict: bool
     tolerance: float
@@ -46,10 +55,25 @@ class Request(Running):
     timing_steps: int
     min_speedup: float | None
     max_memory_ratio: float | None
-    json: str | None
     report: str | None
     junit: str | None
-    cache: str | None
+
+
+@dataclass(frozen=True)
+class LocalizeRequest(Comparing):
+    """Where it is to be told which parts must stay in float32."""
+
+    timing_runs: int
+    timing_steps: int
+    sarif: str | None
+
+
+@dataclass(frozen=True)
+class DoctorRequest(Running):
+    """Which script is to be looked at, and for how long."""
+
+    steps: int
+    json: str | None
 
 
 @dataclass(frozen=True)
@@ -72,6 +96,7 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
 
 
 RUNNING = together(
+    click.option("-m", "--module", is_flag=True, help="Scripts are named as modules, and run as `python -m` does."),
     click.option(
         "--device",
         type=click.Choice(["auto", "cuda", "cpu"]),
@@ -116,7 +141,7 @@ RUNNING = together(
     ),
     click.option("--work", metavar="DIR", help="Keep every run's logs and traces in this new folder."),
 )
-JUDGING = together(
+COMPARING = together(
     click.option(
         "--dtype",
         type=click.Choice([dtype.value for dtype in Dtype]),
@@ -131,6 +156,8 @@ JUDGING = together(
         show_default=True,
         help="Optimizer steps per run; 0 runs the scripts to their end.",
     ),
+)
+WHOLE = together(
     click.option(
         "--seeds",
         type=click.IntRange(min=3),
@@ -151,6 +178,8 @@ JUDGING = together(
         help="With --seeds: optimizer steps per training.",
         show_default="all",
     ),
+)
+TIMING = together(
     click.option(
         "--timing-runs",
         type=click.IntRange(min=0),
@@ -165,12 +194,18 @@ JUDGING = together(
         show_default=True,
         help="Optimizer steps per timed run.",
     ),
+)
+GATES = together(
     click.option("--min-speedup", type=float, metavar="RATIO", help="Exit 7 where steps are not this much faster."),
     click.option("--max-memory-ratio", type=float, metavar="RATIO", help="Exit 7 where peak memory is more than this."),
 )
+JSON = click.option("--json", metavar="FILE", help="Write what was found and its numbers as JSON.")
+CACHE = click.option(
+    "--cache", metavar="DIR", help="Keep the original's runs here, and make only those that are missing."
+)
 REPORTS = together(
-    click.option("--json", metavar="FILE", help="Write the verdict and its numbers as JSON."),
+    JSON,
     click.option("--report", metavar="FILE", help="Write a self-contained HTML report."),
     click.option("--junit", metavar="FILE", help="Write the checks as JUnit XML."),
-    click.option("--cache", metavar="DIR", help="Keep the original's runs here, and make only those that are missing."),
+    CACHE,
 )

@@ -31,7 +31,7 @@ class Outcome:
     @property
     def name(self) -> str:
         """What reports call the verification: the original script's file, and its folder's name."""
-        script = self.setup.scripts[Arm.ORIGINAL]
+        script = self.setup.scripts[Arm.ORIGINAL].file
         return f"{script.parent.name}/{script.name}"
 
     @property

@@ -24,8 +24,13 @@ class Run:
         oracle: forward passes rounded to bfloat16 by the harness.
         census: count operations by dtype.
         timing: step times only.
+        phases: of a run that is timed: where the time of its steps goes.
+        anatomy: of a run that is timed, and whose times say nothing then: what its first steps consist of.
         whole: to the end of the training, not only its first steps.
         profile: profile the steps after the first ones.
+        bfloat16: mixed precision in bfloat16, whatever half format the script asks for.
+        parts: compare the parts of the models with themselves in float32.
+        islands: (model, part) pairs that stay in float32.
         skips: optimizer steps to leave out.
         again: tells apart runs that are otherwise the same.
     """
@@ -36,8 +41,13 @@ class Run:
     oracle: bool = False
     census: bool = False
     timing: bool = False
+    phases: bool = False
+    anatomy: bool = False
     whole: bool = False
     profile: bool = False
+    bfloat16: bool = False
+    parts: bool = False
+    islands: tuple[tuple[int, str], ...] = ()
     skips: tuple[int, ...] = ()
     again: int = 0
 
@@ -49,12 +59,18 @@ class Run:
             words.append("AMP off")
         if self.oracle:
             words.append("oracle")
+        if self.bfloat16:
+            words.append("bfloat16")
+        if self.parts:
+            words.append("part by part")
+        if self.islands:
+            words.append(f"{len(self.islands)} in float32")
         if self.skips:
             words.append("same skips")
         if self.whole:
             words.append("whole")
         if self.timing:
-            words.append("timing")
+            words.append("phases" if self.phases else "anatomy" if self.anatomy else "timing")
         if self.seed_index:
             words.append(f"seed {self.seed_index}")
         if self.again:
@@ -93,10 +109,15 @@ def same_skips(floor: Run, skips: tuple[int, ...]) -> Run:
     return replace(floor, skips=skips, census=False)
 
 
-def timing_runs(pairs: int) -> tuple[Run, ...]:
-    """Interleaved as ABBA BAAB, so that a machine that warms up or slows down favours neither script."""
+def timing(run: Run, index: int) -> Run:
+    """The same run, timed instead of recorded, for the time of that index."""
+    return replace(run, census=False, timing=True, again=index)
+
+
+def timing_runs(pairs: int, first: Run = ORIGINAL, second: Run = MIGRATED) -> tuple[Run, ...]:
+    """Interleaved as ABBA BAAB, so that a machine that warms up or slows down favours neither of the two."""
     runs: list[Run] = []
     for index in range(pairs):
-        pair = [Run(arm, timing=True, again=index) for arm in (Arm.ORIGINAL, Arm.MIGRATED)]
+        pair = [timing(run, index) for run in (first, second)]
         runs += pair if index % 2 == 0 else pair[::-1]
     return tuple(runs)

@@ -77,13 +77,12 @@ class Pool:
         if self.cache is not None and (found := self.cache.find(run, orders)) is not None:
             self.told(found)
             return found
-        folder = setup.scratch / "runs" / run.name.replace(", ", "-").replace(" ", "-").lower()
-        folder.mkdir(parents=True)
+        folder = folders.new(setup.scratch / "runs", run.name.replace(", ", "-").replace(" ", "-").lower())
         cwd = setup.cwd
         if setup.copy_cwd:
             cwd = folders.copy_beside(setup.cwd, folder / "cwd", without=setup.scratch)
         launch = Launch(
-            command=(*(setup.launch or (setup.python,)), str(setup.scripts[run.arm]), *setup.arguments),
+            command=(*(setup.launch or (setup.python,)), *setup.scripts[run.arm].words, *setup.arguments),
             cwd=cwd,
             folder=folder,
             timeout=setup.timeout,
@@ -111,7 +110,13 @@ def _orders(run: Run, setup: Setup) -> RecorderSpec:
         oracle=run.oracle,
         census=run.census,
         timing=run.timing,
+        phases=run.phases,
+        anatomy=run.anatomy,
         synthetic=setup.synthetic,
         profile=run.profile,
+        bfloat16=run.bfloat16,
+        parts=run.parts,
+        islands=run.islands,
+        root=str(setup.scripts[run.arm].root or ""),
         skips=run.skips,
     )

@@ -12,17 +12,8 @@ from pathlib import Path
 
 from amp_migrate.settings import Dtype, Settings
 from amp_migrate.verify import folders
+from amp_migrate.verify.target import Target
 from amp_migrate.verify.usage import UsageError
-
-
-def script(path: str) -> Path:
-    """The absolute path of a script that exists."""
-    found = Path(path)
-    if not found.exists():
-        raise UsageError(f"{path}: no such file")
-    if not found.is_file():
-        raise UsageError(f"{path}: not a file; name the script to run")
-    return Path(os.path.abspath(found))
 
 
 def interpreter(python: str) -> str:
@@ -78,26 +69,29 @@ def cache(wanted: str) -> Path:
     return folder
 
 
-def migrate(original: Path, dtype: Dtype, destination: Path) -> tuple[Path, tuple[str, ...]]:
+def migrate(original: Target, dtype: Dtype, destination: Path) -> tuple[Target, tuple[str, ...]]:
     """Migrate a script into `destination` and return it there, with what the migration has to say.
 
-    The script's folder (or, inside a package, the package's) is rebuilt out of links, with the changed files in their
-    places; the user's files are only read. Raises UsageError where nothing can be migrated.
+    The script's folder (or the one that its outermost package is in) is rebuilt out of links, with the changed files in
+    their places; the user's files are only read. Raises UsageError where nothing can be migrated.
     """
     from amp_migrate.engine.migrate import migrate_file  # loads the parser; not needed when both scripts are given
     from amp_migrate.report.report import place
 
-    outcome = migrate_file(original, Settings(dtype=dtype))
+    outcome = migrate_file(original.file, Settings(dtype=dtype))
     said = tuple(f"{place(f)} {f.code} {f.message}" for f in outcome.findings)
     if not outcome.changed:
         reasons = "".join(f"\n  {line}" for line in said)
-        raise UsageError(f"{original}: nothing to migrate; name the migrated script to compare with it{reasons}")
+        raise UsageError(f"{original.file}: nothing to migrate; name the migrated script to compare with it{reasons}")
     changed = {each.source.path.resolve(): each.source.encode(each.after) for each in outcome.changed}
     # Python looks for siblings where a script's link points to, so the script itself must be a file.
-    changed.setdefault(original.resolve(), original.read_bytes())
-    top = _top([original.parent.resolve(), *(path.parent for path in changed)])
+    script = original.file.resolve()
+    changed.setdefault(script, script.read_bytes())
+    root = (original.root or script.parent).resolve()
+    top = _top([root, *(path.parent for path in changed)])
     folders.overlay(top, {path.relative_to(top): data for path, data in changed.items()}, destination)
-    return destination / original.resolve().relative_to(top), said
+    there = destination / root.relative_to(top) if original.root is not None else None
+    return Target(destination / script.relative_to(top), original.module, there), said
 
 
 def _top(parents: Sequence[Path]) -> Path:

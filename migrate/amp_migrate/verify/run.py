@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from amp_migrate.verify.events import read_ranks
 from amp_migrate.verify.plan import Run
 from amp_migrate.verify.recorder.spec import ENVIRONMENT_VARIABLE, RecorderSpec
-from amp_migrate.verify.trace import Trace, read_ranks
+from amp_migrate.verify.trace import Trace
 
 _BOOTSTRAP = Path(__file__).parent / "recorder" / "bootstrap"
 _GRACE_SECONDS = 5.0

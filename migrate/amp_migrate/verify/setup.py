@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from amp_migrate.verify.plan import Arm
+from amp_migrate.verify.target import Target
 
 
 @dataclass(frozen=True)
@@ -14,7 +15,7 @@ class Setup:
     """What all runs of a verification share.
 
     Attributes:
-        scripts: the script of each arm.
+        scripts: the script, or the module, of each arm.
         arguments: passed to both.
         python: the interpreter that runs them.
         cwd: the working folder; where `copy_cwd`, each run gets a copy of it.
@@ -31,7 +32,7 @@ class Setup:
         forked: fork runs from a process that has torch imported, instead of starting an interpreter for each.
     """
 
-    scripts: dict[Arm, Path]
+    scripts: dict[Arm, Target]
     arguments: tuple[str, ...]
     python: str
     cwd: Path
@@ -51,10 +52,10 @@ class Setup:
     @property
     def made_here(self) -> bool:
         """Whether the migrated script was made for this verification, and is gone when somebody reads its report."""
-        return self.scripts[Arm.MIGRATED].is_relative_to(self.scratch)
+        return self.scripts[Arm.MIGRATED].file.is_relative_to(self.scratch)
 
     @property
     def title(self) -> str:
         """What is compared, with paths as seen from the working folder."""
-        original, migrated = (os.path.relpath(self.scripts[arm], self.cwd) for arm in (Arm.ORIGINAL, Arm.MIGRATED))
+        original, migrated = (os.path.relpath(self.scripts[arm].file, self.cwd) for arm in (Arm.ORIGINAL, Arm.MIGRATED))
         return f"{original} and {'its migration' if self.made_here else migrated}"

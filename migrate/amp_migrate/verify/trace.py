@@ -1,15 +1,11 @@
-"""What a run recorded, read back into plain values."""
+"""What a run recorded, as plain values."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from statistics import fmean
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-_ENVIRONMENT = ("python", "torch", "device", "stand_in", "threads", "tf32")
 LOW_DTYPES = frozenset({"float16", "bfloat16"})
 
 
@@ -19,7 +15,8 @@ class Backward:
 
     Attributes:
         loss: the mean of its losses, unscaled.
-        scale: what they were multiplied by; 1 without a loss scale, None where the loss is 0 and nothing can be told.
+        scale: what they were multiplied by; 1 without a loss scale, None where the loss is 0 or not finite
+            and nothing can be told.
         attempt: how many optimizer steps had been tried before it.
         autocast: autocast was on.
         half: PyTorch's loss functions that computed it in half precision.
@@ -91,12 +88,51 @@ class Profile:
     Attributes:
         path: the trace, in Chrome's format; empty if none was made.
         total: microseconds of all operations.
+        products: microseconds of matrix products and convolutions among them.
         rows: (operation, calls, microseconds of its own), the longest first.
     """
 
     path: str = ""
     total: float = 0.0
     rows: tuple[tuple[str, int, float], ...] = ()
+    products: float = 0.0
+
+
+@dataclass(frozen=True)
+class Product:
+    """One kind of matrix product or convolution: of one dtype and one shape.
+
+    Attributes:
+        operation: what the script calls.
+        dtype: of its result.
+        sizes: rows, inner size and columns; of a convolution its channels; of an attention the size of a head.
+        flops: floating-point operations of all calls, forward.
+    """
+
+    operation: str
+    dtype: str
+    sizes: tuple[int, ...]
+    flops: int
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """What the first steps consist of.
+
+    Attributes:
+        steps: how many they are.
+        weight_casts: weights that were cast to half precision.
+        other_casts: other tensors that were.
+        cast_bytes: bytes that those casts read.
+        reads: calls that wait for the GPU, by name.
+    """
+
+    steps: int
+    products: tuple[Product, ...]
+    weight_casts: int
+    other_casts: int
+    cast_bytes: int
+    reads: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -109,6 +145,50 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Model:
+    """A module that the script calls by itself and trains: what the calling code calls it, and where it first does."""
+
+    variable: str
+    path: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a model beside itself in float32 on the same inputs; the worst of its calls.
+
+    Attributes:
+        model: index among the models.
+        name: as in `named_modules()`; empty for the model itself.
+        module_class: its class.
+        leaf: it has no parts of its own.
+        calls: how often it was called.
+        nonfinite: it gave an infinity or a NaN where float32 gives none.
+        overflow: gradients became infinite or NaN on their way back through it.
+        largest: the largest absolute value of its results in float32.
+        vanishing: the largest share of its results that float16 has no number for but zero.
+        error: relative difference of its results.
+        harm: norm of the difference times norm of the gradient there.
+        flops: floating-point operations of its matrix products and convolutions, in the forward pass of one call.
+        half_bytes: bytes of its half-precision results of one call.
+    """
+
+    model: int
+    name: str
+    module_class: str
+    leaf: bool
+    calls: int
+    nonfinite: bool
+    overflow: bool
+    largest: float
+    vanishing: float
+    error: float
+    harm: float
+    flops: int
+    half_bytes: int
+
+
+@dataclass(frozen=True)
 class Trace:
     """Everything that a run recorded.
 
@@ -116,7 +196,11 @@ class Trace:
         environment: interpreter, torch, device; empty if the script never imported torch.
         checkpoints: those that hold an optimizer or a scaler.
         census: (operation, dtype, count), over the first steps of the runs that count.
+        models: of the runs that look at models, in the order of their first calls.
+        parts: of the runs that compare them.
         profile: of the runs that profile.
+        anatomy: of the runs that look at it.
+        phases: milliseconds by phase for each step, "step" for all of it; of the runs that look at them.
         milliseconds: step times, of timing runs.
         memory: peak bytes by kind: `peak_resident`, and on a GPU `peak_allocated` and `peak_reserved`.
         nonfinite_statistics: normalisation layers whose running statistics are not finite at the end.
@@ -132,7 +216,11 @@ class Trace:
     scales: tuple[Scale, ...] = ()
     checkpoints: tuple[Checkpoint, ...] = ()
     census: tuple[tuple[str, str, int], ...] = ()
+    models: tuple[Model, ...] = ()
+    parts: tuple[Part, ...] = ()
     profile: Profile = Profile()
+    anatomy: Anatomy | None = None
+    phases: tuple[Mapping[str, float], ...] = ()
     milliseconds: tuple[float, ...] = ()
     memory: Mapping[str, int] = field(default_factory=dict)
     nonfinite_statistics: int = 0
@@ -158,112 +246,13 @@ class Trace:
         return bool(self.environment.get("stand_in", False))
 
     @property
+    def scaled(self) -> bool:
+        """Whether a loss scale was seen."""
+        return bool(self.scales) or any(backward.scale not in (1, None) for backward in self.backwards)
+
+    @property
     def uses_amp(self) -> bool:
         """Whether autocast, a loss scale or half weights were seen."""
         half_weights = any(dtype != "float32" for step in self.steps for dtype in step.dtypes)
         low = any(dtype in LOW_DTYPES for _, dtype, _ in self.census)
-        return low or half_weights or any(backward.scale != 1 for backward in self.backwards)
-
-
-def read_ranks(folder: Path) -> Trace:
-    """Read what all processes of a run recorded; see `combined`."""
-    files = folder.glob("rank-*.jsonl")
-    return combined([read(path) for path in sorted(files, key=lambda path: int(path.stem.partition("-")[2]))])
-
-
-def combined(traces: Sequence[Trace]) -> Trace:
-    """One trace of processes that train together: the first one's, with the losses that are the mean over all.
-
-    What went wrong in any of them went wrong in the run.
-    """
-    training = [trace for trace in traces if trace.backwards] or list(traces)
-    if not training:
-        return Trace()
-    first = training[0]
-    backwards = first.backwards
-    if len({len(trace.backwards) for trace in training}) == 1:
-        together = zip(*(trace.backwards for trace in training), strict=True)
-        backwards = tuple(replace(each[0], loss=fmean(b.loss for b in each)) for each in together)
-    return replace(
-        first,
-        backwards=backwards,
-        ranks=len(training),
-        memory={kind: max(trace.memory.get(kind, 0) for trace in training) for kind in first.memory},
-        nonfinite_statistics=max(trace.nonfinite_statistics for trace in training),
-        failure=next((trace.failure for trace in traces if trace.failure is not None), None),
-        stopped=any(trace.stopped for trace in traces),
-        refused=next((trace.refused for trace in traces if trace.refused), ""),
-        synthetic=tuple(sorted({name for trace in traces for name in trace.synthetic})),
-    )
-
-
-def read(path: Path) -> Trace:
-    """Read an event file. A last line that a killed process left unfinished is dropped."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return from_events(event for event in map(_parse, lines) if event is not None)
-
-
-def _parse(line: str) -> dict[str, Any] | None:
-    try:
-        event: dict[str, Any] = json.loads(line)
-    except json.JSONDecodeError:
-        return None
-    return event
-
-
-def from_events(events: Iterable[Mapping[str, Any]]) -> Trace:
-    """A trace from its events, in order."""
-    of: dict[str, list[Mapping[str, Any]]] = {}
-    for event in events:
-        of.setdefault(event["kind"], []).append(event)
-
-    def last(kind: str) -> Mapping[str, Any]:
-        return of.get(kind, [{}])[-1]
-
-    start, end, failure = last("start"), last("end"), last("exception")
-    return Trace(
-        environment={key: value for key, value in {**start, **end}.items() if key in _ENVIRONMENT},
-        backwards=tuple(map(_backward, of.get("backward", ()))),
-        steps=tuple(map(_step, of.get("step", ()))),
-        scales=tuple(Scale(event["scale"], event["attempt"], event.get("scaler", 0)) for event in of.get("scale", ())),
-        checkpoints=tuple(Checkpoint(event["optimizer"], event["scaler"]) for event in of.get("checkpoint", ())),
-        census=tuple((name, dtype, count) for name, dtype, count in last("census").get("table", ())),
-        profile=_profile(last("profile")),
-        milliseconds=tuple(last("times").get("milliseconds", ())),
-        memory={key: value for key, value in end.items() if key.startswith("peak_")},
-        nonfinite_statistics=end.get("nonfinite_statistics", 0),
-        failure=Failure(failure["type"], failure["message"], failure["place"]) if failure else None,
-        stopped="stopped" in of,
-        synthetic=tuple(sorted({event["name"] for event in of.get("synthetic", ())})),
-        refused=last("refused").get("reason", ""),
-    )
-
-
-def _profile(event: Mapping[str, Any]) -> Profile:
-    if not event:
-        return Profile()
-    return Profile(event["path"], event["total"], tuple((name, calls, us) for name, calls, us in event["table"]))
-
-
-def _backward(event: Mapping[str, Any]) -> Backward:
-    losses, seen = event["loss"], event["seen"]
-    scale = 1.0 if seen == losses else sum(seen) / sum(losses) if sum(losses) else None
-    return Backward(sum(losses) / len(losses), event["attempt"], scale, event["autocast"], tuple(event.get("half", ())))
-
-
-def _step(event: Mapping[str, Any]) -> Step:
-    shapes = event.get("shapes")
-    return Step(
-        index=event["index"],
-        optimizer=event["optimizer"],
-        skipped=not event["stepped"] or event["found_inf"] != 0,
-        grads=event["grads"],
-        dtypes=tuple(event["dtypes"]),
-        shapes=tuple(map(tuple, shapes)) if shapes is not None else None,
-        grad_norm=event.get("grad_norm"),
-        clip_norm=event["clip_norm"],
-        update_norm=event.get("update_norm"),
-        autocast=event["autocast"],
-        past_scaler=event.get("past_scaler", False),
-        time=event["time"],
-    )
+        return low or half_weights or self.scaled

@@ -7,31 +7,31 @@ from collections.abc import Iterable, Iterator
 
 import click
 
-from amp_migrate.verify import as_text, fault, prepare
+from amp_migrate.verify import as_text, prepare
 from amp_migrate.verify.options import TraceRequest
 from amp_migrate.verify.plan import Arm, Run
 from amp_migrate.verify.pool import Pool
+from amp_migrate.verify.scratch import scratch
+from amp_migrate.verify.target import target
 from amp_migrate.verify.trace import Trace
 from amp_migrate.verify.usage import UsageError
 from amp_migrate.verify.verdict import Verdict
-from amp_migrate.verify.verification import setup_of
+from amp_migrate.verify.verification import can_run, setup_of
 
 CENSUS_STEPS = 3  # the recorder counts over these, and profiles the steps after them
 
 
 def trace(request: TraceRequest) -> int:
     """Run the script for a few steps and show what ran; returns the exit status."""
-    script = prepare.script(request.original)
-    scratch = prepare.scratch(request.work)
-    try:
+    script = target(request.original, prepare.interpreter(request.python), module=request.module)
+    with scratch(request.work) as own:
         scripts = {Arm.ORIGINAL: script, Arm.MIGRATED: script}
-        setup = setup_of(request, scripts, scratch, steps=CENSUS_STEPS + request.steps, timing_steps=0)
+        setup = setup_of(request, scripts, own.folder, steps=CENSUS_STEPS + request.steps, timing_steps=0)
         run = Run(Arm.ORIGINAL, census=True, profile=True)
         pool = Pool(setup, lambda result: click.echo(as_text.progress(result), err=True))
         pool.make([run])
         result = pool.results[run]
-        if result.trace.refused:
-            raise UsageError(result.trace.refused)
+        can_run(result)
         if not result.ended_well:
             click.echo(f"{Verdict.ORIGINAL_FAILED.name.replace('_', ' ')}: {result.complaint}")
             return Verdict.ORIGINAL_FAILED.value
@@ -42,13 +42,6 @@ def trace(request: TraceRequest) -> int:
         click.echo("".join(f"{line}\n" for line in tables(result.trace)), nl=False)
         click.echo(f"trace: {request.output}; open it at https://ui.perfetto.dev", err=True)
         return 0
-    except Exception as error:
-        if not isinstance(error, UsageError):
-            fault.keep(error, scratch)
-        raise
-    finally:
-        if request.work is None:
-            shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _keep(path: str, output: str) -> None:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
-import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from amp_migrate.settings import Dtype
-from amp_migrate.verify import as_github, as_json, as_junit, as_text, fault, folders, forks, prepare
+from amp_migrate.verify import as_github, as_json, as_junit, as_text, folders, forks, prepare
 from amp_migrate.verify.cache import open_cache
 from amp_migrate.verify.convergence import SPREADS, STRICT_SPREADS, Tolerance
 from amp_migrate.verify.ladder import climb, train_whole
-from amp_migrate.verify.options import Request, Running
+from amp_migrate.verify.options import Comparing, Request, Running
 from amp_migrate.verify.outcome import Outcome
 from amp_migrate.verify.plan import Arm
 from amp_migrate.verify.pool import Pool
+from amp_migrate.verify.run import RunResult
+from amp_migrate.verify.scratch import scratch
 from amp_migrate.verify.setup import Setup
+from amp_migrate.verify.target import Target, target
 from amp_migrate.verify.usage import UsageError
 from amp_migrate.verify.verdict import Limits, Verdict, assess
 
@@ -26,62 +29,72 @@ def verify(request: Request) -> int:
     """Run the scripts, show the verdict and write the reports; returns the exit status."""
     prepare.can_report(request.report)
     prepare.interpreter(request.python)
-    scratch = prepare.scratch(request.work)
-    keep = True
-    try:
-        outcome = _outcome(request, scratch)
-        keep = request.work is not None or outcome.assessment.verdict is not Verdict.PASS
+    with scratch(request.work) as own:
+        outcome = _outcome(request, own.folder)
+        own.keep = outcome.assessment.verdict is not Verdict.PASS
         as_text.show(outcome)
         _write_files(request, outcome)
         return outcome.assessment.verdict.value
-    except UsageError:
-        keep = request.work is not None
-        raise
-    except Exception as error:
-        fault.keep(error, scratch)
-        raise
-    finally:
-        if keep:
-            click.echo(f"logs and traces: {scratch}", err=True)
-        else:
-            shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _outcome(request: Request, scratch: Path) -> Outcome:
-    original = prepare.script(request.original)
-    if request.migrated is None:
-        migrated, findings = prepare.migrate(original, Dtype(request.dtype), scratch / "migrated")
-        for finding in findings:
-            click.echo(finding, err=True)
-    else:
-        migrated, findings = prepare.script(request.migrated), ()
-    setup = setup_of(
+def _outcome(request: Request, folder: Path) -> Outcome:
+    pool, findings = pool_of(
         request,
-        {Arm.ORIGINAL: original, Arm.MIGRATED: migrated},
-        scratch,
-        steps=request.steps,
+        folder,
+        (request.report, request.junit),
         whole_steps=request.train_steps,
         timing_steps=request.timing_steps,
     )
-    pool = Pool(setup, lambda result: click.echo(as_text.progress(result), err=True))
-    if request.cache is not None:
-        folder = prepare.cache(request.cache)
-        written = (request.json, request.report, request.junit)
-        ours = [scratch, *(Path(os.path.abspath(path)) for path in written if path is not None)]
-        pool.cache = open_cache(folder, setup, pool.threads, ours)
     evidence = climb(pool, request.timing_runs)
-    if evidence.original.trace.refused:
-        raise UsageError(evidence.original.trace.refused)
+    can_run(evidence.original)
     limits = Limits(request.min_speedup, request.max_memory_ratio)
     tolerance = Tolerance(STRICT_SPREADS if request.strict else SPREADS, request.tolerance)
     assessment = assess(evidence, limits, tolerance)
     if request.seeds and assessment.verdict in (Verdict.PASS, Verdict.TOO_SLOW):
         evidence = train_whole(pool, evidence, request.seeds, tolerance)
         assessment = assess(evidence, limits, tolerance)
-    return Outcome(setup, evidence, assessment, findings)
+    return Outcome(pool.setup, evidence, assessment, findings)
 
 
-def setup_of(request: Running, scripts: dict[Arm, Path], scratch: Path, **steps: int) -> Setup:
+def can_run(result: RunResult) -> None:
+    """Raise UsageError where the recorder would not run the script at all."""
+    if result.trace.refused:
+        raise UsageError(result.trace.refused)
+
+
+def pool_of(
+    request: Comparing, folder: Path, written: Sequence[str | None], **steps: int
+) -> tuple[Pool, tuple[str, ...]]:
+    """What makes the runs of both scripts, with what the migration had to say where it was made here.
+
+    Args:
+        folder: for the migrated script and the runs.
+        written: the reports that will be written, which a cache is to overlook.
+        steps: fields of the set-up that count steps.
+    """
+    python = prepare.interpreter(request.python)
+    original = target(request.original, python, module=request.module)
+    if request.migrated is None:
+        migrated, findings = prepare.migrate(original, Dtype(request.dtype), folder / "migrated")
+        for finding in findings:
+            click.echo(finding, err=True)
+    else:
+        migrated, findings = target(request.migrated, python, module=request.module), ()
+    setup = setup_of(
+        request,
+        {Arm.ORIGINAL: original, Arm.MIGRATED: migrated},
+        folder,
+        steps=request.steps,
+        **steps,
+    )
+    pool = Pool(setup, lambda result: click.echo(as_text.progress(result), err=True))
+    if request.cache is not None:
+        ours = [folder, *(Path(os.path.abspath(path)) for path in (request.json, *written) if path is not None)]
+        pool.cache = open_cache(prepare.cache(request.cache), setup, pool.threads, ours)
+    return pool, findings
+
+
+def setup_of(request: Running, scripts: dict[Arm, Target], folder: Path, **steps: int) -> Setup:
     """The set-up that was asked for; `steps`: its fields that count steps."""
     cwd, python = Path.cwd(), prepare.interpreter(request.python)
     isolated = request.isolate == "always" or (request.isolate == "auto" and folders.copyable(cwd))
@@ -94,7 +107,7 @@ def setup_of(request: Running, scripts: dict[Arm, Path], scratch: Path, **steps:
         synthetic=request.synthetic_data,
         cwd=cwd,
         copy_cwd=isolated,
-        scratch=scratch,
+        scratch=folder,
         shim=prepare.shim_folder(),
         device=request.device,
         timeout=request.timeout,

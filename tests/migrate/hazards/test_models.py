@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from amp_migrate.engine.migrate import migrate
+import torch
+from amp_migrate.engine.migrate import migrate, migrate_text
+from amp_migrate.report.finding import Kind
 from amp_migrate.settings import Dtype, Settings
 
 Check = Callable[..., Any]
@@ -27,6 +29,16 @@ for x, y in loader:
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
+"""
+HEAD = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
+MASKED = """
+MASK = -1e30
+
+class Attention(nn.Module):
+    def forward(self, q, k, mask):
+        scores = {scores}
+        scores = scores.masked_fill(mask, {number})
+        return scores.softmax(-1)
 """
 ATTENTION = """\
 import torch
@@ -51,21 +63,53 @@ class Attention(nn.Module):
         ("F.linear(q, k)", "MASK"),
     ],
 )
-def test_a_product_masked_beyond_float16_is_told(marked: Check, scores: str, number: str) -> None:
-    found = marked(
-        f"""
-        MASK = -1e30
+def test_a_product_masked_beyond_float16_is_masked_with_what_there_is(scores: str, number: str) -> None:
+    before = HEAD + MASKED.format(scores=scores, number=number) + AMP
+    plan = migrate_text(before, Settings())
+    assert [(each.code, each.kind) for each in plan.findings] == [("AMP626", Kind.MIGRATED)]
+    least = f"max({number}, torch.finfo(scores.dtype).min)"
+    assert plan.after == HEAD + MASKED.format(scores=scores, number=least) + AMP
+    assert migrate_text(plan.after, Settings()).after == plan.after
 
+
+def test_scores_without_a_name_are_told(marked: Check) -> None:
+    found = marked(
+        """
         class Attention(nn.Module):
             def forward(self, q, k, mask):
-                scores = {scores}
-                scores = scores.masked_fill(mask, {number})  # AMP626
-                return scores.softmax(-1)
+                return torch.matmul(q, k).masked_fill(mask, -1e9)  # AMP626
         """
-        + "        "
         + AMP.replace("\n", "\n        ")
     )
-    assert found[0].hint == "mask with torch.finfo(scores.dtype).min"
+    assert found[0].hint == "mask with torch.finfo(its dtype).min"
+
+
+def test_scores_of_a_scripted_model_are_told() -> None:
+    scripted = "\nmodel = torch.jit.script(Attention())\n"
+    text = HEAD + MASKED.format(scores="torch.matmul(q, k)", number="-1e9") + scripted + AMP
+    plan = migrate_text(text, Settings())
+    assert [(each.code, each.kind) for each in plan.findings] == [("AMP626", Kind.HAZARD)]
+    assert plan.after == text
+
+
+def test_a_model_that_several_scripts_run_is_repaired_once(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models/attention.py").write_text(ATTENTION)
+    for name in ("first.py", "second.py"):
+        (tmp_path / name).write_text(FLOAT32)
+    plans = {plan.source.path.name: plan.after for plan in migrate([tmp_path], Settings()).changed}
+    assert plans["attention.py"].count("torch.finfo") == 1
+
+
+def test_the_mask_of_a_repaired_model_is_what_it_was_in_float32() -> None:
+    scores = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    mask = torch.tensor([[True, False], [True, True]])
+    repaired = scores.masked_fill(mask, max(-1e9, torch.finfo(scores.dtype).min))
+    assert torch.equal(repaired, scores.masked_fill(mask, -1e9))
+    half = scores.half()
+    assert torch.equal(
+        half.masked_fill(mask, max(-1e9, torch.finfo(half.dtype).min)).softmax(-1)[0], half.new_tensor([0, 1])
+    )
 
 
 @pytest.mark.parametrize(

@@ -218,3 +218,84 @@ def test_import_inside_one_of_two_branches_does_not_keep_them_apart(migrate: Che
     after = migrate(text).after
     assert after.count("scaler.scale(loss).backward()") == 1
     assert "if fp16" not in after
+
+
+def test_registration_of_what_autocast_runs_in_half_anyway(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - if args.fp16:
+        -     try:
+        -         import apex
+        -
+        -         apex.amp.register_half_function(torch, "einsum")
+        -     except ImportError:
+        -         raise ImportError("install apex")
+        - if args.fp16:
+        -     from apex import amp
+        -
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+          for x in loader:
+        -     loss = model(x).mean()
+        -     if args.fp16:
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -     else:
+        -         loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+REGISTERING = """
+    import torch.nn.functional as F
+    from apex import amp
+
+    {registration}
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    for x in loader:
+        loss = model(x).mean()
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "registration",
+    [
+        'amp.register_half_function(F, "linear")',
+        'amp.register_float_function(F, "softmax")',
+        'amp.register_float_function(torch.Tensor, "sum")',
+        'amp.register_promote_function(torch, "cat")',
+    ],
+)
+def test_registration_that_changes_nothing_goes(registration: str, migrate: Check) -> None:
+    after = migrate(REGISTERING.format(registration=registration)).after
+    assert "GradScaler" in after
+    assert "register" not in after
+
+
+@pytest.mark.parametrize(
+    "registration",
+    [
+        'amp.register_half_function(F, "softmax")',
+        'amp.register_float_function(torch, "sigmoid")',
+        'amp.register_float_function(ops, "softmax")',
+        "amp.register_half_function(torch, name)",
+        'amp.register_half_function(module=torch, name="einsum")',
+    ],
+)
+def test_registration_that_changes_something_needs_the_shim(registration: str, migrate: Check) -> None:
+    after = migrate(REGISTERING.format(registration=registration)).after
+    assert "from amp_shim import amp\n" in after
+    assert registration in after

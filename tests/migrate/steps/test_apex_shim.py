@@ -68,8 +68,7 @@ def test_result_taken_apart(serves: Check) -> None:
 
         model = nn.Linear(2, 2)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        both = amp.initialize(model, optimizer, opt_level="O1")
-        model, optimizer = both if train else (both, None)
+        model, optimizer = prepared(*amp.initialize(model, optimizer, opt_level="O1"))
         for x in loader:
             loss = model(x).mean()
             with amp.scale_loss(loss, optimizer) as scaled_loss:
@@ -80,7 +79,47 @@ def test_result_taken_apart(serves: Check) -> None:
     )
 
 
-def test_more_than_backward_under_the_scale(serves: Check) -> None:
+MORE_UNDER_THE_SCALE = """
+    from apex import amp
+
+    model = nn.Linear(2, 2).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+            {more}
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("more", ["optimizer.step()", "print(scaled_loss)", "model(x).mean().backward()", "model(y)"])
+def test_training_goes_on_under_the_scale(more: str, serves: Check) -> None:
+    serves(MORE_UNDER_THE_SCALE.format(more=more), "does more than go backward")
+
+
+def test_gradients_of_one_micro_batch_are_reduced_under_the_scale(serves: Check) -> None:
+    serves(
+        """
+        from apex import amp
+
+        model = nn.Linear(2, 2).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        for step, (x, y) in enumerate(loader):
+            loss = nn.functional.mse_loss(model(x), y)
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+                all_reduce([p.grad for p in model.parameters()])
+            if step % 4 == 3:
+                optimizer.step()
+        """,
+        "sees the gradients of one backward(), without those before it",
+    )
+
+
+def test_gradients_of_one_of_two_losses_are_reduced_under_the_scale(serves: Check) -> None:
     serves(
         """
         from apex import amp
@@ -89,14 +128,15 @@ def test_more_than_backward_under_the_scale(serves: Check) -> None:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
         for x, y in loader:
-            loss = nn.functional.mse_loss(model(x), y)
-            with amp.scale_loss(loss, optimizer) as scaled_loss:
+            first, second = model(x).mean(), model(y).mean()
+            with amp.scale_loss(first, optimizer) as scaled_loss:
                 scaled_loss.backward()
-                optimizer.synchronize()
-            with optimizer.skip_synchronize():
-                optimizer.step()
+            with amp.scale_loss(second, optimizer) as scaled_loss:
+                scaled_loss.backward()
+                all_reduce([p.grad for p in model.parameters()])
+            optimizer.step()
         """,
-        "does more than go backward",
+        "sees the gradients of one backward(), without those before it",
     )
 
 
@@ -180,22 +220,30 @@ def test_gradients_that_are_clipped_in_every_micro_batch(serves: Check) -> None:
     )
 
 
-def test_initialize_in_the_other_branch(serves: Check) -> None:
+@pytest.mark.parametrize(
+    "more",
+    [
+        'model, optimizer = amp.initialize(model, optimizer, opt_level="O1", enabled=args.amp)',
+        'model, other = amp.initialize(model, optimizer, opt_level="O1")',
+        'print("float32")\n        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")',
+    ],
+)
+def test_branches_that_initialize_apex_in_different_ways(more: str, serves: Check) -> None:
     serves(
-        """
-        from apex import amp
+        f"""
+    from apex import amp
 
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        if args.fp32:
-            print("float32")
-        else:
-            model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-        for x in loader:
-            loss = model(x).mean()
-            with amp.scale_loss(loss, optimizer) as scaled_loss:
-                scaled_loss.backward()
-            optimizer.step()
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if args.first:
+        {more}
+    else:
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    for x in loader:
+        loss = model(x).mean()
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+        optimizer.step()
         """,
         "amp.initialize stands in one of several branches",
     )
@@ -296,29 +344,6 @@ def test_initialized_elsewhere(serves: Check) -> None:
                 optimizer.step()
         """,
         "amp.initialize is not among the files",
-    )
-
-
-def test_branches_that_clip_apart(serves: Check) -> None:
-    serves(
-        """
-        from apex import amp
-
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        if args.fp16:
-            model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-        for x in loader:
-            loss = model(x).mean()
-            if args.fp16:
-                with amp.scale_loss(loss, optimizer) as scaled_loss:
-                    scaled_loss.backward()
-                torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
-            else:
-                loss.backward()
-            optimizer.step()
-        """,
-        "amp_shim",
     )
 
 

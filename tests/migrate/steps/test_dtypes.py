@@ -237,6 +237,42 @@ def test_what_is_handed_on_to_numpy_is_float32_in_bfloat16(rewrites: Check) -> N
     )
 
 
+def test_what_may_be_integers_is_cast_for_numpy_only_if_it_is_floating(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Agent(nn.Module):
+              def act(self, x):
+                  scores = self.actor(x)
+                  return torch.distributions.Categorical(logits=scores).sample(), self.critic(x)
+
+          agent = Agent()
+          optimizer = torch.optim.SGD(agent.parameters(), lr=0.1)
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(agent(x), y)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +         loss = nn.functional.mse_loss(agent(x), y)
+              loss.backward()
+              optimizer.step()
+          with torch.no_grad():
+        -     action, value = agent.act(x)
+        -     env.step(action.cpu().numpy())
+        -     scores = agent(x)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +         action, value = agent.act(x)
+        +     env.step((action.float() if action.is_floating_point() else action).cpu().numpy())
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +         scores = agent(x)
+              scores += noise
+              best = torch.argmax(scores, 1).cpu().numpy()
+        -     shares = torch.softmax(scores, 1)
+        -     shares = shares.numpy()
+        +     shares = torch.softmax(scores, 1)
+        +     shares = shares.float().numpy()
+        """,
+        dtype="bf16",
+    )
+
+
 AUTO = """\
 amp_dtype = (
     torch.bfloat16
@@ -256,7 +292,7 @@ for x in loader:
 
 def test_dtype_is_found_at_run_time(migrate: Check) -> None:
     after = migrate(LOOP, "auto").after
-    assert after == HEAD.rstrip() + "\n" + AUTO + dedent(
+    assert after == HEAD + AUTO + dedent(
         """
         model = nn.Linear(2, 2)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -360,3 +360,72 @@ def test_forward_without_gradients_in_a_function_that_a_region_calls_gets_no_sec
         +     scaler.update()
         """
     )
+
+
+TRAIN = """
+      import torch
+      from torch import nn
+      from evaluate import validate
+
+      model = nn.Linear(2, 2)
+      optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+      for x, y in loader:
+    -     loss = nn.functional.mse_loss(model(x), y)
+    +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+    +         loss = nn.functional.mse_loss(model(x), y)
+          loss.backward()
+          optimizer.step()
+      validate(model, loader)
+    """
+
+
+def test_function_of_another_file_that_evaluates_for_a_migrated_step_gets_regions(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "train.py": TRAIN,
+            "evaluate.py": """
+                - def validate(model, loader):
+                + import torch
+                + def validate(model, loader):
+                      model.eval()
+                      for x, _ in loader:
+                -         predicted = model(x)
+                -         print(predicted.detach().numpy())
+                +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                +             predicted = model(x)
+                +         print(predicted.float().detach().numpy())
+
+                  def predict(model, x):
+                      model.eval()
+                      return model(x)
+                """,
+        },
+        dtype="bf16",
+    )
+
+
+def test_function_that_also_evaluates_for_training_that_stays_is_left(rewrites_files: Check) -> None:
+    validate = "import torch\n\ndef validate(model, x):\n    model.eval()\n    return model(x)\n"
+    other = "from evaluate import validate\n\nvalidate(torch.load('model.pt'), x)\n"
+    rewrites_files({"train.py": TRAIN, "evaluate.py": validate, "other.py": other}, dtype="bf16")
+
+
+def test_inherited_method_that_is_given_a_network_is_no_forward(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Trainer(Base):
+              def __init__(self):
+                  self.net = nn.Linear(2, 2)
+                  self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+                  self.print_network(self.net)
+                  self.ema = nn.Linear(2, 2).eval()
+
+              def train(self, x):
+        -         loss = self.net(x).sum()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +             loss = self.net(x).sum()
+                  loss.backward()
+                  self.optimizer.step()
+        """,
+        dtype="bf16",
+    )

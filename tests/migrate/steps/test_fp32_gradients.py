@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 Check = Callable[..., Any]
 
 
@@ -384,21 +386,106 @@ def test_gradients_read_before_training_and_after_the_step_need_no_unscaling(rew
     )
 
 
-def test_clipping_on_every_micro_batch(leaves: Check) -> None:
-    leaves(
+def test_clipping_on_every_micro_batch_goes_by_a_scaled_limit(rewrites: Check) -> None:
+    rewrites(
         """
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for step, (x, y) in enumerate(loader):
-            loss = nn.functional.mse_loss(model(x), y) / 4
-            loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            if (step + 1) % 4 == 0:
-                optimizer.step()
-                optimizer.zero_grad()
-        """,
-        "where the optimizer does not always step",
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for step, (x, y) in enumerate(loader):
+        -     loss = nn.functional.mse_loss(model(x), y) / 4
+        -     loss.backward()
+        -     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y) / 4
+        +     scaler.scale(loss).backward()
+        +     nn.utils.clip_grad_norm_(model.parameters(), 1.0 * scaler.get_scale())
+              if (step + 1) % 4 == 0:
+        -         optimizer.step()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+                  optimizer.zero_grad()
+        """
     )
+
+
+def test_a_scaled_limit_keeps_an_expression_together(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for step, (x, y) in enumerate(loader):
+        -     loss = nn.functional.mse_loss(model(x), y) / 4
+        -     loss.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y) / 4
+        +     scaler.scale(loss).backward()
+              if args.clip:
+        -         nn.utils.clip_grad_value_(model.parameters(), clip_value=args.clip or 5.0)
+        +         nn.utils.clip_grad_value_(model.parameters(), clip_value=(args.clip or 5.0) * scaler.get_scale())
+              if (step + 1) % 4 == 0:
+        -         optimizer.step()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+                  optimizer.zero_grad()
+        """
+    )
+
+
+def test_clipping_between_two_backwards_goes_by_a_scaled_limit(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     a = model(x).mean()
+        -     a.backward()
+        -     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        -     b = model(y).mean()
+        -     b.backward()
+        -     nn.utils.clip_grad_norm_(model.parameters(), 2.0)
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         a = model(x).mean()
+        +     scaler.scale(a).backward()
+        +     nn.utils.clip_grad_norm_(model.parameters(), 1.0 * scaler.get_scale())
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         b = model(y).mean()
+        +     scaler.scale(b).backward()
+        +     nn.utils.clip_grad_norm_(model.parameters(), 2.0 * scaler.get_scale())
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+MICRO_BATCHES = """
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step, (x, y) in enumerate(loader):
+        loss = nn.functional.mse_loss(model(x), y) / 4
+        loss.backward()
+        {use}
+        if (step + 1) % 4 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
+        "nn.utils.clip_grad_norm_(model.parameters(), 1.0, error_if_nonfinite=True)",
+        "nn.utils.clip_grad_norm_(*args)",
+        "clip_gradients(model)",
+        "print(model.weight.grad)",
+    ],
+)
+def test_gradients_used_otherwise_on_every_micro_batch(use: str, leaves: Check) -> None:
+    leaves(MICRO_BATCHES.format(use=use), "where the optimizer does not always step")
 
 
 def test_gradients_read_between_two_backwards_of_one_step(leaves: Check) -> None:

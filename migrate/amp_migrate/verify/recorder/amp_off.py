@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
 
 from . import apex
+from .bfloat16 import switch_scalers_off
 
 
 def install() -> None:
@@ -19,14 +19,5 @@ def install() -> None:
 
     holder: Any = torch
     holder.set_autocast_enabled = keep_off
-
-    scaler: Any = torch.amp.GradScaler
-    init = scaler.__init__
-
-    @functools.wraps(init)
-    def disabled(self: Any, *args: Any, **kwargs: Any) -> None:
-        init(self, *args, **kwargs)
-        self._enabled = False
-
-    scaler.__init__ = disabled
+    switch_scalers_off()
     apex.switch_off()

@@ -11,9 +11,25 @@ from typing import Any, NoReturn
 
 import torch
 
-from . import amp_off, apex, checkpoints, clipping, cuda_table, losses, oracle, scaler, seeds, standin
-from .census import Census
+from . import (
+    amp_off,
+    apex,
+    bfloat16,
+    checkpoints,
+    clipping,
+    cuda_table,
+    islands,
+    losses,
+    models,
+    oracle,
+    scaler,
+    seeds,
+    standin,
+)
+from .census import FirstSteps, count
 from .modules import ModuleWatch
+from .phases import Phases
+from .place import UsersCode
 from .profile import Profile
 from .progress import Progress
 from .spec import RecorderSpec
@@ -35,13 +51,15 @@ def prepare(spec: RecorderSpec) -> str:
         oracle.install(device)  # before amp_off, which would switch it off as well
     if spec.amp_off:
         amp_off.install()
+    if spec.bfloat16:
+        bfloat16.install()
     if not spec.timing:
         # What torch.use_deterministic_algorithms does, without its import of the compiler, which takes seconds.
         torch._C._set_deterministic_algorithms(True, warn_only=True)
     return device
 
 
-def attach(spec: RecorderSpec, writer: Writer) -> None:
+def attach(spec: RecorderSpec, writer: Writer, users: UsersCode) -> None:
     """Prepare this process and record it."""
     if spec.device == "cuda" and not _gpu_present():
         writer.put("refused", reason="--device cuda: this interpreter's torch sees no CUDA device")
@@ -51,10 +69,21 @@ def attach(spec: RecorderSpec, writer: Writer) -> None:
     _write_before_os_exit(writer)
     writer.put("start", **_environment(device))
     progress = Progress(spec, writer, device)
+    if spec.islands:
+        models.follow(writer, users, islands.keeper(spec))
     if spec.timing:
+        phases = Phases(progress)
+        if spec.phases:
+            phases.install()  # before the timer, which ends a step in the same hook
         timer = StepTimer(progress)
         scaler.install(timer)
         atexit.register(_finish_timing, writer, timer, device)
+        if spec.phases:
+            atexit.register(phases.write)
+        if spec.anatomy:
+            from . import anatomy  # imports a counter of operations, which no other run needs
+
+            atexit.register(anatomy.look(progress).close)
     else:
         losses.install(progress)
         clipping.install(progress)
@@ -63,10 +92,17 @@ def attach(spec: RecorderSpec, writer: Writer) -> None:
         steps.install()
         scaler.install(steps)
         apex.follow(progress, steps)
-        census = Census(progress) if spec.census else None
+        census = count(progress) if spec.census else None
         if spec.profile:
             atexit.register(Profile(progress, spec.trace).close)
         atexit.register(_finish, writer, ModuleWatch(), census, device)
+    if spec.parts:
+        from .parts import Parts  # imports a counter of operations, which no other run needs
+
+        parts = Parts(progress)
+        parts.install()
+        models.follow(writer, users, parts.add)
+        atexit.register(parts.write)
 
 
 def _write_before_os_exit(writer: Writer) -> None:
@@ -95,7 +131,7 @@ def _gpu_present() -> bool:
             os.environ[name] = before
 
 
-def _finish(writer: Writer, watch: ModuleWatch, census: Census | None, device: str) -> None:
+def _finish(writer: Writer, watch: ModuleWatch, census: FirstSteps | None, device: str) -> None:
     if census is not None:
         census.close()
     writer.put("end", nonfinite_statistics=watch.nonfinite_statistics(), **_memory(device))
@@ -118,6 +154,9 @@ def _memory(device: str) -> dict[str, Any]:
         return {"device": "a GPU that was not used", "peak_resident": resident}
     return {
         "device": torch.cuda.get_device_name(),
+        "capability": list(torch.cuda.get_device_capability()),
+        "tf32": torch.backends.cuda.matmul.allow_tf32,
+        "tf32_convolutions": torch.backends.cudnn.allow_tf32,
         "peak_resident": resident,
         "peak_allocated": torch.cuda.max_memory_allocated(),
         "peak_reserved": torch.cuda.max_memory_reserved(),
@@ -131,4 +170,5 @@ def _environment(device: str) -> dict[str, Any]:
         "stand_in": device == "cpu",
         "threads": torch.get_num_threads(),
         "tf32": torch.backends.cuda.matmul.allow_tf32,
+        "tf32_convolutions": torch.backends.cudnn.allow_tf32,
     }

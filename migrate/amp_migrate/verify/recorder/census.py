@@ -7,6 +7,7 @@ the same way on a GPU and on the CPU that stands in for one, whose kernels compu
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -38,12 +39,13 @@ class _Counting(TorchFunctionMode):
 _mode: Any = _Counting  # torch's modes carry no annotations
 
 
-class Census:
-    """Counts from now until the third attempt at an optimizer step is over, then writes a `census` event."""
+class FirstSteps:
+    """A mode that is on from now until the third attempt at an optimizer step is over; then `write` is called."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Progress, mode: Any, write: Callable[[], None]) -> None:
         self._progress = progress
-        self._mode = _mode()
+        self._mode = mode
+        self._write = write
         self._open = True
         self._mode.__enter__()
         progress.after_attempt.append(self._close_if_done)
@@ -53,12 +55,22 @@ class Census:
             self.close()
 
     def close(self) -> None:
-        """Stop counting and write the table. While the script has a mode of its own above ours, go on."""
+        """Stop and write. While the script has a mode of its own above ours, go on."""
         if self._open and _stack()[-1:] == [self._mode]:
             self._open = False
             self._mode.__exit__(None, None, None)
-            table = [[name, dtype, count] for (name, dtype), count in sorted(self._mode.counts.items())]
-            self._progress.writer.put("census", table=table)
+            self._write()
+
+
+def count(progress: Progress) -> FirstSteps:
+    """Count from now on, and write a `census` event."""
+    mode = _mode()
+
+    def write() -> None:
+        table = [[name, dtype, count] for (name, dtype), count in sorted(mode.counts.items())]
+        progress.writer.put("census", table=table)
+
+    return FirstSteps(progress, mode, write)
 
 
 def _name(func: Any) -> str:

@@ -1,10 +1,10 @@
-"""Run a function right after a module has been imported, without importing it ourselves."""
+"""Imports that are followed, without importing anything ourselves, and imports that are answered from one folder."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
@@ -54,3 +54,18 @@ def after_import(name: str, hook: Hook) -> None:
     _finder.hooks.setdefault(name, []).append(hook)
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
+
+
+class _SearchFirst:
+    """A finder that looks for modules outside packages in one folder, as Python does in that of a script."""
+
+    def __init__(self, folder: str) -> None:
+        self._path = [folder]
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        return PathFinder.find_spec(name, self._path) if path is None else None
+
+
+def search_first(folder: str) -> None:
+    """Look for modules in `folder` before the working folder, which `python -m` would take them from."""
+    sys.meta_path.insert(0, _SearchFirst(folder))

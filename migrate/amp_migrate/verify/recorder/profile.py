@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 import torch
@@ -12,6 +13,8 @@ from .progress import Progress
 
 WARM_UP = 3  # attempts, which the census has to itself
 _SHOWN = 15
+# Operations that call the kernels of matrix products and convolutions, forward and backward, on a CPU and on a GPU.
+_PRODUCT = re.compile(r"^aten::(\w*mm|mv|dot|\w*convolution\w*|_scaled_dot_product_\w+|\w*rnn\w*|\w*attention\w*)$")
 
 
 class Profile:
@@ -48,4 +51,10 @@ class Profile:
             for row in profile.key_averages()
         ]
         rows.sort(key=lambda row: -row[2])
-        self._progress.writer.put("profile", path=self._path, total=sum(row[2] for row in rows), table=rows[:_SHOWN])
+        self._progress.writer.put(
+            "profile",
+            path=self._path,
+            total=sum(row[2] for row in rows),
+            products=sum(row[2] for row in rows if _PRODUCT.search(row[0])),
+            table=rows[:_SHOWN],
+        )

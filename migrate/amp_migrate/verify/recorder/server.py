@@ -17,7 +17,9 @@ import runpy
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -51,8 +53,8 @@ def _answer(number: int) -> None:
     os.write(1, b"%d\n" % number)
 
 
-def _become(order: dict[str, Any]) -> Any:
-    """Turn this process into one that a fresh interpreter would be; returns the script's compiled text."""
+def _become(order: dict[str, Any]) -> Callable[[], object]:
+    """Turn this process into one that a fresh interpreter would be; returns what it is to do."""
     with suppress(OSError):  # the parent was faster
         os.setpgid(0, 0)
     for path, flags, descriptor in (
@@ -67,21 +69,26 @@ def _become(order: dict[str, Any]) -> Any:
     os.environ.clear()
     os.environ.update(order["environment"])
     script, *arguments = order["command"][1:]
+    module = arguments.pop(0) if script == "-m" else ""
     sys.argv[:] = [script, *arguments]
-    sys.path[0] = os.path.dirname(os.path.realpath(script))
+    sys.path[0] = os.getcwd() if module else os.path.dirname(os.path.realpath(script))
     main = ModuleType("__main__")
-    main.__dict__.update(__file__=script, __builtins__=__builtins__)
+    main.__dict__.update(__builtins__=__builtins__)
     sys.modules["__main__"] = main
     runpy.run_path(_BOOTSTRAP)
+    if module:
+        run_module: Any = runpy
+        return partial(run_module._run_module_as_main, module)  # what the interpreter calls
+    main.__dict__.update(__file__=script)
     with open(script, "rb") as file:
-        return compile(file.read(), script, "exec", dont_inherit=True)
+        return partial(exec, compile(file.read(), script, "exec", dont_inherit=True), main.__dict__)
 
 
-def _run(code: Any) -> NoReturn:
+def _run(script: Callable[[], object]) -> NoReturn:
     """Run the script to its end, and end as an interpreter does, but for taking torch apart, which takes seconds."""
     status = 0
     try:
-        exec(code, sys.modules["__main__"].__dict__)
+        script()
     except SystemExit as request:
         status = _status(request.code)
     except BaseException:

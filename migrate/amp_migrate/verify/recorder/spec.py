@@ -25,8 +25,14 @@ class RecorderSpec:
         oracle: the outermost module calls run under bfloat16 autocast, whatever the script says.
         census: count which operation gave which dtype, for the first steps.
         timing: record step times and memory only, with no determinism asked for.
+        phases: of a run that is timed: where the time of its steps goes.
+        anatomy: of a run that is timed, and whose times say nothing then: what its first steps consist of.
         synthetic: made-up pictures stand in for torchvision data sets that are not on disk.
         profile: profile the steps after the census.
+        bfloat16: the script's autocast regions are of bfloat16, and nothing is scaled.
+        parts: compare every part of the models with itself in float32, on the same inputs.
+        islands: (model, part) pairs that stay in float32: the model by the order of first calls, the part by its name.
+        root: folder that modules are looked for in before all others, for a script that is run as a module.
         skips: indices of optimizer steps to leave out, as a loss scaler that met infs would.
     """
 
@@ -40,8 +46,14 @@ class RecorderSpec:
     oracle: bool = False
     census: bool = False
     timing: bool = False
+    phases: bool = False
+    anatomy: bool = False
     synthetic: bool = False
     profile: bool = False
+    bfloat16: bool = False
+    parts: bool = False
+    islands: tuple[tuple[int, str], ...] = ()
+    root: str = ""
     skips: tuple[int, ...] = ()
 
     def write(self, path: Path) -> None:
@@ -52,7 +64,8 @@ class RecorderSpec:
     def read(cls, path: str) -> RecorderSpec:
         """Read what `write` wrote."""
         fields = json.loads(Path(path).read_text(encoding="utf-8"))
-        return cls(**{**fields, "skips": tuple(fields["skips"])})
+        islands = tuple((model, part) for model, part in fields["islands"])
+        return cls(**{**fields, "skips": tuple(fields["skips"]), "islands": islands})
 
     def seed(self, asked: int) -> int:
         """The effective seed where the script asks for `asked`: itself in run 0, a fixed function of both elsewhere."""

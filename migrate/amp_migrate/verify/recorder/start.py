@@ -7,7 +7,8 @@ import sys
 from types import ModuleType, TracebackType
 
 from . import apex, seeds
-from .imports import after_import
+from .imports import after_import, search_first
+from .place import UsersCode
 from .server import end_with_parent
 from .spec import ENVIRONMENT_VARIABLE, RecorderSpec
 from .stop import StopRun
@@ -18,6 +19,8 @@ def start() -> None:
     """Read the orders and wait for torch."""
     spec = RecorderSpec.read(os.environ[ENVIRONMENT_VARIABLE])
     end_with_parent(spec.parent)
+    if spec.root:
+        search_first(spec.root)
     seeds.seed_python(spec)
     after_import("numpy.random", lambda module: seeds.wrap_numpy(module, spec))
     apex.answer_imports(spec)
@@ -30,8 +33,9 @@ def _on_torch(spec: RecorderSpec) -> None:
     writer = Writer(spec.trace)
     if spec.synthetic:
         after_import("torchvision.datasets", lambda module: _make_up(module, writer))
-    _record_uncaught_exception(writer, not_the_users=(spec.shim, os.path.dirname(__file__)))
-    attach.attach(spec, writer)
+    users = UsersCode(spec.shim)
+    _record_uncaught_exception(writer, users)
+    attach.attach(spec, writer, users)
 
 
 def _make_up(module: ModuleType, writer: Writer) -> None:
@@ -40,25 +44,24 @@ def _make_up(module: ModuleType, writer: Writer) -> None:
     datasets.install(module, lambda name: writer.put("synthetic", name=name))
 
 
-def _record_uncaught_exception(writer: Writer, not_the_users: tuple[str, ...]) -> None:
+def _record_uncaught_exception(writer: Writer, users: UsersCode) -> None:
     show = sys.excepthook
 
     def record(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if issubclass(kind, StopRun):
             return
-        writer.put("exception", type=kind.__name__, message=str(error), place=_place(trace, not_the_users))
+        writer.put("exception", type=kind.__name__, message=str(error), place=_place(trace, users))
         show(kind, error, trace)
 
     sys.excepthook = record
 
 
-def _place(trace: TracebackType | None, not_the_users: tuple[str, ...]) -> str:
+def _place(trace: TracebackType | None, users: UsersCode) -> str:
     """`file:line` of the innermost frame that is the user's own code; empty if there is none."""
-    others = (*not_the_users, sys.base_prefix + os.sep, f"{os.sep}site-packages{os.sep}", "<frozen")
     place = ""
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if not any(part in file for part in others):
+        if users.holds(file):
             place = f"{os.path.basename(file)}:{trace.tb_lineno}"
         trace = trace.tb_next
     return place

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import torch
-from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from .progress import Progress
 
@@ -20,7 +20,8 @@ class StepTimer:
         self._progress = progress
         self._on_gpu = progress.device == "cuda"
         self._stamps: list[Any] = []
-        register_optimizer_step_post_hook(lambda optimizer, args, kwargs: self._stepped(optimizer))
+        register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: self._stepping(optimizer))
+        register_optimizer_step_post_hook(lambda optimizer, args, kwargs: self._stepped())
 
     def scaled(self) -> None:
         """A timing run records no losses."""
@@ -36,9 +37,13 @@ class StepTimer:
     def updated(self, scaler: Any) -> None:
         """A timing run records no scale."""
 
-    def _stepped(self, optimizer: torch.optim.Optimizer) -> None:
+    def _stepping(self, optimizer: torch.optim.Optimizer) -> None:
         if self._progress.current is None:
             self._progress.begin(optimizer, scaled=False)
+
+    def _stepped(self) -> None:
+        attempt = self._progress.current  # None in a step that called another, which has ended it
+        if attempt is not None and not attempt.scaled:
             self._stamp()
 
     def _stamp(self) -> None:

@@ -1,0 +1,47 @@
+"""New scalers in checkpoints: each is saved and restored where its optimizer is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.roles import OPTIMIZER_SIGN, Roles
+from amp_migrate.steps import checkpoints
+from amp_migrate.steps.draft import Draft
+from amp_migrate.steps.model import Refusal
+from amp_migrate.steps.travel import Traveller
+
+
+def keep_in_checkpoints(roles: Roles, traveller: Traveller, draft_of: Callable[[File], Draft]) -> None:
+    """Save and restore every scaler that is made; ways to the checkpoints are added to those of the steps."""
+    if not traveller.ways.creations:
+        return
+    library = roles.project.library
+    for file in library.calling("state_dict", OPTIMIZER_SIGN):
+        # Optimizers that share a scaler share its entry: the last of them in one checkpoint has it behind.
+        saved = {
+            (entry.place, scaler): entry
+            for entry in checkpoints.saved_entries(file, roles)
+            if (scaler := _scaler_beside(traveller, file, entry.optimizer)) is not None
+        }
+        for (_, scaler), entry in saved.items():
+            checkpoints.write_saved(draft_of(file), entry, scaler)
+    for file in library.calling("load_state_dict", OPTIMIZER_SIGN):
+        restored = {
+            (file.tree.block(entry.statement), file.tree.code(entry.checkpoint), scaler): entry
+            for entry in checkpoints.restored_entries(file, roles)
+            if (scaler := _scaler_beside(traveller, file, entry.optimizer)) is not None
+        }
+        for (_, _, scaler), restored_entry in restored.items():
+            checkpoints.write_restored(draft_of(file), restored_entry, scaler)
+
+
+def _scaler_beside(traveller: Traveller, file: File, optimizer: cst.BaseExpression) -> str | None:
+    """The scaler that is on its way to a place, or can be sent there, with the optimizer that is there."""
+    route = traveller.reach(file, [optimizer], create=False)
+    if isinstance(route, Refusal):
+        return None
+    traveller.ways.add(route)
+    return route.scaler

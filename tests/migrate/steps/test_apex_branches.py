@@ -1,0 +1,137 @@
+"""`amp.initialize` in branches of the script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Check = Callable[..., Any]
+
+SCRIPT = """
+    from apex import amp
+    from apex.optimizers import FusedAdam
+
+    def main(args):
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        {initialize}
+        for x in loader:
+            loss = model(x).mean()
+            if args.fp16:
+                with amp.scale_loss(loss, optimizer) as scaled_loss:
+                    scaled_loss.backward()
+            else:
+                loss.backward()
+            optimizer.step()
+"""
+CALL = "model, optimizer = amp.initialize(model, optimizer{options})"
+
+
+def script(*lines: str) -> str:
+    """The script with some lines in the place where Apex is initialized; `INIT(...)` stands for the call."""
+    text = "\n        ".join(lines)
+    while "INIT(" in text:
+        before, _, rest = text.partition("INIT(")
+        options, _, after = rest.partition(")")
+        text = before + CALL.format(options=options and f", {options}") + after
+    return SCRIPT.format(initialize=text)
+
+
+@pytest.mark.parametrize(
+    ("lines", "scaler"),
+    [
+        (("if args.fp32:", "    print()", "else:", "    INIT()"), "enabled=not args.fp32"),
+        (("if not args.fp16:", "    print()", "else:", "    INIT()"), "enabled=bool(args.fp16)"),
+        (
+            ("if args.way == 1:", "    print()", "elif args.fp16:", "    INIT()"),
+            "enabled=not (args.way == 1) and bool(args.fp16)",
+        ),
+        (('if args.level == "O1":', "    INIT()", "else:", '    INIT(opt_level="O2")'), ""),
+        (
+            ("if args.one:", "    INIT()", "elif args.two:", '    INIT(opt_level="O2")'),
+            "enabled=bool(args.one or args.two)",
+        ),
+        (
+            ("if args.scale == 0:", '    INIT(loss_scale="dynamic")', "else:", "    INIT(loss_scale=args.scale)"),
+            "init_scale=65536.0 if args.scale == 0 else float(args.scale)",
+        ),
+        (
+            (
+                "if args.fp16:",
+                "    optimizer = FusedAdam(model.parameters())",
+                "    if args.scale == 0:",
+                "        INIT()",
+                "    else:",
+                "        INIT(loss_scale=8.0)",
+                "else:",
+                "    optimizer = torch.optim.Adam(model.parameters())",
+            ),
+            "init_scale=65536.0 if args.scale == 0 else 8.0, enabled=bool(args.fp16)",
+        ),
+    ],
+    ids=["else", "not", "elif", "levels", "two-of-three", "scales", "nested"],
+)
+def test_conditions_become_the_switch_of_the_scaler(lines: tuple[str, ...], scaler: str, migrate: Check) -> None:
+    after = migrate(script(*lines)).after
+    made = next(line for line in after.splitlines() if "GradScaler" in line or "amp_enabled =" in line)
+    arguments = ", ".join(['"cuda"', *filter(None, [scaler])])
+    expected = (f"scaler = torch.amp.GradScaler({arguments})", f"amp_enabled = {scaler.removeprefix('enabled=')}")
+    assert made.strip() in expected
+    assert "apex" not in after
+
+
+def test_a_scaler_is_made_before_the_branches(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+        + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+          if args.fp16:
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -     if args.deep:
+        -         model, optimizer = amp.initialize(model, optimizer, opt_level="O2")
+        -     else:
+        -         model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+          else:
+              optimizer = torch.optim.Adam(model.parameters())
+          for x in loader:
+        -     loss = model(x).mean()
+        -     if args.fp16:
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -     else:
+        -         loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_two_calls_in_one_branch(migrate: Check) -> None:
+    after = migrate(
+        """
+        from apex import amp
+
+        first, second = nn.Linear(2, 2), nn.Linear(2, 2)
+        one = torch.optim.SGD(first.parameters(), lr=0.1)
+        two = torch.optim.SGD(second.parameters(), lr=0.1)
+        if args.fp16:
+            first, one = amp.initialize(first, one)
+            second, two = amp.initialize(second, two)
+        for x in loader:
+            loss = second(first(x)).mean()
+            with amp.scale_loss(loss, [one, two]) as scaled_loss:
+                scaled_loss.backward()
+            one.step()
+            two.step()
+        """
+    ).after
+    assert after.count("GradScaler(") == 1
+    assert "apex" not in after

@@ -1,0 +1,155 @@
+"""`amp.initialize` in a helper of the script, and results of it that are not taken apart at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Check = Callable[..., Any]
+
+
+def test_condition_of_a_helper_is_said_in_the_words_of_its_caller(rewrites: Check) -> None:
+    rewrites(
+        """
+          def prepare(model, optimizer, fp16, level="O1"):
+        -     if fp16:
+        -         from apex import amp
+        -         model, optimizer = amp.initialize(model, optimizer, opt_level=level)
+              return model, optimizer
+
+          def main(args):
+              model = nn.Linear(2, 2)
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        +     amp_enabled = bool(args.fp16) and args.level != "O0"
+        +     scaler = torch.amp.GradScaler("cuda", enabled=amp_enabled)
+              model, optimizer = prepare(model, optimizer, args.fp16, level=args.level)
+              for x in loader:
+        -         loss = model(x).mean()
+        -         if args.fp16:
+        -             from apex import amp
+        -             with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -                 scaled_loss.backward()
+        -         else:
+        -             loss.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=amp_enabled):
+        +             loss = model(x).mean()
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+        """
+    )
+
+
+def test_a_helper_that_returns_what_initialize_returns(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          def prepare(model, lr, scale):
+              optimizer = torch.optim.SGD(model.parameters(), lr)
+        -     return amp.initialize(model, optimizer, opt_level="O1", loss_scale=scale)
+        +     return model, optimizer
+
+          def main(args):
+              model, optimizer = prepare(nn.Linear(2, 2), 0.1, 128.0)
+        +     scaler = torch.amp.GradScaler("cuda", init_scale=65536.0 if 128.0 in (None, "dynamic") else float(128.0))
+              for x in loader:
+        -         loss = model(x).mean()
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = model(x).mean()
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+        """
+    )
+
+
+def test_a_pair_that_gets_a_name_first(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - both = amp.initialize(model, optimizer)
+        + both = model, optimizer
+        + scaler = torch.amp.GradScaler("cuda")
+          model, optimizer = both
+          for x in loader:
+        -     loss = model(x).mean()
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_a_result_is_a_pair_only_where_there_is_an_optimizer(migrate: Check) -> None:
+    plan = migrate(
+        """
+        from apex import amp
+
+        def main(training):
+            model, optimizer = nn.Linear(2, 2), None
+            if training:
+                optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            result = amp.initialize(model, optimizer)
+            if training:
+                model, optimizer = result
+                for x in loader:
+                    loss = model(x).mean()
+                    with amp.scale_loss(loss, optimizer) as scaled_loss:
+                        scaled_loss.backward()
+                    optimizer.step()
+        """
+    )
+    assert "    result = (model, optimizer) if optimizer is not None else model\n" in plan.after
+
+
+@pytest.mark.parametrize(
+    ("condition", "call"),
+    [
+        ("fp16 and ready", "prepare(model, optimizer, args.fp16)"),  # made in the helper
+        ("fp16", "prepare(model, optimizer, *flags)"),
+        ("fp16", "prepare(model, optimizer, ask())"),
+        ("fp16", "prepare(model, optimizer, later)"),  # the optimizer is made before it
+    ],
+)
+def test_a_condition_that_the_caller_cannot_say(condition: str, call: str, migrate: Check) -> None:
+    plan = migrate(
+        f"""
+        from apex import amp
+
+        def prepare(model, optimizer, fp16):
+            ready = check(model)
+            if {condition}:
+                model, optimizer = amp.initialize(model, optimizer)
+            return model, optimizer
+
+        def main(args):
+            model = nn.Linear(2, 2)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            later = ask()
+            model, optimizer = {call}
+            for x in loader:
+                loss = model(x).mean()
+                with amp.scale_loss(loss, optimizer) as scaled_loss:
+                    scaled_loss.backward()
+                optimizer.step()
+        """
+    )
+    assert "from amp_shim import amp\n" in plan.after
+    assert "amp.initialize is not called where the optimizer is made" in {
+        finding.message.partition(": ")[2] for finding in plan.findings
+    }

@@ -1,0 +1,101 @@
+"""The loss scale, where an Apex script asks for it by itself or sets it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Check = Callable[..., Any]
+
+SCRIPT = """
+    from apex import amp
+    from apex.amp import _amp_state
+
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    {early}
+    for x in loader:
+        loss = model(x).mean()
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+        optimizer.step()
+        print({late})
+"""
+
+each_read = pytest.mark.parametrize(
+    "read",
+    [
+        "amp._amp_state.loss_scalers[0].loss_scale()",
+        "amp._amp_state.loss_scalers[0]._loss_scale",
+        "_amp_state.loss_scalers[0].loss_scale()",
+        'amp.state_dict()["loss_scaler0"]["loss_scale"]',
+    ],
+)
+
+
+@each_read
+def test_a_read_asks_the_scaler(read: str, migrate: Check) -> None:
+    after = migrate(SCRIPT.format(early="", late=read)).after
+    assert "print(scaler.get_scale())" in after
+    assert "apex" not in after
+
+
+@each_read
+def test_without_a_scaler_the_scale_is_one(read: str, migrate: Check) -> None:
+    after = migrate(SCRIPT.format(early="", late=read), "bf16").after
+    assert "print(1.0)" in after
+    assert "apex" not in after
+
+
+def test_a_scale_that_is_set_behind_initialize_is_the_one_to_begin_with(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - if args.fp16:
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        -     amp._amp_state.loss_scalers[0]._loss_scale = 2**20
+        + scaler = torch.amp.GradScaler("cuda", init_scale=2**20, enabled=bool(args.fp16))
+          for x in loader:
+        -     loss = model(x).mean()
+        -     if args.fp16:
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -     else:
+        -         loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_a_scale_that_is_set_where_something_else_is_done_as_well(migrate: Check) -> None:
+    after = migrate(SCRIPT.format(early="amp._amp_state.loss_scalers[0]._loss_scale = start", late="1")).after
+    assert 'scaler = torch.amp.GradScaler("cuda", init_scale=start)\n' in after
+    assert "_amp_state" not in after
+
+
+@pytest.mark.parametrize(
+    ("early", "late"),
+    [
+        ("", "amp._amp_state.loss_scalers[0]._unskipped"),
+        ("", "len(amp._amp_state.loss_scalers)"),
+        ("", 'amp.state_dict()["loss_scaler0"]["unskipped"]'),
+        ("amp._amp_state.loss_scalers[1]._loss_scale = 8.0", "1"),
+        ("amp._amp_state.loss_scalers[0]._scale_seq_len = 100", "1"),
+        ("for _ in range(2): amp._amp_state.loss_scalers[0]._loss_scale = 8.0", "1"),
+    ],
+)
+def test_what_else_is_done_with_apex_scalers(early: str, late: str, migrate: Check) -> None:
+    plan = migrate(SCRIPT.format(early=early, late=late))
+    assert "from amp_shim import amp\n" in plan.after
+    assert "AMP290" in {finding.code for finding in plan.findings}

@@ -1,0 +1,158 @@
+"""Apex's training steps beyond the plain form: branches that differ, clipping in micro-batches, more in the body."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[..., Any]
+
+
+def test_branches_that_clip_apart_are_both_scaled(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - if args.fp16:
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+          for x in loader:
+        -     loss = model(x).mean()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +         loss = model(x).mean()
+              if args.fp16:
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -         torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
+        +         scaler.scale(loss).backward()
+        +         scaler.unscale_(optimizer)
+        +         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+              else:
+        -         loss.backward()
+        -     optimizer.step()
+        +         scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_clipping_of_every_micro_batch_goes_by_a_scaled_limit(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - if args.fp16:
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+          for step, x in enumerate(loader):
+        -     loss = model(x).mean() / 4
+        -     if args.fp16:
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -         torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), args.max_norm)
+        -     else:
+        -         loss.backward()
+        -         torch.nn.utils.clip_grad_norm_(model.parameters(), args.max_norm)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +         loss = model(x).mean() / 4
+        +     scaler.scale(loss).backward()
+        +     torch.nn.utils.clip_grad_norm_(model.parameters(), args.max_norm * scaler.get_scale())
+              if step % 4 == 3:
+        -         optimizer.step()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+                  optimizer.zero_grad()
+        """
+    )
+
+
+def test_gradients_that_are_reduced_under_the_scale_are_reduced_before_they_are_unscaled(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2).cuda()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda")
+          for step, (x, y) in enumerate(loader):
+        -     loss = nn.functional.mse_loss(model(x), y)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+              delay = step % 4 != 3
+        -     with amp.scale_loss(loss, optimizer, delay_unscale=delay) as scaled_loss:
+        -         scaled_loss.backward()
+        -         if not delay:
+        -             # every process has the same scale
+        -             all_reduce([p.grad for p in model.parameters()])
+        +     scaler.scale(loss).backward()
+        +     if not delay:
+        +         # every process has the same scale
+        +         all_reduce([p.grad for p in model.parameters()])
+              if not delay:
+        -         torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
+        -         optimizer.step()
+        +         scaler.unscale_(optimizer)
+        +         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        +         scaler.step(optimizer)
+        +         scaler.update()
+                  optimizer.zero_grad()
+        """
+    )
+
+
+def test_horovod_synchronizes_before_the_scaler_looks_at_gradients(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2).cuda()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -         optimizer.synchronize()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     optimizer.synchronize()
+              with optimizer.skip_synchronize():
+        -         optimizer.step()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+        """
+    )
+
+
+def test_a_step_on_cleared_gradients_needs_no_scaler(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2).cuda()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda")
+          optimizer.zero_grad()
+          optimizer.step()
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+              optimizer.zero_grad()
+        """
+    )

@@ -1,0 +1,187 @@
+"""`FP16_Optimizer` of `apex.fp16_utils` as native AMP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.settings import Apex, Settings
+
+Check = Callable[..., Any]
+
+SCRIPT = """
+    from apex.fp16_utils import FP16_Optimizer, network_to_half
+
+    model = network_to_half(nn.Linear(2, 2).cuda())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = FP16_Optimizer(optimizer{options})
+    for x in loader:
+        optimizer.zero_grad()
+        loss = model(x).mean()
+        {backward}
+        {more}
+        optimizer.step()
+"""
+
+
+def script(options: str = "", backward: str = "optimizer.backward(loss)", more: str = "pass") -> str:
+    return SCRIPT.format(options=options, backward=backward, more=more)
+
+
+def test_scaling_clipping_and_networks(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex.fp16_utils import FP16_Optimizer, network_to_half
+        -
+          model = nn.Linear(2, 2).cuda()
+        - model = network_to_half(model)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - optimizer = FP16_Optimizer(optimizer, dynamic_loss_scale=True)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+        -     optimizer.zero_grad(set_grads_to_None=True)
+        -     loss = model(x).mean()
+        -     optimizer.backward(loss, retain_graph=True)
+        -     optimizer.clip_master_grads(1.0)
+        -     optimizer.step()
+        -     print(optimizer.loss_scale)
+        +     optimizer.zero_grad(set_to_none=True)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward(retain_graph=True)
+        +     scaler.unscale_(optimizer)
+        +     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        +     print(scaler.get_scale())
+        """
+    )
+
+
+def test_branches_for_both_precisions_are_one(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex.fp16_utils import BN_convert_float, FP16_Optimizer
+        -
+          def main(args):
+              model = nn.Linear(2, 2)
+        -     if args.fp16:
+        -         model = BN_convert_float(model.half())
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -     if args.fp16:
+        -         optimizer = FP16_Optimizer(
+        -             optimizer, static_loss_scale=args.scale, dynamic_loss_scale=args.dynamic
+        -         )
+        +     scaler = torch.amp.GradScaler("cuda", init_scale=65536.0 if args.dynamic else float(args.scale), enabled=bool(args.fp16))
+              for x in loader:
+        -         loss = model(x).mean()
+        -         if args.fp16:
+        -             optimizer.backward(loss)
+        -             optimizer.clip_master_grads(args.clip)
+        -         else:
+        -             loss.backward()
+        -             nn.utils.clip_grad_norm_(model.parameters(), args.clip)
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +             loss = model(x).mean()
+        +         scaler.scale(loss).backward()
+        +         scaler.unscale_(optimizer)
+        +         nn.utils.clip_grad_norm_(model.parameters(), args.clip)
+        +         scaler.step(optimizer)
+        +         scaler.update()
+        """  # noqa: E501
+    )
+
+
+def test_branches_that_differ_are_unscaled_each(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex.fp16_utils import FP16_Optimizer
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - if args.fp16:
+        -     optimizer = FP16_Optimizer(optimizer, dynamic_loss_scale=True)
+        + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+          for x in loader:
+        -     loss = model(x).mean()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +         loss = model(x).mean()
+              if args.fp16:
+        -         optimizer.backward(loss)
+        -         optimizer.clip_master_grads(1.0)
+        +         scaler.scale(loss).backward()
+        +         scaler.unscale_(optimizer)
+        +         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+              else:
+        -         loss.backward()
+        +         scaler.scale(loss).backward()
+        +         scaler.unscale_(optimizer)
+                  nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        -     optimizer.step()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_the_scale_is_kept_in_checkpoints(migrate: Check) -> None:
+    save = 'state = {"optimizer": optimizer.state_dict()}'
+    plan = migrate(script(more=f'{save}\n        optimizer.load_state_dict(state["optimizer"])'))
+    assert '{"optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}' in plan.after
+    assert 'scaler.load_state_dict(state["scaler"])' in plan.after
+    assert any("holds objects of Apex" in finding.message for finding in plan.findings)
+
+
+@pytest.mark.parametrize(
+    ("options", "scaler"),
+    [
+        ("", 'GradScaler("cuda", init_scale=1.0)'),
+        (", 128", 'GradScaler("cuda", init_scale=128.0)'),
+        (", static_loss_scale=scale", 'GradScaler("cuda", init_scale=float(scale))'),
+        (", dynamic_loss_scale=True, verbose=False", 'GradScaler("cuda")'),
+        (", dynamic_loss_args=None", 'GradScaler("cuda", init_scale=1.0)'),
+    ],
+)
+def test_loss_scale_to_begin_with(options: str, scaler: str, migrate: Check) -> None:
+    after = migrate(script(options)).after
+    assert f"scaler = torch.amp.{scaler}\n" in after
+    assert "model = nn.Linear(2, 2).cuda()\n" in after
+
+
+def test_bfloat16_needs_no_scaler(migrate: Check) -> None:
+    after = migrate(script(more="optimizer.clip_master_grads(2)"), "bf16").after
+    assert (
+        "    loss.backward()\n    torch.nn.utils.clip_grad_norm_(model.parameters(), 2)\n    optimizer.step()" in after
+    )
+    assert "caler" not in after
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        script(backward="optimizer.backward(loss, update_master_grads=False)"),
+        script(backward="optimizer.backward(loss, False)"),
+        script(backward="done = optimizer.backward(loss)"),
+        script(more="optimizer.update_master_grads()"),
+        script(more="optimizer.inspect_master_grad_data()"),
+        script(more="optimizer.loss_scale = 8.0"),
+        script(", dynamic_loss_args={'scale_window': 500}"),
+        script().replace("FP16_Optimizer, network_to_half", "FP16_Optimizer, network_to_half, prep_param_lists")
+        + "    prep_param_lists(model)\n",
+        script().replace("optimizer = FP16_Optimizer(optimizer)", "optimizer = wrap(FP16_Optimizer(optimizer))"),
+    ],
+)
+def test_what_has_no_native_form_stays_on_the_shim(text: str, migrate: Check) -> None:
+    plan = migrate(text)
+    assert "from amp_shim.fp16_utils import FP16_Optimizer" in plan.after
+    assert "autocast" not in plan.after
+    assert "AMP290" in {finding.code for finding in plan.findings}
+
+
+def test_float16_weights_may_be_asked_to_stay() -> None:
+    text = "import torch\nfrom torch import nn\n" + script().replace("\n    ", "\n")
+    plan = migrate_text(text, Settings(apex_o2=Apex.SHIM))
+    assert "from amp_shim.fp16_utils import FP16_Optimizer" in plan.after
