@@ -61,10 +61,6 @@ def _dedented(text: str) -> str:
     return re.sub(r"^    ", "", text, flags=re.MULTILINE)
 
 
-def _indented(text: str) -> str:
-    return re.sub(r"^(?=.)", "    ", text, flags=re.MULTILINE)
-
-
 def _without_regions(text: str) -> str:
     return _REGION.sub(lambda region: _dedented(region[2]), text)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -93,8 +94,11 @@ INNER = {
     "_thnn_fused_gru_cell",
     "_scaled_dot_product_flash_attention",
 }
+# Overloads for named tensors, which older PyTorch has, take names of dimensions.
 OPERATORS = sorted(
-    name.removeprefix("aten::") for name in registered_operators("AutocastCUDA") if family_of(name) not in INNER
+    name.removeprefix("aten::")
+    for name in registered_operators("AutocastCUDA")
+    if family_of(name) not in INNER and not re.search("dimname|names_", name, re.I)
 )
 HALVES = (torch.float16, torch.bfloat16)
 
@@ -112,11 +116,6 @@ def overload(name: str) -> Any:
     """The operator by its name, `"softmax.int"`."""
     packet, _, overload_name = name.partition(".")
     return getattr(getattr(torch.ops.aten, packet), overload_name or "default")
-
-
-def takes_dtype(name: str) -> bool:
-    """Whether the caller may name the dtype of the result."""
-    return any(argument.name == "dtype" for argument in overload(name)._schema.arguments)
 
 
 def call(name: str, args: tuple[Any, ...]) -> Tensor:

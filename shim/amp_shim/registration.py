@@ -25,8 +25,9 @@ _CPU_STAND_INS: dict[str, tuple[str, ...]] = {
     "cudnn_convolution_transpose": (),
 }
 
-# Natural on CUDA, but without a half kernel on the CPU: computed in float32 and rounded to the type of the input.
-_CPU_WITHOUT_HALF = frozenset({"avg_pool3d"})
+# Natural on CUDA, but without a half kernel on the CPU (PyTorch 2.4 has none for the paddings): computed in float32 and
+# rounded to the type of the input.
+_CPU_WITHOUT_HALF = frozenset({"avg_pool3d", "reflection_pad1d", "reflection_pad2d", "reflection_pad3d"})
 
 
 class Registration:

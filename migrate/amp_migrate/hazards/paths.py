@@ -44,10 +44,6 @@ class Seen:
         """Whether something holds on all ways to the statement, either at first or in every later iteration."""
         return any(bool(states) and all(map(holds, states)) for states in (self.first, self.again))
 
-    def ever(self, holds: Callable[[State], bool]) -> bool:
-        """Whether something holds on some way to the statement."""
-        return any(map(holds, (*self.first, *self.again)))
-
 
 def walk_paths(tree: Tree, body: Block, events: Mapping[Statement, Collection[Event]]) -> dict[Event, Seen]:
     """How each event of a function, or of a module's own code, is reached.

@@ -55,12 +55,18 @@ def half_loss_function(loss: torch.Tensor) -> str:
     while node is not None:
         name = type(node).__name__
         if name.startswith(_LOSS_NODES):
-            half = any(meta.dtype in (torch.float16, torch.bfloat16) for meta in node._input_metadata)
-            return name.partition("Backward")[0] if half else ""
+            return name.partition("Backward")[0] if _dtype(node) in (torch.float16, torch.bfloat16) else ""
         if not name.startswith(_PASSED_NODES) or not node.next_functions:
             return ""
         node = node.next_functions[0][0]
     return ""
+
+
+def _dtype(node: Any) -> torch.dtype:
+    """The dtype that a loss function computed in: that of its result, and of its input."""
+    metadata = getattr(node, "_input_metadata", None)  # PyTorch 2.4 has none
+    dtype: torch.dtype = node._saved_self.dtype if metadata is None else metadata[0].dtype
+    return dtype
 
 
 def _value(loss: torch.Tensor) -> torch.Tensor:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import sys
+from abc import ABCMeta
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -78,6 +79,10 @@ def _answer_for_cuda() -> None:
         _replace(cuda, name, _constant(None))
     for name, value in table.OBJECTS.items():
         _replace(cuda, name, value)
+    streams: Any = getattr(torch, "_streambase", None)
+    for base, made in (("_EventBase", table.Event), ("_StreamBase", table.Stream)):
+        if isinstance(kind := getattr(streams, base, None), ABCMeta):  # PyTorch 2.4: its compiler asks for them
+            kind.register(made)
     _replace(cuda, "get_rng_state", lambda device="cuda": torch.get_rng_state())
     _replace(cuda, "get_rng_state_all", lambda: [torch.get_rng_state()])
     _replace(cuda, "initial_seed", torch.initial_seed)
