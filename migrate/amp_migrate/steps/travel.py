@@ -192,14 +192,25 @@ class Traveller:
             return Route("None")
         values = [each.argument.value for each in given if each is not None and each.argument is not None]
         optimizers = [value for value in values if not is_constant(value, "None")]
-        if optimizers:
-            route = self._reach(site.file, optimizers, create, seen)
-            if isinstance(route, Refusal):
-                return route
-        else:
+        route: Route | Refusal
+        if not optimizers:
             route = Route("None")
+        elif len(optimizers) == 1 and _makes_optimizer(site.file, optimizers[0]):
+            route = self._beside_call(site, create)
+        else:
+            route = self._reach(site.file, optimizers, create, seen)
+        if isinstance(route, Refusal):
+            return route
         argument = NewArgument(site, beside.index, name, beside.by_keyword, route.scaler)
         return Route(route.scaler, route.creations, route.parameters, (*route.arguments, argument))
+
+    def _beside_call(self, site: CallSite, create: bool) -> Route | Refusal:
+        """A scaler that is made before a call which makes the optimizer as its argument: `train(model, SGD(...))`."""
+        file, statement = site.file, site.file.tree.statement(site.call)
+        name = self._free_name(file, list(SCALER_NAMES))
+        if not create or name is None:
+            return _lost(file, site.call, "the optimizer has no name of its own")
+        return Route(name, (Creation(file, statement, name, before=True),))
 
     def _home(self, file: File, made: list[list[cst.CSTNode]]) -> Statement:
         """The statement after which all optimizers of a step exist.
@@ -223,6 +234,10 @@ class Traveller:
         """The first name that nothing in the file is called by."""
         taken = {name for scope in file.scopes.all() for name in scope.bindings}
         return next((name for name in candidates if name not in taken), None)
+
+
+def _makes_optimizer(file: File, value: cst.BaseExpression) -> bool:
+    return isinstance(value, cst.Call) and file.names.callee(value).startswith("torch.optim.")
 
 
 def _lost(file: File, node: cst.CSTNode, why: str) -> Refusal:

@@ -18,6 +18,7 @@ class Creation:
     """A scaler is made after the statement that makes the optimizer (or in place of it, for Apex's `initialize`).
 
     Attributes:
+        before: whether it is made before the statement, because that passes the optimizer on at once.
         arguments: what it is made with, beside its device.
         enabled: the condition under which it scales, if there is one.
     """
@@ -27,6 +28,7 @@ class Creation:
     target: str
     arguments: tuple[str, ...] = ()
     enabled: str | None = None
+    before: bool = False
 
 
 @dataclass(frozen=True)

@@ -39,10 +39,12 @@ def _write_creation(draft: Draft, creation: Creation, dtype: Dtype, replacing: t
     if conditions:
         arguments.append(f"enabled={' and '.join(conditions)}")
     line = draft.line(f"{creation.target} = {draft.new_scaler(creation.home, *arguments)}")
-    if replacing is None:
-        draft.edits.after(creation.home, line)
-    else:
+    if replacing is not None:
         draft.edits.substitute(creation.home, line)
+    elif creation.before:
+        draft.edits.before(creation.home, line)
+    else:
+        draft.edits.after(creation.home, line)
 
 
 def _write_parameter(draft: Draft, new: NewParameter) -> None:

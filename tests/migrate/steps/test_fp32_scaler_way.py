@@ -255,3 +255,26 @@ def test_list_of_one_name_a_line_stays_one(rewrites: Check) -> None:
               )
         """
     )
+
+
+def test_scaler_is_made_before_a_call_that_makes_the_optimizer_as_its_argument(rewrites: Check) -> None:
+    rewrites(
+        """
+        - def train(model, loader, optimizer, epochs=1):
+        + def train(model, loader, optimizer, scaler, epochs=1):
+              for x, y in loader:
+        -         loss = nn.functional.mse_loss(model(x), y)
+        -         loss.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = nn.functional.mse_loss(model(x), y)
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+
+          model = nn.Linear(2, 2)
+        - train(model, loader, torch.optim.SGD(model.parameters(), lr=0.1))
+        + scaler = torch.amp.GradScaler("cuda")
+        + train(model, loader, torch.optim.SGD(model.parameters(), lr=0.1), scaler)
+        """
+    )
