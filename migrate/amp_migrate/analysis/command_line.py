@@ -30,7 +30,7 @@ class Parser:
     def options(self) -> frozenset[str]:
         """The names that the options of its file have in the parsed arguments."""
         found: set[str] = set()
-        for call, _ in self._additions():
+        for call in self._additions():
             strings = [_text(each.value) for each in call.args if each.keyword is None]
             given = next((_text(a.value) for a in call.args if a.keyword is not None and a.keyword.value == "dest"), "")
             found.update(text.lstrip("-").replace("-", "_") for text in (given, *strings) if text)
@@ -38,21 +38,25 @@ class Parser:
 
     @property
     def last_option(self) -> Statement:
-        """The last statement beside the one that makes the parser that adds an option to it; that one, without any."""
+        """The last statement beside the one that makes the parser that adds an option before it parses."""
         tree = self.file.tree
         beside = tree.siblings(self.statement)
-        adding = [
-            statement
-            for call, parser in self._additions()
-            if parser == self.name and (statement := tree.statement(call)) in beside
+        parsing = [
+            tree.statement(call)
+            for call in self.file.calls
+            if dotted(call.func) in (f"{self.name}.parse_args", f"{self.name}.parse_known_args")
         ]
-        return max((self.statement, *adding), key=lambda each: tree.order[each])
+        end = min((tree.order[each] for each in parsing if each in beside), default=len(tree.order))
+        # Groups of options and parsers of subcommands count as well: the new option comes behind them.
+        adding = [tree.statement(call) for call in self._additions()]
+        fit = [each for each in adding if each in beside and tree.order[self.statement] < tree.order[each] < end]
+        return max((self.statement, *fit), key=lambda each: tree.order[each])
 
-    def _additions(self) -> Iterator[tuple[cst.Call, str | None]]:
-        """The calls of `add_argument` in its file, each with the name of what it is called on."""
+    def _additions(self) -> Iterator[cst.Call]:
+        """The calls of `add_argument` in its file."""
         for call in self.file.calls:
             if isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_argument":
-                yield call, dotted(call.func.value)
+                yield call
 
 
 @dataclass(frozen=True)

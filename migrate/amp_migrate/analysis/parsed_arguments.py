@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
 
 import libcst as cst
 
@@ -16,6 +18,15 @@ from amp_migrate.trees.tree import find, walk_own
 _PARSERS = frozenset({"argparse.ArgumentParser"})
 _CLICK = frozenset({"click.command", "click.option"})
 _MAX_DEPTH = 8
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """What a variable holds: the arguments that a parser has parsed, or the dictionary that `vars()` makes of them."""
+
+    parser: Parser
+    is_dict: bool = False
 
 
 class CommandLines:
@@ -23,7 +34,7 @@ class CommandLines:
 
     def __init__(self, project: Project) -> None:
         self.project = project
-        self._known: dict[cst.CSTNode, frozenset[Parser]] = {}
+        self._known: dict[cst.CSTNode, frozenset[Parsed]] = {}
 
     def command(self, file: File, function: cst.FunctionDef) -> Command | None:
         """The command that a function is."""
@@ -37,28 +48,27 @@ class CommandLines:
         named = any(self.project.definition(file, call.args[0].value) == (file, function) for call in runs)
         return Command(file, function, is_click=False) if named else None
 
-    def visible(self, file: File, at: cst.CSTNode) -> tuple[str, frozenset[Parser]] | None:
-        """The variable with the parsed arguments that the code at a place can read, and where they are parsed."""
+    def visible(self, file: File, at: cst.CSTNode, option: str) -> tuple[str, frozenset[Parser]] | None:
+        """How the code at a place can read an option of parsed arguments, and where those are parsed."""
         for name, bindings in _names_seen(file, at):
             if any(_is_before(file, binding, name, at) for binding in bindings):
-                parsers = self._parsed_by(file, name, bindings, at)
-                if parsers:
-                    return name, parsers
+                found = _all(self._bound(file, name, binding, 0) for binding in bindings)
+                if len({each.is_dict for each in found}) == 1:
+                    is_dict = any(each.is_dict for each in found)
+                    code = f'{name}["{option}"]' if is_dict else f"{name}.{option}"
+                    return code, frozenset(each.parser for each in found)
         return None
 
-    def _parsed_by(self, file: File, name: str, bindings: list[Binding], at: cst.CSTNode) -> frozenset[Parser]:
-        found = [self._bound(file, name, binding, 0) for binding in bindings]
-        return frozenset().union(*found) if found and all(found) else frozenset()
-
-    def _bound(self, file: File, name: str, binding: Binding, depth: int) -> frozenset[Parser]:
+    def _bound(self, file: File, name: str, binding: Binding, depth: int) -> frozenset[Parsed]:
         if binding.kind is BindingKind.PARAMETER:
             return self._parameter(file, name, binding.node, depth)
         if binding.kind is BindingKind.IMPORT:
             module = self.project.module_of(file, binding.imported)
             original = binding.imported.rpartition(".")[2]
             there = [] if module is None else module.scopes.module.bindings.get(original, [])
-            found = [self._bound(module, original, each, depth + 1) for each in there if module is not None]
-            return frozenset().union(*found) if found and all(found) and depth < _MAX_DEPTH else frozenset()
+            if module is None or depth > _MAX_DEPTH:
+                return frozenset()
+            return _all(self._bound(module, original, each, depth + 1) for each in there)
         if binding.value is not None:
             return self._arguments(file, binding.value, depth)
         # `args, unknown = parser.parse_known_args()`
@@ -69,7 +79,7 @@ class CommandLines:
             return frozenset()
         return self._parsing(file, source, "parse_known_args", depth)
 
-    def _parameter(self, file: File, name: str, param: cst.CSTNode, depth: int) -> frozenset[Parser]:
+    def _parameter(self, file: File, name: str, param: cst.CSTNode, depth: int) -> frozenset[Parsed]:
         """Where every caller passes parsed arguments for a parameter; or where it can hold nothing else by its use."""
         function = file.tree.parents[file.tree.parents[param]]
         if not isinstance(function, cst.FunctionDef) or depth > _MAX_DEPTH:
@@ -78,17 +88,17 @@ class CommandLines:
             self._known[param] = frozenset()  # what a function passes on to itself adds nothing
             reference = self.project.reference(file, function)
             sites = self.project.call_sites(reference)
-            found: list[frozenset[Parser]] = []
+            found: list[frozenset[Parsed]] = []
             for site in sites or ():
                 given = passed(function, site.call, name, bound=reference.is_bound)
                 value = None if given is None or given.argument is None else given.argument.value
                 found.append(frozenset() if value is None else self._arguments(site.file, value, depth + 1))
             if sites is None:  # `mp.spawn(main_worker, args=(gpus, args))`
                 found.append(self._by_use(file, function, name))
-            self._known[param] = frozenset().union(*found) if found and all(found) else frozenset()
+            self._known[param] = _all(found)
         return self._known[param]
 
-    def _by_use(self, file: File, function: cst.FunctionDef, name: str) -> frozenset[Parser]:
+    def _by_use(self, file: File, function: cst.FunctionDef, name: str) -> frozenset[Parsed]:
         """The parsers, where a function is used, that make all the options that it reads of its parameter."""
         read = {
             each.attr.value
@@ -103,26 +113,29 @@ class CommandLines:
         }
         users = (file, *self.project.takers(file, function.name.value))
         parsers = {parser for user in users for call in user.calls for parser in self._parser(user, call, 0)}
-        return frozenset(each for each in parsers if read and read <= each.options | set_here and read & each.options)
+        fit = (each for each in parsers if read and read <= each.options | set_here and read & each.options)
+        return frozenset(map(Parsed, fit))
 
-    def _arguments(self, file: File, node: cst.BaseExpression, depth: int) -> frozenset[Parser]:
+    def _arguments(self, file: File, node: cst.BaseExpression, depth: int) -> frozenset[Parsed]:
         """The parsers that an expression has its parsed arguments from."""
         if depth > _MAX_DEPTH:
             return frozenset()
+        if isinstance(node, cst.Call) and dotted(node.func) == "vars" and len(node.args) == 1:
+            inner = self._arguments(file, node.args[0].value, depth + 1)
+            return frozenset(Parsed(each.parser, is_dict=True) for each in inner)
         if isinstance(node, cst.Call):
             parsed = self._parsing(file, node, "parse_args", depth)
             return parsed or self._returned(file, node, depth, self._arguments)
         path = dotted(node)
         if path is None:
             return frozenset()
-        found = [self._bound(file, path, each, depth + 1) for each in object_bindings(file, node)]
-        return frozenset().union(*found) if found and all(found) else frozenset()
+        return _all(self._bound(file, path, each, depth + 1) for each in object_bindings(file, node))
 
-    def _parsing(self, file: File, call: cst.Call, method: str, depth: int) -> frozenset[Parser]:
+    def _parsing(self, file: File, call: cst.Call, method: str, depth: int) -> frozenset[Parsed]:
         func = call.func
         if not isinstance(func, cst.Attribute) or func.attr.value != method:
             return frozenset()
-        return self._parser(file, func.value, depth + 1)
+        return frozenset(map(Parsed, self._parser(file, func.value, depth + 1)))
 
     def _parser(self, file: File, node: cst.BaseExpression, depth: int) -> frozenset[Parser]:
         """The parser that an expression is."""
@@ -149,14 +162,14 @@ class CommandLines:
         file: File,
         call: cst.Call,
         depth: int,
-        follow: Callable[[File, cst.BaseExpression, int], frozenset[Parser]],
-    ) -> frozenset[Parser]:
+        follow: Callable[[File, cst.BaseExpression, int], frozenset[T]],
+    ) -> frozenset[T]:
         function = self.project.called(file, call)
         if function is None:
             return frozenset()
         given = [each.value for each in walk_own(function.node.body) if isinstance(each, cst.Return)]
-        found = [frozenset() if each is None else follow(function.file, each, depth + 1) for each in given]
-        return frozenset().union(*found) if found and all(found) else frozenset()
+        none: frozenset[T] = frozenset()
+        return _all(none if each is None else follow(function.file, each, depth + 1) for each in given)
 
     def _is_typer_app(self, file: File, decorator: cst.BaseExpression) -> bool:
         """Whether a decorator is `app.command` of a `typer.Typer()`."""
@@ -164,6 +177,13 @@ class CommandLines:
             return False
         values = [each.value for each in object_bindings(file, decorator.value)]
         return any(isinstance(each, cst.Call) and "typer.Typer" in file.names.meanings(each.func) for each in values)
+
+
+def _all(found: Iterable[frozenset[T]]) -> frozenset[T]:
+    """All that was found, where something was found each time."""
+    sets = list(found)
+    none: frozenset[T] = frozenset()
+    return none.union(*sets) if all(sets) else none
 
 
 def _names_seen(file: File, at: cst.CSTNode) -> Iterator[tuple[str, list[Binding]]]:

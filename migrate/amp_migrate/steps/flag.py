@@ -19,7 +19,7 @@ from amp_migrate.steps.regions import Placement
 from amp_migrate.steps.ways import Creation, ScaledStep, Ways
 
 # `args.amp`, whatever the script means by it; modules of that name are not one.
-_READ = re.compile(rf"(?<!torch)(?<!cuda)(?<!cpu)(?<!apex)\.{OPTION}\b")
+_READ = re.compile(rf"(?<!torch)(?<!cuda)(?<!cpu)(?<!apex)\.{OPTION}\b|\[['\"]{OPTION}['\"]\]")
 
 
 @dataclass(frozen=True)

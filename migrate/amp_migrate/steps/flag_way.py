@@ -60,10 +60,9 @@ class FlagTraveller:
         return self._reach(file, at, ())
 
     def _reach(self, file: File, at: cst.CSTNode, seen: tuple[cst.CSTNode, ...]) -> FlagWay | Refusal:
-        parsed = self.command_lines.visible(file, at)
+        parsed = self.command_lines.visible(file, at, OPTION)
         if parsed is not None:
-            name, parsers = parsed
-            return FlagWay(f"{name}.{OPTION}", parsers)
+            return FlagWay(*parsed)
         function = file.tree.function(at)
         around = [a for a in file.tree.ancestors(at) if isinstance(a, cst.FunctionDef)]
         command = next((found for each in around if (found := self.command_lines.command(file, each))), None)

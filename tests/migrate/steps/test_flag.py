@@ -199,6 +199,30 @@ def test_function_that_is_spawned_is_known_by_the_options_it_reads(rewrites: Che
     )
 
 
+def test_dictionary_of_parsed_arguments_is_asked_by_key(rewrites: Check) -> None:
+    rewrites(
+        """
+          def run(config):
+              model = nn.Linear(2, 2)
+              optimizer = torch.optim.SGD(model.parameters(), lr=config["lr"])
+        -     loss = nn.functional.mse_loss(model(x), y)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16, enabled=config["amp"]):
+        +         loss = nn.functional.mse_loss(model(x), y)
+              loss.backward()
+              optimizer.step()
+
+          parser = argparse.ArgumentParser()
+          group = parser.add_argument_group("training")
+          group.add_argument("--lr", type=float, default=0.1)
+        + parser.add_argument("--amp", action=argparse.BooleanOptionalAction, default=True, help="mixed precision")
+          run(vars(parser.parse_args()))
+        """,
+        dtype="bf16",
+        head=ARGPARSE,
+        add_flag=True,
+    )
+
+
 def test_click_command_gets_an_option_and_a_parameter(rewrites: Check) -> None:
     rewrites(
         """
