@@ -207,7 +207,7 @@ def _not_checked(evidence: Evidence, found: tuple[Convergence, ...], measured: S
     if not evidence.whole:
         items.append("convergence over whole trainings and several seeds: --seeds 5")
     if len(found) < 2:
-        items.append("evaluation metrics" + (": none was printed" if evidence.whole else ""))
+        items.append("evaluation metrics" + (": none was printed or written" if evidence.whole else ""))
     if made_up := evidence.original.trace.synthetic:
         items.append(f"the script's own data: made-up pictures stood in for {' and '.join(made_up)}")
     if evidence.original.trace.stand_in:
