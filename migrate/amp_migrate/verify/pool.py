@@ -126,6 +126,7 @@ def _orders(run: Run, setup: Setup) -> RecorderSpec:
         parts=run.parts,
         islands=run.islands,
         variants=run.variants,
+        tf32=run.tf32,
         root=str(setup.scripts[run.arm].root or ""),
         skips=run.skips,
     )
