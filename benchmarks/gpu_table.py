@@ -19,7 +19,7 @@ from gpu_suite.sizes import FULL
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks/results/gpu"
-PARTS = ("training", "fixtures", "operators", "shim", "tests")
+PARTS = ("training", "doctor", "fixtures", "operators", "shim", "tests")
 NOTHING = "not yet measured"
 PICTURE = ROOT / "docs/gpu-training.svg"
 _COLUMNS = ("", "ms per step", "against float32", "against hand-written", "peak MiB", "memory", "loss")
@@ -65,6 +65,7 @@ def _page(results: Results) -> Iterator[str]:
     yield _HEAD.rstrip("\n")
     sections = {
         "training": (_TRAINING.rstrip("\n"), _training),
+        "doctor": ("\n## What keeps the migrated trainings from being faster", _doctor),
         "fixtures": ("\n## The fixtures through `amp-verify run`, in float16", _fixtures),
         "operators": ("\n## Autocast's op lists, on the GPU and on the CPU that stands in for it", _operators),
         "shim": ("\n## The shim beside a hand-written loop", _shim),
@@ -123,6 +124,10 @@ def _cells(figure: Figure) -> tuple[object, ...]:
         *(figure.arm, figure.ms, figure.speedup, figure.by_hand, peak, memory, figure.loss, figure.learnt),
         figure.seeds,
     )
+
+
+def _doctor(found: Mapping[str, list[str]]) -> Iterator[str]:
+    yield from _rows(("training", "`amp-verify doctor`"), ((name, "; ".join(told)) for name, told in found.items()))
 
 
 def _fixtures(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

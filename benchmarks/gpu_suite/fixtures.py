@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from amp_migrate.verify.verdict import Verdict
-
+from gpu_suite.amp_verify import amp_verify
 from gpu_suite.sizes import Sizes
 
 FOLDER = Path(__file__).parents[2] / "fixtures"
-AMP_VERIFY = "from amp_migrate.verify.cli import main; main()"
 # One pair of timed runs: with fifteen fixtures there is no time for an interval.
 TIMING = ("--timing-runs", "1", "--timing-steps", "60")
 
@@ -41,22 +35,11 @@ def names() -> list[str]:
 def verified(fixture: Path, sizes: Sizes) -> dict[str, Any]:
     """What `amp-verify run` says of a fixture."""
     arguments = (fixture / "quick.args").read_text(encoding="utf-8").split() if sizes.quick else []
-    with tempfile.TemporaryDirectory() as name:
-        output = Path(name) / "verdict.json"
-        options = ["--device", sizes.device, "--steps", str(sizes.steps), *TIMING, "--json", str(output)]
-        if sizes.device == "cuda":
-            options += ["--jobs", str(max(1, min(8, (os.cpu_count() or 1) // 2)))]
-        words = ["run", str(fixture / "train.py"), *options, "--", *arguments]
-        done = subprocess.run(
-            [sys.executable, "-c", AMP_VERIFY, *words], cwd=name, capture_output=True, text=True, check=False
-        )
-        if not output.exists():
-            return {"verdict": f"exit status {done.returncode}", "sentence": _last_line(done.stderr)}
-        told = json.loads(output.read_text(encoding="utf-8"))
-    assert Verdict[told["verdict"]].value == done.returncode
-    return {key: told[key] for key in ("verdict", "sentence", "speed", "memory")}
-
-
-def _last_line(text: str) -> str:
-    lines: Sequence[str] = text.strip().splitlines()
-    return lines[-1] if lines else ""
+    options = ["--device", sizes.device, "--steps", str(sizes.steps), *TIMING]
+    if sizes.device == "cuda":
+        options += ["--jobs", str(max(1, min(8, (os.cpu_count() or 1) // 2)))]
+    told = amp_verify("run", fixture / "train.py", options, arguments)
+    if told.document is None:
+        return {"verdict": f"exit status {told.status}", "sentence": told.said}
+    assert told.document["exit_code"] == told.status
+    return {key: told.document[key] for key in ("verdict", "sentence", "speed", "memory")}

@@ -17,6 +17,7 @@ MODULES = {
     "training": "training",
     "shim": "shim_cost",
     "fixtures": "fixtures",
+    "doctor": "doctor",
 }
 
 

@@ -23,6 +23,7 @@ class Sizes:
         operators: how many of CUDA's autocast are asked; None for all.
         seeds: trainings per workload and arm.
         variants: also measure what might make a migrated script faster.
+        diagnosed: names of the workloads that `amp-verify doctor` looks at; none for all.
         fixtures: names of fixtures; none for all.
         quick: run the fixtures with their quick arguments.
         steps: optimizer steps per run of `amp-verify`.
@@ -34,6 +35,7 @@ class Sizes:
     operators: int | None
     seeds: int
     variants: bool
+    diagnosed: tuple[str, ...]
     fixtures: tuple[str, ...]
     quick: bool
     steps: int
@@ -63,6 +65,7 @@ FULL = Sizes(
     operators=None,
     seeds=3,
     variants=True,
+    diagnosed=(),
     fixtures=(),
     quick=False,
     steps=20,
@@ -78,6 +81,7 @@ REHEARSAL = Sizes(
     operators=8,
     seeds=1,
     variants=True,
+    diagnosed=("GPT, 1 layer, 2x16",),
     fixtures=("cuda_amp_linear",),
     quick=True,
     steps=6,

@@ -100,6 +100,7 @@ def test_a_page_of_measurements_has_every_part() -> None:
     agrees = {"operator": "mm", "region": "float16", "given": "half", "device": "float16", "stand_in": "float16"}
     results = {
         "training": part(rows(GOOD), status="cut short: time"),
+        "doctor": part({WORKLOAD: ["host: busy for 40%", "reads: 3 per step"]}),
         "fixtures": part({"fp32_gan": {"verdict": "PASS", "speed": None, "memory": {"ratio": 0.5}}}),
         "operators": part({"operators": 1, "cases": [agrees, {**agrees, "device": "float32"}]}),
         "shim": part([{"workload": "GPT", "arm": "O1", "milliseconds": 1.0, "ratio": 1.01, "quartiles": [1.0, 1.02]}]),
@@ -109,6 +110,7 @@ def test_a_page_of_measurements_has_every_part() -> None:
     page, readme = pages[ROOT / "docs/gpu.md"], pages[ROOT / "README.md"]
     for line in (
         "2030-01-01, A GPU, driver 1, torch 2.11; cut short: time.",
+        f"| {WORKLOAD} | host: busy for 40%; reads: 3 per step |",
         "| fp32_gan | PASS |  |  | 0.50 |",
         "1 operators, 2 calls, 1 disagreements.",
         "| mm | float16 | half | float32 | float16 |",

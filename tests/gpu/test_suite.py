@@ -17,6 +17,7 @@ from gpu_suite.arms import ARMS, BY_HAND, VARIANTS, sources
 from gpu_suite.gpu_tests import counted
 from gpu_suite.operators import disagreements
 from gpu_suite.record import CUT_SHORT, DONE, NO_TIME, Record
+from gpu_suite.sizes import REHEARSAL
 
 ROOT = Path(__file__).parents[2]
 
@@ -71,6 +72,15 @@ def test_the_shim_s_cost_is_rehearsed(tmp_path: Path) -> None:
 def test_fixtures_are_rehearsed(tmp_path: Path) -> None:
     found = rehearsed("fixtures", tmp_path)
     assert [told["verdict"] for told in found.values()] == ["PASS"]
+
+
+@pytest.mark.slow
+def test_the_doctor_is_rehearsed(tmp_path: Path) -> None:
+    found = rehearsed("doctor", tmp_path)
+    assert tuple(found) == REHEARSAL.diagnosed
+    (causes,) = found.values()
+    # So small a model is hardly matrix products: that much is certain.
+    assert any(told.startswith("ceiling: ") for told in causes)
 
 
 def test_what_is_migrated_is_what_amp_migrate_writes(tmp_path: Path) -> None:

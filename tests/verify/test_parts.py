@@ -173,6 +173,18 @@ def test_the_islands_of_the_second_model_are_not_those_of_the_first(record: Reco
     assert (result.folder / "stdout.log").read_text().split() == ["torch.float16", "torch.float32"]
 
 
+@pytest.mark.parametrize(("tf32", "said"), [(True, "True True"), (False, "False False"), (None, "False True")])
+def test_tf32_is_as_asked_for_from_the_first_call_on(record: Record, tf32: bool | None, said: str) -> None:
+    text = """
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    matmul.allow_tf32, cudnn.allow_tf32 = False, True
+    net(x)
+    print(matmul.allow_tf32, cudnn.allow_tf32)
+    """
+    result = record(text, prelude=PRELUDE, timing=True, tf32=tf32)
+    assert (result.folder / "stdout.log").read_text().strip() == said
+
+
 def test_weights_become_channels_last_and_optimizers_fused(record: Record) -> None:
     text = """
     net = nn.Sequential(nn.Conv2d(3, 4, 3)).cuda()

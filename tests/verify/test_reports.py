@@ -14,6 +14,7 @@ from amp_migrate.verify.evidence import Evidence
 from amp_migrate.verify.outcome import Outcome
 from amp_migrate.verify.plan import Arm
 from amp_migrate.verify.setup import Setup
+from amp_migrate.verify.speed import Speed
 from amp_migrate.verify.target import Target
 from amp_migrate.verify.trace import Trace
 from amp_migrate.verify.verdict import Limits, assess
@@ -75,11 +76,16 @@ def test_json_is_valid_even_where_numbers_are_not_finite(
     assert document["early"]["S"] == "inf"
     assert document["losses"]["migrated"][1] == "nan"
     assert document["speed"] is None
+    assert document["tf32"] is None
 
 
 def test_json_holds_the_numbers_behind_the_verdict(make_evidence: MakeEvidence, outcome_of: OutcomeOf) -> None:
     evidence = make_evidence()
-    document = json.loads(as_json.render(outcome_of(evidence)))
+    outcome = outcome_of(evidence)
+    fast = Speed(2.0, None, None, 10.0, 5.0, 0.01)
+    outcome = replace(outcome, assessment=replace(outcome.assessment, tf32=(fast, None)))
+    document = json.loads(as_json.render(outcome))
+    assert (document["tf32"]["on"]["ratio"], document["tf32"]["off"]) == (2.0, None)
     assert document["early"]["S"] == pytest.approx(evidence.windows[0].s)
     assert len(document["early"]["oracle"]) == 3
     assert len(document["early"]["norms"]) == 6

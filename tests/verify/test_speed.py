@@ -1,12 +1,20 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
-from amp_migrate.verify import speed
+from amp_migrate.verify import as_text, ladder, speed
+from amp_migrate.verify.evidence import Evidence
+from amp_migrate.verify.plan import Arm, Run
+from amp_migrate.verify.run import RunResult
 from amp_migrate.verify.trace import Trace
+from amp_migrate.verify.verdict import Limits, assess
 
 Make = Callable[..., Trace]
+MakeEvidence = Callable[..., Evidence]
+GPU = {"torch": "2.9", "python": "3.11", "device": "NVIDIA H100", "stand_in": False}
 
 
 def timed(make_trace: Make, milliseconds: list[float]) -> Trace:
@@ -62,3 +70,45 @@ def test_memory_is_the_median_over_pairs(make_trace: Make) -> None:
 def test_a_cpu_has_no_gpu_memory_to_compare(make_trace: Make) -> None:
     trace = make_trace(memory={"peak_resident": 1000})
     assert speed.memory([(trace, trace)]) is None
+
+
+@dataclass
+class FakeGpu:
+    """Makes timing runs whose step time follows from what is run."""
+
+    milliseconds: Callable[[Run], float]
+    results: dict[Run, RunResult] = field(default_factory=dict)
+
+    def make(self, runs: Sequence[Run]) -> None:
+        for run in runs:
+            if run not in self.results:
+                trace = Trace(milliseconds=(self.milliseconds(run),) * 40)
+                self.results[run] = RunResult(run, ("python",), Path("nowhere"), 0, 1.0, trace)
+
+
+def on_gpu(make_evidence: MakeEvidence, make_trace: Make, capability: list[int]) -> tuple[Evidence, FakeGpu]:
+    evidence = make_evidence(original=make_trace(environment={**GPU, "capability": capability}))
+    pool = FakeGpu(lambda run: 5.0 if run.arm is Arm.MIGRATED else {None: 12.0, True: 10.0, False: 20.0}[run.tf32])
+    return ladder.time(pool, evidence, pairs=3), pool
+
+
+def test_a_gpu_with_tf32_is_compared_with_it_on_and_off(make_evidence: MakeEvidence, make_trace: Make) -> None:
+    evidence, pool = on_gpu(make_evidence, make_trace, [9, 0])
+    assert len(pool.results) == 4 * 3
+    order = [(run.arm.value[0], run.tf32) for run in pool.results]
+    assert order[:4] == order[7:3:-1] == order[8:]  # in turns, there and back
+    assessment = assess(evidence, Limits())
+    assert assessment.speed is not None
+    assert assessment.speed.ratio == pytest.approx(2.4)
+    assert [beside.ratio for beside in assessment.tf32 if beside is not None] == pytest.approx([2.0, 4.0])
+    said = list(as_text.performance(assessment))
+    assert said[1:3] == [
+        "beside the original with TF32 on: 2.00 times as fast (95 % interval 2.00 to 2.00)",
+        "beside the original with TF32 off: 4.00 times as fast (95 % interval 4.00 to 4.00)",
+    ]
+
+
+def test_an_older_gpu_has_no_tf32_to_compare_with(make_evidence: MakeEvidence, make_trace: Make) -> None:
+    evidence, pool = on_gpu(make_evidence, make_trace, [7, 5])
+    assert len(pool.results) == 2 * 3
+    assert assess(evidence, Limits()).tf32 == ()

@@ -41,6 +41,7 @@ def _document(outcome: Outcome) -> dict[str, Any]:
         },
         "convergence": [_convergence(one) for one in assessment.convergence],
         "speed": _speed(assessment.speed),
+        "tf32": dict(zip(("on", "off"), map(_speed, assessment.tf32), strict=False)) or None,
         "memory": _memory(assessment.memory),
         "events": {
             "skips": list(evidence.migrated.trace.skips),

@@ -79,17 +79,25 @@ def performance(assessment: Assessment) -> Iterator[str]:
     """Step time and memory, a line each, where they were measured."""
     if assessment.speed is not None:
         yield _speed_line(assessment.speed)
+    for state, beside in zip(("on", "off"), assessment.tf32, strict=False):
+        if beside is not None and not beside.noisy:
+            interval = _interval(beside)
+            yield f"beside the original with TF32 {state}: {beside.ratio:.2f} times as fast{interval}"
     if assessment.memory is not None:
         yield _memory_line(assessment.memory)
 
 
 def _speed_line(speed: Speed) -> str:
-    interval = f" (95 % interval {speed.low:.2f} to {speed.high:.2f})" if speed.low and speed.high else ""
+    interval = _interval(speed)
     times = f"{speed.original_ms:.2f} ms and {speed.migrated_ms:.2f} ms"
     if speed.noisy:
         return f"step time: {times}; the machine is too busy to claim a ratio"
     claim = "" if speed.low is None or speed.low > CLAIMED else "; no gain is claimed"
     return f"step time: {times}, {speed.ratio:.2f} times as fast{interval}{claim}"
+
+
+def _interval(speed: Speed) -> str:
+    return f" (95 % interval {speed.low:.2f} to {speed.high:.2f})" if speed.low and speed.high else ""
 
 
 def _memory_line(memory: Memory) -> str:

@@ -25,7 +25,7 @@ from amp_migrate.verify.run import RunResult
 from amp_migrate.verify.setup import Setup
 
 _PACKAGES = "from importlib.metadata import distributions as d; print(sorted((i.name, i.version) for i in d()))"
-_KEPT = ("rank-*.jsonl", "stdout.log", "stderr.log")
+_KEPT = ("rank-*.jsonl", "stdout.log", "stderr.log", "metrics-*")
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,7 @@ def open_cache(folder: Path, setup: Setup, threads: int, ours: Collection[Path])
     for item in (
         *_environment(setup.python, threads),
         *setup.arguments,
+        setup.metrics,
         *original.words,
         *_modules(original.root or original.file.parent),
         *_modules(Path(__file__).parent),

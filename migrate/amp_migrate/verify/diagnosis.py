@@ -8,6 +8,7 @@ from enum import Enum
 from statistics import median
 from typing import Any
 
+from amp_migrate.verify.speed import TF32_CAPABILITY
 from amp_migrate.verify.trace import LOW_DTYPES, Anatomy, Product, Profile
 
 WARM_UP = 3
@@ -16,7 +17,7 @@ ENOUGH_HALF = 0.5
 ODD_SHARE = 0.1
 BUSY = 0.7
 WORTH_IT = 1.3
-TENSOR_CORES, TF32 = (7, 0), (8, 0)
+TENSOR_CORES = (7, 0)
 HALF_OVER_FLOAT, HALF_OVER_TF32 = 8.0, 2.0  # peak rates of matrix units; 16 instead of 8 from A100 on
 
 
@@ -121,7 +122,7 @@ def _tf32(measured: Measured) -> Diagnosis:
         return Diagnosis("TF32", Found.UNKNOWN, "whether float32 runs on matrix units cannot be told without a GPU")
     kinds = ("convolutions", measured.environment["tf32_convolutions"]), ("products", measured.environment["tf32"])
     used = [kind for kind, on in kinds if on]
-    if not used or measured.capability < TF32:
+    if not used or measured.capability < TF32_CAPABILITY:
         return Diagnosis("TF32", Found.FINE, "float32 does not run on matrix units")
     action = f"expect about {HALF_OVER_TF32:g} times from them, not {HALF_OVER_FLOAT:g}"
     return Diagnosis("TF32", Found.LIMITS, f"float32 {' and '.join(used)} already use TF32", action)
@@ -196,8 +197,8 @@ def _mostly_tf32(measured: Measured) -> bool:
     """Whether most of the matrix operations run in TF32 where they are in float32."""
     products = measured.anatomy.products
     convolved = sum(each.flops for each in products if each.operation.startswith("conv"))
-    convolutions = 2 * convolved > sum(each.flops for each in products)
-    return measured.capability >= TF32 and bool(measured.environment["tf32_convolutions" if convolutions else "tf32"])
+    kind = "tf32_convolutions" if 2 * convolved > sum(each.flops for each in products) else "tf32"
+    return measured.capability >= TF32_CAPABILITY and bool(measured.environment[kind])
 
 
 def _ceiling(measured: Measured) -> Diagnosis:

@@ -26,6 +26,7 @@ class Evidence:
         whole: (original, migrated) pairs of whole trainings, a pair per seed.
         extra: whole trainings of the original alone, of further seeds.
         timing: (original, migrated) pairs of timing runs.
+        tf32: the same with TF32 on and with TF32 off in the original; empty where the GPU has none.
         all: every run, in the order made.
     """
 
@@ -40,6 +41,7 @@ class Evidence:
     whole: tuple[tuple[RunResult, RunResult], ...] = ()
     extra: tuple[RunResult, ...] = ()
     timing: tuple[tuple[RunResult, RunResult], ...] = ()
+    tf32: tuple[tuple[tuple[RunResult, RunResult], ...], ...] = ()
     all: tuple[RunResult, ...] = ()
 
     @property

@@ -15,6 +15,7 @@ from amp_migrate.verify.gates import Status
 from amp_migrate.verify.plan import Arm, Run
 from amp_migrate.verify.pool import Pool
 from amp_migrate.verify.run import RunResult
+from amp_migrate.verify.speed import TF32_CAPABILITY
 
 
 class Runs(Protocol):
@@ -36,7 +37,7 @@ def climb(pool: Pool, timing_pairs: int) -> Evidence:
     if all(result.ended_well for result in both) and _worth_going_on(evidence):
         evidence = _judged(pool, evidence)
         if timing_pairs and not evidence.original.trace.stand_in:
-            evidence = replace(evidence, timing=timed(pool, timing_pairs))
+            evidence = time(pool, evidence, timing_pairs)
     return replace(evidence, all=tuple(pool.results.values()))
 
 
@@ -112,11 +113,23 @@ def _pair(pool: Pool, original: Run, migrated: Run) -> tuple[RunResult, RunResul
     return pool.results[original], pool.results[migrated]
 
 
+def time(pool: Runs, evidence: Evidence, pairs: int) -> Evidence:
+    """Add the timing runs: of both scripts, and, on a GPU that has TF32, of the original with it on and with it off."""
+    has_tf32 = tuple(evidence.original.trace.environment.get("capability", ())) >= TF32_CAPABILITY
+    others = plan.TF32 if has_tf32 else ()
+    pool.make(plan.timing_runs(pairs, (plan.ORIGINAL, plan.MIGRATED, *others)))  # all of them in turns
+    return replace(
+        evidence,
+        timing=timed(pool, pairs),
+        tf32=tuple(timed(pool, pairs, other) for other in others),
+    )
+
+
 def timed(
     pool: Runs, pairs: int, first: Run = plan.ORIGINAL, second: Run = plan.MIGRATED
 ) -> tuple[tuple[RunResult, RunResult], ...]:
     """Time two kinds of run against one another, in pairs."""
-    pool.make(plan.timing_runs(pairs, first, second))
+    pool.make(plan.timing_runs(pairs, (first, second)))
     kinds = first, second
     a, b = ([pool.results[plan.timing(kind, index)] for index in range(pairs)] for kind in kinds)
     return tuple(zip(a, b, strict=True))

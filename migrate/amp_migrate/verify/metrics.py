@@ -1,12 +1,16 @@
-"""What a whole training came to: its tail loss, and the last evaluation metric that the script printed."""
+"""What a whole training came to: its tail loss, and the last evaluation metric that the script wrote or printed."""
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+from amp_migrate.verify import event_files
 from amp_migrate.verify.run import RunResult
 
 TAIL_SHARE = 0.2
@@ -21,6 +25,9 @@ _PRINTED = re.compile(
     r"[\s:=|]{1,4}(-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)\b",
     re.IGNORECASE,
 )
+_EVALUATES = re.compile(rf"(?:\b|_)(?:{_EVALUATION}|{_HIGHER})(?:\b|_)", re.IGNORECASE)
+_HIGHER_ANYWHERE = re.compile(rf"(?:\b|_)(?:{_HIGHER})(?:\b|_)", re.IGNORECASE)
+_COLLECTED = "metrics-"
 _BETTER_HIGHER = re.compile(rf"(?:{_HIGHER})$", re.IGNORECASE)
 
 
@@ -49,18 +56,52 @@ def printed(result: RunResult) -> dict[str, float]:
     return found
 
 
+def collect(cwd: Path, pattern: str, since: float, folder: Path) -> None:
+    """Copy the files of a working folder that match, and were written since a time, to the folder of a run."""
+    found = [path for path in cwd.glob(pattern) if path.is_file() and path.stat().st_mtime >= since]
+    for number, path in enumerate(sorted(found, key=lambda path: (path.stat().st_mtime, path))):
+        shutil.copyfile(path, folder / f"{_COLLECTED}{number:03}-{path.name}")
+
+
+def written(result: RunResult) -> dict[str, float]:
+    """The last value of each evaluation metric in the files that were collected, in order of last appearance.
+
+    A file is TensorBoard's if its name says so, and JSON lines otherwise.
+    """
+    found: dict[str, float] = {}
+    for path in sorted(result.folder.glob(f"{_COLLECTED}*")):
+        for name, number in event_files.scalars(path) if "tfevents" in path.name else _json_lines(path):
+            if _EVALUATES.search(name) and "train" not in name.lower():
+                found.pop(name, None)
+                found[name] = number
+    return found
+
+
+def _json_lines(path: Path) -> Iterator[tuple[str, float]]:
+    """The numbers of each line that is a JSON object, by their keys."""
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(entry, dict):
+            yield from ((name, float(value)) for name, value in entry.items() if type(value) in (int, float))
+
+
 def primary(result: RunResult) -> tuple[Metric, ...]:
-    """What a run is judged by: the tail loss, and the metric that was printed last."""
+    """What a run is judged by: the tail loss, and the metric that was written last, or else printed last."""
     metrics = [Metric(TAIL_LOSS)] if result.trace.losses else []
     names = list(printed(result))
-    if names:
+    if files := list(written(result)):
+        metrics.append(Metric(files[-1], _HIGHER_ANYWHERE.search(files[-1]) is not None))
+    elif names:
         metrics.append(Metric(names[-1], _BETTER_HIGHER.search(names[-1]) is not None))
     return tuple(metrics)
 
 
 def value(result: RunResult, metric: Metric) -> float | None:
     """A run's value of a metric; None where it has none."""
-    return tail_loss(result) if metric.name == TAIL_LOSS else printed(result).get(metric.name)
+    return tail_loss(result) if metric.name == TAIL_LOSS else {**printed(result), **written(result)}.get(metric.name)
 
 
 def _end_of(log: Path) -> str:

@@ -50,6 +50,7 @@ class Request(Comparing):
     seeds: int | None
     strict: bool
     tolerance: float
+    metrics: str | None
     train_steps: int
     timing_runs: int
     timing_steps: int
@@ -183,6 +184,11 @@ WHOLE = together(
         default=0.0,
         metavar="SHARE",
         help="With --seeds: a difference up to this share of the value is none.",
+    ),
+    click.option(
+        "--metrics",
+        metavar="PATTERN",
+        help="With --seeds: files below the working folder with metrics: JSON lines, TensorBoard's event files.",
     ),
     click.option(
         "--train-steps",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -33,6 +34,7 @@ class Run:
         islands: (model, part) pairs that stay in float32.
         variants: names of what is done to make the script faster.
         arguments: passed to the script after those of all runs.
+        tf32: TF32 on, or off, whatever the script says.
         skips: optimizer steps to leave out.
         again: tells apart runs that are otherwise the same.
     """
@@ -52,6 +54,7 @@ class Run:
     islands: tuple[tuple[int, str], ...] = ()
     variants: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
+    tf32: bool | None = None
     skips: tuple[int, ...] = ()
     again: int = 0
 
@@ -66,6 +69,8 @@ class Run:
         words += (*self.variants, *self.arguments)
         if self.bfloat16:
             words.append("bfloat16")
+        if self.tf32 is not None:
+            words.append(f"TF32 {'on' if self.tf32 else 'off'}")
         if self.parts:
             words.append("part by part")
         if self.islands:
@@ -87,6 +92,7 @@ ORIGINAL = Run(Arm.ORIGINAL, census=True)
 MIGRATED = Run(Arm.MIGRATED, census=True)
 MIGRATED_OFF = Run(Arm.MIGRATED, amp_off=True)
 ORACLE_SEEDS = (0, 1, 2)
+TF32 = (Run(Arm.ORIGINAL, tf32=True), Run(Arm.ORIGINAL, tf32=False))
 STEPS = 20
 
 
@@ -119,10 +125,10 @@ def timing(run: Run, index: int) -> Run:
     return replace(run, census=False, timing=True, again=index)
 
 
-def timing_runs(pairs: int, first: Run = ORIGINAL, second: Run = MIGRATED) -> tuple[Run, ...]:
-    """Interleaved as ABBA BAAB, so that a machine that warms up or slows down favours neither of the two."""
+def timing_runs(rounds: int, kinds: Sequence[Run] = (ORIGINAL, MIGRATED)) -> tuple[Run, ...]:
+    """Interleaved as ABBA, there and back, so that a machine that warms up or slows down favours none of them."""
     runs: list[Run] = []
-    for index in range(pairs):
-        pair = [timing(run, index) for run in (first, second)]
-        runs += pair if index % 2 == 0 else pair[::-1]
+    for index in range(rounds):
+        turn = [timing(run, index) for run in kinds]
+        runs += turn if index % 2 == 0 else turn[::-1]
     return tuple(runs)

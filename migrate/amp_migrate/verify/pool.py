@@ -6,18 +6,21 @@ import os
 import re
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from amp_migrate.verify import folders
+from amp_migrate.verify import folders, metrics
 from amp_migrate.verify.cache import Cache
 from amp_migrate.verify.forks import Forks
 from amp_migrate.verify.plan import Run
 from amp_migrate.verify.recorder.spec import RecorderSpec
 from amp_migrate.verify.run import Launch, Process, RunResult, end_group, environment, execute, start
 from amp_migrate.verify.setup import Setup
+
+_CLOCK_SECONDS = 0.1  # by which the clock of files may be behind
 
 Told = Callable[[RunResult], None]
 
@@ -90,8 +93,11 @@ class Pool:
             timeout=setup.timeout,
             threads=self.threads,
         )
+        began = time.time() - _CLOCK_SECONDS
         begin = self.forks.start if self.forks is not None else start
         result = execute(run, launch, replace(orders, trace=str(folder)), self._watch, begin)
+        if setup.metrics:
+            metrics.collect(cwd, setup.metrics, began, folder)
         if self.cache is not None:
             self.cache.keep(result, orders)
         if setup.copy_cwd:
@@ -120,6 +126,7 @@ def _orders(run: Run, setup: Setup) -> RecorderSpec:
         parts=run.parts,
         islands=run.islands,
         variants=run.variants,
+        tf32=run.tf32,
         root=str(setup.scripts[run.arm].root or ""),
         skips=run.skips,
     )

@@ -69,6 +69,13 @@ def cache(wanted: str) -> Path:
     return folder
 
 
+def pattern(files: str | None) -> str:
+    """A pattern of files below the working folder; empty for none."""
+    if files is not None and (not files or os.path.isabs(files) or ".." in Path(files).parts):
+        raise UsageError(f"--metrics {files}: name files below the working folder, such as 'runs/**/*tfevents*'")
+    return files or ""
+
+
 def migrate(original: Target, dtype: Dtype, destination: Path) -> tuple[Target, tuple[str, ...]]:
     """Migrate a script into `destination` and return it there, with what the migration has to say.
 

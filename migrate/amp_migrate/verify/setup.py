@@ -27,6 +27,7 @@ class Setup:
         timing_steps: optimizer steps per timing run.
         timeout: seconds per run; 0 for no limit.
         jobs: runs at a time; timing runs are always made one at a time.
+        metrics: pattern of the files below the working folder in which scripts write metrics; empty for none.
         launch: words that start the script instead of the interpreter (`torchrun --nproc-per-node 2`); empty for none.
         synthetic: made-up pictures stand in for torchvision data sets that are not on disk.
         forked: fork runs from a process that has torch imported, instead of starting an interpreter for each.
@@ -45,6 +46,7 @@ class Setup:
     timeout: float
     jobs: int
     whole_steps: int = 0
+    metrics: str = ""
     launch: tuple[str, ...] = ()
     synthetic: bool = False
     forked: bool = False

@@ -13,6 +13,7 @@ from amp_migrate.verify.trace import Trace
 WARM_UP_STEPS = 10
 WARM_UP_SHARE = 0.1
 NOISY_IQR = 0.25
+TF32_CAPABILITY = (8, 0)  # the first compute capability that has TF32
 CLAIMED = 1.03  # a gain is claimed only if the whole interval is above this
 
 

@@ -70,9 +70,7 @@ def ways(seen: Trace, migrated: bool) -> tuple[Way, ...]:
 
 def timed(pool: Pool, tried: Sequence[Way], rounds: int) -> tuple[Timed, ...]:
     """Time the ways and the script as it is in turns, `rounds` times; the fastest first, those that failed last."""
-    for index in range(rounds):
-        turn = [plan.timing(run, index) for run in (AS_IT_IS, *(way.run for way in tried))]
-        pool.make(turn if index % 2 == 0 else turn[::-1])
+    pool.make(plan.timing_runs(rounds, (AS_IT_IS, *(way.run for way in tried))))
     found = [_timed(pool, way, rounds) for way in tried]
     return tuple(sorted(found, key=lambda one: -one.speed.ratio if one.speed is not None else 0.0))
 

@@ -12,7 +12,9 @@ from amp_migrate.verify.evidence import Evidence
 from amp_migrate.verify.gates import Check, Status
 from amp_migrate.verify.latent import latent_checks
 from amp_migrate.verify.plan import Arm
+from amp_migrate.verify.run import RunResult
 from amp_migrate.verify.speed import Memory, Speed
+from amp_migrate.verify.trace import Trace
 
 
 class Verdict(Enum):
@@ -58,6 +60,7 @@ class Assessment:
         convergence: what whole trainings say; empty where none were made.
         checks: every check that was made, in the order of the ladder.
         speed, memory: None where not measured.
+        tf32: the speed beside the original with TF32 on, and beside the original with it off; empty where not measured.
         not_checked: what this verification says nothing about.
     """
 
@@ -70,6 +73,7 @@ class Assessment:
     speed: Speed | None
     memory: Memory | None
     not_checked: tuple[str, ...]
+    tf32: tuple[Speed | None, ...] = ()
 
     @property
     def word(self) -> str:
@@ -86,7 +90,7 @@ def assess(evidence: Evidence, limits: Limits, tolerance: Tolerance = DEFAULT) -
     found = convergence.converged(evidence.whole, evidence.extra, tolerance)
     if evidence.whole:
         checks += (*_whole_ended(evidence), *convergence.checks(found))
-    pairs = [(a.trace, b.trace) for a, b in evidence.timing if a.ended_well and b.ended_well]
+    pairs = _ended(evidence.timing)
     measured, memory = speed.speed(pairs), speed.memory(pairs)
     verdict, sentence = _verdict(evidence, checks)
     if verdict is Verdict.PASS and (missed := _missed(limits, measured, memory)):
@@ -101,7 +105,12 @@ def assess(evidence: Evidence, limits: Limits, tolerance: Tolerance = DEFAULT) -
         speed=measured,
         memory=memory,
         not_checked=_not_checked(evidence, found, measured),
+        tf32=tuple(speed.speed(_ended(other)) for other in evidence.tf32),
     )
+
+
+def _ended(timing: tuple[tuple[RunResult, RunResult], ...]) -> list[tuple[Trace, Trace]]:
+    return [(a.trace, b.trace) for a, b in timing if a.ended_well and b.ended_well]
 
 
 def _checks(evidence: Evidence) -> list[Check]:
@@ -207,7 +216,7 @@ def _not_checked(evidence: Evidence, found: tuple[Convergence, ...], measured: S
     if not evidence.whole:
         items.append("convergence over whole trainings and several seeds: --seeds 5")
     if len(found) < 2:
-        items.append("evaluation metrics" + (": none was printed" if evidence.whole else ""))
+        items.append("evaluation metrics" + (": none was printed or written" if evidence.whole else ""))
     if made_up := evidence.original.trace.synthetic:
         items.append(f"the script's own data: made-up pictures stood in for {' and '.join(made_up)}")
     if evidence.original.trace.stand_in:

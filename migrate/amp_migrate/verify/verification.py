@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -44,6 +45,7 @@ def _outcome(request: Request, folder: Path) -> Outcome:
         (request.report, request.junit),
         whole_steps=request.train_steps,
         timing_steps=request.timing_steps,
+        metrics=prepare.pattern(request.metrics),
     )
     evidence = climb(pool, request.timing_runs)
     can_run(evidence.original)
@@ -63,14 +65,14 @@ def can_run(result: RunResult) -> None:
 
 
 def pool_of(
-    request: Comparing, folder: Path, written: Sequence[str | None], **steps: int
+    request: Comparing, folder: Path, written: Sequence[str | None], **fields: Any
 ) -> tuple[Pool, tuple[str, ...]]:
     """What makes the runs of both scripts, with what the migration had to say where it was made here.
 
     Args:
         folder: for the migrated script and the runs.
         written: the reports that will be written, which a cache is to overlook.
-        steps: fields of the set-up that count steps.
+        fields: further ones of the set-up.
     """
     python = prepare.interpreter(request.python)
     original = target(request.original, python, module=request.module)
@@ -85,7 +87,7 @@ def pool_of(
         {Arm.ORIGINAL: original, Arm.MIGRATED: migrated},
         folder,
         steps=request.steps,
-        **steps,
+        **fields,
     )
     pool = Pool(setup, lambda result: click.echo(as_text.progress(result), err=True))
     if request.cache is not None:
@@ -94,8 +96,8 @@ def pool_of(
     return pool, findings
 
 
-def setup_of(request: Running, scripts: dict[Arm, Target], folder: Path, **steps: int) -> Setup:
-    """The set-up that was asked for; `steps`: its fields that count steps."""
+def setup_of(request: Running, scripts: dict[Arm, Target], folder: Path, **fields: Any) -> Setup:
+    """The set-up that was asked for; `fields`: those that not all commands ask for."""
     cwd, python = Path.cwd(), prepare.interpreter(request.python)
     isolated = request.isolate == "always" or (request.isolate == "auto" and folders.copyable(cwd))
     forked = forks.possible(request.device) if request.fork is None else request.fork
@@ -113,7 +115,7 @@ def setup_of(request: Running, scripts: dict[Arm, Target], folder: Path, **steps
         timeout=request.timeout,
         jobs=prepare.jobs(request.jobs, isolated, request.device),
         forked=forked and request.launch is None,
-        **steps,
+        **fields,
     )
 
 

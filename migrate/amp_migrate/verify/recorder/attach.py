@@ -25,6 +25,7 @@ from . import (
     scaler,
     seeds,
     standin,
+    tf32,
     variants,
 )
 from .census import FirstSteps, count
@@ -106,6 +107,8 @@ def _for_models(spec: RecorderSpec, progress: Progress) -> list[models.Found]:
     found = []
     if spec.variants:
         found.append(variants.changer(spec.variants))
+    if spec.tf32 is not None:
+        found.append(tf32.setter(spec.tf32))
     if spec.islands:
         found.append(islands.keeper(spec))
     if spec.parts:

@@ -19,7 +19,8 @@ class ModuleWatch:
 
     def _before_forward(self, module: torch.nn.Module, arguments: Any) -> None:
         # A benchmarked choice differs from run to run. Scripts switch it on after their imports, so off here.
-        torch.backends.cudnn.benchmark = False
+        if torch._C._get_cudnn_benchmark():
+            torch.backends.cudnn.benchmark = False
         if isinstance(module, _NormBase) and module.running_mean is not None:
             self._layers.add(module)
 

@@ -33,6 +33,7 @@ class RecorderSpec:
         parts: compare every part of the models with itself in float32, on the same inputs.
         islands: (model, part) pairs that stay in float32: the model by the order of first calls, the part by its name.
         variants: names of what is done to make the script faster.
+        tf32: TF32 is on, or off, whatever the script says; None leaves it to the script.
         root: folder that modules are looked for in before all others, for a script that is run as a module.
         skips: indices of optimizer steps to leave out, as a loss scaler that met infs would.
     """
@@ -55,6 +56,7 @@ class RecorderSpec:
     parts: bool = False
     islands: tuple[tuple[int, str], ...] = ()
     variants: tuple[str, ...] = ()
+    tf32: bool | None = None
     root: str = ""
     skips: tuple[int, ...] = ()
 

@@ -14,6 +14,7 @@ from .progress import Attempt, Progress
 from .scaler import found_inf
 
 _UPDATES_RECORDED = 12  # attempts; each costs a copy of the parameters
+_GRADIENTS_RECORDED = 128  # attempts; each reads all gradients. Only the first steps of an early window are compared
 
 
 class StepRecorder:
@@ -46,7 +47,7 @@ class StepRecorder:
             "class": type(optimizer).__name__,
             "backwards": self._progress.backwards,
             "grads": "".join("1" if p.grad is not None else "0" for p in parameters),
-            "dtypes": sorted({str(p.dtype).removeprefix("torch.") for p in parameters}),
+            "dtypes": sorted(str(dtype).removeprefix("torch.") for dtype in {p.dtype for p in parameters}),
             "clip_norm": self._progress.clip_norm,
             "autocast": self._progress.autocast_on(),
             "past_scaler": self._progress.loss_scaled and not scaled,
@@ -91,10 +92,10 @@ class StepRecorder:
         if attempt.index in self._progress.spec.skips:
             self._withhold_gradients(parameters)
             attempt.stepped = False
-        gradients = [p.grad for p in parameters if p.grad is not None]
-        norm = _norm(gradients)
-        scale = getattr(optimizer, "grad_scale", None)  # set for fused optimizers, which unscale by themselves
-        self._fields["grad_norm"] = norm / scale if norm is not None and isinstance(scale, torch.Tensor) else norm
+        if attempt.index < _GRADIENTS_RECORDED:
+            norm = _norm([p.grad for p in parameters if p.grad is not None])
+            scale = getattr(optimizer, "grad_scale", None)  # set for fused optimizers, which unscale by themselves
+            self._fields["grad_norm"] = norm / scale if norm is not None and isinstance(scale, torch.Tensor) else norm
         if attempt.index < _UPDATES_RECORDED:
             self._before = [p.detach().clone() for p in parameters]
 

@@ -1,0 +1,33 @@
+"""`amp-verify` as a command that writes JSON."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_COMMAND = (sys.executable, "-c", "from amp_migrate.verify.cli import main; main()")
+
+
+@dataclass(frozen=True)
+class Told:
+    """What came of a command: its exit status, the last line of what it said on stderr, its JSON (None without one)."""
+
+    status: int
+    said: str
+    document: dict[str, Any] | None
+
+
+def amp_verify(command: str, script: Path, options: Sequence[str], arguments: Sequence[str]) -> Told:
+    """Run `amp-verify COMMAND SCRIPT OPTIONS --json ... -- ARGUMENTS` in a folder of its own."""
+    with tempfile.TemporaryDirectory() as name:
+        output = Path(name) / "told.json"
+        words = [command, str(script), *options, "--json", str(output), "--", *arguments]
+        done = subprocess.run([*_COMMAND, *words], cwd=name, capture_output=True, text=True, check=False)
+        document = json.loads(output.read_text(encoding="utf-8")) if output.exists() else None
+    return Told(done.returncode, (done.stderr.strip().splitlines() or [""])[-1], document)
