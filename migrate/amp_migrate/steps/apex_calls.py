@@ -8,7 +8,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.scopes import dotted
-from amp_migrate.tables.apex_names import AMP
+from amp_migrate.tables.apex_names import AMP, API
 
 
 def amp_name(file: File, node: cst.CSTNode) -> str | None:
@@ -19,15 +19,21 @@ def amp_name(file: File, node: cst.CSTNode) -> str | None:
     for full in sorted(file.names.meanings(node)):
         if full.startswith(AMP + "."):
             return full.removeprefix(AMP + ".")
+    if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name):
+        # Imported in one function and used in another, where nothing binds it: what else could be meant?
+        is_unbound = node.attr.value in API and file.scopes.of(node).find(node.value.value) is None
+        return node.attr.value if is_unbound and node.value.value in _amp_names(file) else None
     if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Attribute):
         kept = {dotted(each.targets[0].target) for each in keepings(file)}
-        is_kept_elsewhere = node.attr.value == "scale_loss" and node.value.attr.value == "amp" and _imports_amp(file)
+        is_kept_elsewhere = node.attr.value == "scale_loss" and node.value.attr.value == "amp" and _amp_names(file)
         return node.attr.value if dotted(node.value) in kept or is_kept_elsewhere else None
     return None
 
 
-def _imports_amp(file: File) -> bool:
-    return any(b.imported == AMP for scope in file.scopes.all() for found in scope.bindings.values() for b in found)
+def _amp_names(file: File) -> set[str]:
+    """What `apex.amp` is called anywhere in a file."""
+    bound = (item for scope in file.scopes.all() for item in scope.bindings.items())
+    return {name for name, bindings in bound if any(binding.imported == AMP for binding in bindings)}
 
 
 def keepings(file: File) -> Iterator[cst.Assign]:

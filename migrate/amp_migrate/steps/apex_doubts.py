@@ -18,9 +18,7 @@ from amp_migrate.steps.apex_scale import understood
 from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.native import is_scaled
 from amp_migrate.steps.read_fp32 import backward_calls, bodies
-from amp_migrate.tables.apex_names import AMP
-
-_CONVERTED = frozenset({"initialize", "scale_loss", "master_params", "state_dict", "load_state_dict"})
+from amp_migrate.tables.apex_names import AMP, API
 
 
 def without_steps(initializes: list[Initialize]) -> Iterable[Refusal]:
@@ -70,7 +68,7 @@ def leftovers(project: Project, file: File, target_torch: tuple[int, int]) -> It
         if node in about_scale or file.tree.parents[node] in about_scale:
             continue
         used = amp_name(file, node)
-        if used is not None and used not in _CONVERTED and not is_native(file, node, target_torch):
+        if used is not None and used not in API and not is_native(file, node, target_torch):
             yield Refusal(file, node, f"amp.{used} has no native form here")
             continue
         is_amp = (AMP in file.names.meanings(node) and parent not in kept) or dotted(node) in paths

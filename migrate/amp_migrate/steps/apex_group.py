@@ -46,16 +46,14 @@ def groups_of(project: Project, files: list[File]) -> list[Group]:
 
 
 def _imported(project: Project, file: File) -> list[File]:
-    found: list[File] = []
+    names: list[str] = []
     for scope in file.scopes.all():
+        names += scope.star_imports
         for bindings in scope.bindings.values():
             for binding in bindings:
-                module = binding.imported.rpartition(".")[0]
-                for name in (binding.imported, module):
-                    other = project.library.module(name, file) if name.strip(".") else None
-                    if other is not None:
-                        found.append(other)
-    return found
+                names += (binding.imported, binding.imported.rpartition(".")[0])
+    modules = (project.library.module(name, file) for name in dict.fromkeys(names) if name.strip("."))
+    return [module for module in modules if module is not None]
 
 
 def starts(file: File) -> bool:

@@ -35,6 +35,8 @@ COUNTERPARTS = {
 # The first PyTorch that the shim runs on.
 SHIM_SINCE = (2, 4)
 
+# What a training step asks of `apex.amp`.
+API = frozenset({"initialize", "scale_loss", "master_params", "state_dict", "load_state_dict"})
 # The parameters of `amp.initialize`, in order.
 INITIALIZE = (
     "models optimizers enabled opt_level cast_model_type patch_torch_functions keep_batchnorm_fp32 master_weights "

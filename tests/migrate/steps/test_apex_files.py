@@ -286,3 +286,46 @@ def test_two_scripts_in_one_folder_do_not_hold_each_other_up(rewrites_files: Che
                 """,
         },
     )
+
+
+def test_a_step_that_comes_by_a_star_import(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "first.py": """
+                  import torch
+
+                - def train(model, optimizer, x):
+                -     from apex import amp
+                + def train(model, optimizer, scaler, x):
+                -     loss = model(x).mean()
+                -     with amp.scale_loss(loss, optimizer) as scaled:
+                -         scaled.backward()
+                -     optimizer.step()
+                +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                +         loss = model(x).mean()
+                +     scaler.scale(loss).backward()
+                +     scaler.step(optimizer)
+                +     scaler.update()
+
+                  def main(model):
+                      optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                -     from apex import amp
+                -     model, optimizer = amp.initialize(model, optimizer)
+                -     train(model, optimizer, torch.ones(2))
+                +     scaler = torch.amp.GradScaler("cuda")
+                +     train(model, optimizer, scaler, torch.ones(2))
+                """,
+            "second.py": """
+                  import torch
+                - from apex import amp
+                  from first import *
+
+                  def again(model):
+                      optimizer = torch.optim.Adam(model.parameters())
+                -     model, optimizer = amp.initialize(model, optimizer)
+                -     train(model, optimizer, torch.ones(2))
+                +     scaler = torch.amp.GradScaler("cuda")
+                +     train(model, optimizer, scaler, torch.ones(2))
+                """,
+        }
+    )

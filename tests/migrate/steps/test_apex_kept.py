@@ -119,3 +119,30 @@ def test_a_file_that_is_handed_what_is_kept(rewrites_files: Check) -> None:
         }
     )
     assert [each.path.rpartition("/")[2] for each in findings if "used as a value" in each.message] == ["step.py"]
+
+
+def test_amp_that_only_another_function_imports(rewrites: Check) -> None:
+    rewrites(
+        """
+          def main(args, model, loader):
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -     from apex import amp
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        -     train(model, optimizer, loader)
+        +     scaler = torch.amp.GradScaler("cuda")
+        +     train(model, optimizer, scaler, loader)
+
+        - def train(model, optimizer, loader):
+        + def train(model, optimizer, scaler, loader):
+              for x in loader:
+        -         loss = model(x).mean()
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = model(x).mean()
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+        """
+    )
