@@ -28,20 +28,21 @@ def test_a_folder_that_was_asked_for_stays(tmp_path: Path) -> None:
     assert wanted.exists()
 
 
+def left_by(error: Exception) -> Path:
+    """The folder of a command that this error ends."""
+    made = scratch(None)
+    own = made.__enter__()
+    assert not made.__exit__(type(error), error, error.__traceback__)  # which goes on
+    return own.folder
+
+
 def test_wrong_usage_leaves_nothing_behind() -> None:
-    kept: list[Path] = []
-    with pytest.raises(UsageError), scratch(None) as own:
-        kept.append(own.folder)
-        raise UsageError("no such script")
-    assert not kept[0].exists()
+    assert not left_by(UsageError("no such script")).exists()
 
 
-def test_a_fault_of_ours_is_kept_with_its_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    kept: list[Path] = []
-    with pytest.raises(KeyError), scratch(None) as own:
-        kept.append(own.folder)
-        raise KeyError("grads")
-    assert "KeyError: 'grads'" in (kept[0] / "fault.log").read_text()
-    assert f"logs and traces: {kept[0]}" in capsys.readouterr().err
-    (kept[0] / "fault.log").unlink()
-    kept[0].rmdir()
+def test_a_fault_of_ours_is_kept_with_its_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    kept = left_by(KeyError("grads"))
+    assert "KeyError: 'grads'" in (kept / "fault.log").read_text()
+    assert f"logs and traces: {kept}" in capsys.readouterr().err
+    (kept / "fault.log").unlink()
+    kept.rmdir()
