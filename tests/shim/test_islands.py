@@ -141,3 +141,11 @@ def test_compiled_model_keeps_its_islands() -> None:
         found = compiled(torch.ones(2, 4))
     assert found.dtype is expected.dtype is FLOAT
     torch.testing.assert_close(found, expected)
+
+
+def test_an_island_takes_half_arguments_by_keyword_too() -> None:
+    attention = nn.MultiheadAttention(4, 1, batch_first=True)
+    keep_fp32(nn.ModuleList([attention]), nn.MultiheadAttention)
+    x = torch.ones(1, 2, 4)
+    output, _ = attention(query=x.half(), key=x.half(), value=x.half())
+    assert output.dtype is FLOAT

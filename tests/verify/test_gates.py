@@ -74,6 +74,11 @@ def test_late_skips_are_rated(make_trace: Make, skips: range, status: Status) ->
     assert gates.scale_alive(make_trace([1.0] * 150, scale=64.0, skips=tuple(skips))).status is status
 
 
+def test_late_skips_that_do_not_follow_one_another_are_no_row(make_trace: Make) -> None:
+    skips = tuple(range(30, 330, 60))  # five
+    assert gates.scale_alive(make_trace([1.0] * 400, scale=64.0, skips=skips)).status is Status.WARN
+
+
 def test_a_run_of_skips_only_fails_and_a_run_of_nearly_only_skips_shows_nothing(make_trace: Make) -> None:
     assert gates.scale_alive(make_trace([1.0] * 10, scale=64.0, skips=range(10))).status is Status.FAIL
     assert gates.scale_alive(make_trace([1.0] * 10, scale=64.0, skips=range(8))).status is Status.VACUOUS
