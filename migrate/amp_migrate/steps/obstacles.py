@@ -8,6 +8,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.extract import extractions
+from amp_migrate.steps.hooks import reading_hook
 from amp_migrate.steps.model import Backward, Extraction, OptimizerStep, Refusal
 from amp_migrate.steps.native import uses_amp
 from amp_migrate.steps.regions import RegionFinder
@@ -93,7 +94,12 @@ class Obstacles:
                 )
             if not (isinstance(step.statement, cst.Expr) and step.statement.value is step.call):
                 return Refusal(self.file, step.statement, f"the result of {self.tree.quote(step.call)} is used", _BF16)
-        return None
+        hook = reading_hook(self.file, self.roles, [step.optimizer for step in steps])
+        if hook is None:
+            return None
+        where, call = hook
+        hint = f"let the hook divide by scaler.get_scale() by hand, or {_BF16}"
+        return Refusal(where, call, f"{where.tree.quote(call)} reads gradients before they could be unscaled", hint)
 
     def without_step(self, function: cst.FunctionDef | None, backwards: list[Backward]) -> Refusal:
         """What to say where no optimizer steps on the gradients of some backwards."""

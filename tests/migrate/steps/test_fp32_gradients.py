@@ -503,3 +503,46 @@ def test_gradients_read_between_two_backwards_of_one_step(leaves: Check) -> None
         """,
         "gradients are read",
     )
+
+
+HOOKED = """
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for parameter in model.parameters():
+        parameter.register_hook({hook})
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+    """
+
+
+def test_hook_that_clips_gradients_while_they_are_scaled_keeps_a_step(leaves: Check) -> None:
+    leaves(HOOKED.format(hook="lambda grad: grad.clamp(-1, 1)"), "reads gradients before they could be unscaled")
+
+
+def test_hook_that_does_the_same_to_scaled_gradients_keeps_none(migrate: Check) -> None:
+    assert "scaler.step(optimizer)" in migrate(HOOKED.format(hook="lambda grad: grad / world_size")).after
+
+
+def test_bfloat16_has_true_gradients_in_every_hook(migrate: Check) -> None:
+    assert "autocast" in migrate(HOOKED.format(hook="lambda grad: grad.clamp(-1, 1)"), "bf16").after
+
+
+def test_optimizer_that_builds_its_step_on_what_hooks_are_given_keeps_a_step(leaves: Check) -> None:
+    leaves(
+        """
+        class Kfac(torch.optim.Optimizer):
+            def __init__(self, model):
+                for module in model.modules():
+                    module.register_full_backward_hook(self.save)
+
+        model = nn.Linear(2, 2)
+        optimizer = Kfac(model)
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            optimizer.step()
+        """,
+        "reads gradients before they could be unscaled",
+    )
