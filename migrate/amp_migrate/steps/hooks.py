@@ -38,9 +38,9 @@ def reading_hook(file: File, roles: Roles, optimizers: Sequence[cst.BaseExpressi
 
 def _registrations(node: cst.CSTNode) -> Iterator[cst.Call]:
     for call in walk(node):
-        if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.args:
-            if call.func.attr.value in _REGISTERS:
-                yield call
+        method = call.func.attr.value if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) else ""
+        if isinstance(call, cst.Call) and call.args and method in _REGISTERS:
+            yield call
 
 
 def _is_not_linear(file: File, roles: Roles, call: cst.Call) -> bool:
