@@ -19,7 +19,7 @@ demo: $(INSTALLED) ## Migrate the fixtures, verify that they train the same, and
 # Byte code first: the tests start hundreds of processes, and where PYTHONDONTWRITEBYTECODE is set each would compile.
 test: lint docs ## Run everything that CI runs: the linters, the type checker, the documentation and all tests.
 	$(BIN)/python -m compileall -q migrate shim
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadgroup --durations 15
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --durations 25
 
 lint: $(INSTALLED) ## Run the linters and the type checker.
 	$(BIN)/ruff check .

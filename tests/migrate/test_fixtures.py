@@ -19,8 +19,6 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 NAMES = sorted(script.parent.name for script in FIXTURES.glob("*/train.py"))
 AMP_OFF = Path(__file__).with_name("amp_off.py")
 
-# One process runs all scripts once, for all of these tests.
-pytestmark = pytest.mark.xdist_group("fixtures")
 each_fixture = pytest.mark.parametrize("name", NAMES)
 each_dtype = pytest.mark.parametrize("dtype", [Dtype.FP16, Dtype.BF16], ids=lambda dtype: dtype.value)
 

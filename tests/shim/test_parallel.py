@@ -25,7 +25,6 @@ from amp_shim.parallel import (
 from torch import nn
 from torch.optim import SGD
 
-pytestmark = pytest.mark.xdist_group("ranks")
 SHIM = Path(amp_shim.__file__).parents[1]
 
 

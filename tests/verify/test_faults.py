@@ -10,7 +10,7 @@ from amp_migrate.verify.evidence import Evidence
 from amp_migrate.verify.verdict import Assessment, Limits, Verdict, assess
 
 # One process runs the originals once, for all of these tests.
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("faults")]
+pytestmark = pytest.mark.slow
 
 SCRIPTS = Path(__file__).parent / "scripts"
 RIGHT = (SCRIPTS / "fp16.py").read_text(encoding="utf-8")

@@ -414,7 +414,7 @@ atexit.register(lambda: print(json.dumps(seen)))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("words", "expected"), [(["--no-amp"], {False}), ([], {True}), (["--amp"], {True})])
+@pytest.mark.parametrize(("words", "expected"), [(["--no-amp"], {False}), ([], {True})])
 def test_option_of_a_migrated_fixture_switches_all_of_it(tmp_path: Path, words: list[str], expected: set[bool]) -> None:
     fixture = Path(__file__).parents[3] / "fixtures" / "fp32_two_files"
     for script in fixture.glob("*.py"):
