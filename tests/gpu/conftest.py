@@ -1,4 +1,4 @@
-"""Every test here runs on a CPU as well, where the same code is taken by another device's way."""
+"""Most tests here run on a CPU as well, where the same code is taken by another device's way."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def bound(text: str, kind: str) -> dict[str, Any]:
 
 
 @given(calls())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_new_call_binds_what_the_old_one_meant(call: Call) -> None:
     plan = migrate_text(call.text, Settings())
     assert f"{call.device}.amp.{call.kind}(" not in plan.after
