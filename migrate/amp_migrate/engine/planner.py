@@ -98,12 +98,19 @@ def _plan_project(workspace: Workspace, settings: Settings, parsed: Parsed) -> I
                 handed[file],
             )
         )
+    own = frozenset(candidates)
+
+    def wanted_here(file: File, node: cst.CSTNode, code: str) -> bool:
+        # A script that is planned elsewhere has its hazards found there, together with all else that changes in it.
+        is_script = "backward" in file.tree.text or speaks_of_amp(file.tree.text)
+        return (file in own or not is_script) and wanted(file, node, code)
+
     repaired: set[tuple[str, cst.CSTNode]] = set()
     for file in candidates:
         has_amp = speaks_of_amp(library.source(file).text)
         if has_amp or file.name in moved:
             script = Script(file, steps.roles, settings, has_amp, file.name in moved, other.regions)
-            steps.findings.extend(find_hazards(script, steps.draft, other.dtype, repaired, wanted))
+            steps.findings.extend(find_hazards(script, steps.draft, other.dtype, repaired, wanted_here))
     by_name: dict[str, list[Finding]] = {}
     for finding in dict.fromkeys(steps.findings):  # scripts that run one model find its hazards together
         by_name.setdefault(finding.path, []).append(finding)

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 import torch
 from amp_migrate.engine.migrate import migrate, migrate_text
+from amp_migrate.engine.parts import migrate_in_parts
+from amp_migrate.engine.scope import Scope
+from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Kind
 from amp_migrate.settings import Dtype, Settings
 
@@ -99,6 +102,21 @@ def test_a_model_that_several_scripts_run_is_repaired_once(tmp_path: Path) -> No
         (tmp_path / name).write_text(FLOAT32)
     plans = {plan.source.path.name: plan.after for plan in migrate([tmp_path], Settings()).changed}
     assert plans["attention.py"].count("torch.finfo") == 1
+
+
+def test_a_script_below_another_is_repaired_where_it_is_planned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("amp_migrate.engine.parts.PART_BYTES", 1)
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below/script.py").write_text(
+        ATTENTION + FLOAT32.replace("from models.attention import Attention\n", "")
+    )
+    (tmp_path / "train.py").write_text(FLOAT32.replace("models.attention", "elsewhere"))
+    outcome = migrate_in_parts(Workspace.open([tmp_path], Scope()), Settings())
+    assert [each for each in outcome.findings if each.kind is Kind.ERROR] == []
+    after = {plan.source.path.name: plan.after for plan in outcome.changed}
+    assert (after["script.py"].count("torch.finfo"), after["script.py"].count("scaler.step")) == (1, 1)
 
 
 def test_the_mask_of_a_repaired_model_is_what_it_was_in_float32() -> None:
