@@ -22,11 +22,10 @@ from typing import Any
 
 import torch
 import torch.nn.utils.clip_grad
-from amp_migrate.verify.recorder import checkpoints, clipping, losses, scaler
+from amp_migrate.verify.recorder import attach, scaler
 from amp_migrate.verify.recorder.modules import ModuleWatch
 from amp_migrate.verify.recorder.progress import Progress
 from amp_migrate.verify.recorder.spec import RecorderSpec
-from amp_migrate.verify.recorder.steps import StepRecorder
 from amp_migrate.verify.recorder.timing import StepTimer
 from amp_migrate.verify.recorder.writer import Writer
 from codemod import RESULTS, machine
@@ -93,13 +92,8 @@ def _restore(state: list[dict[Any, Any]]) -> None:
 
 
 def judge(progress: Progress) -> None:
-    """What a run is judged by: losses, norms, scales, clipping, checkpoints, statistics."""
-    losses.install(progress)
-    clipping.install(progress)
-    checkpoints.install(progress)
-    steps = StepRecorder(progress)
-    steps.install()
-    scaler.install(steps)
+    """What a run is judged by, statistics of modules included."""
+    attach.judge(progress)
     ModuleWatch()
 
 

@@ -7,7 +7,7 @@ training code an object's home is as often an attribute of `self` as a variable.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeAlias, cast
@@ -130,6 +130,11 @@ class Scopes:
     def all(self) -> tuple[Scope, ...]:
         """Every scope of the file."""
         return tuple(self._of_node.values())
+
+    def free(self, candidates: Iterable[str]) -> str | None:
+        """The first name that nothing in the file is called by, in whichever scope."""
+        taken = {name for scope in self.all() for name in scope.bindings}
+        return next((name for name in candidates if name not in taken), None)
 
     def inside(self, node: cst.CSTNode) -> Scope:
         """The scope that a function, class or module opens."""

@@ -22,7 +22,7 @@ from amp_migrate.engine.workspace import Workspace
 from amp_migrate.hazards.script import Script, speaks_of_amp
 from amp_migrate.pragmas import read_pragmas
 from amp_migrate.report.finding import Finding, Kind
-from amp_migrate.rules.find_hazards import find_hazards
+from amp_migrate.rules.find_hazards import HazardFinder
 from amp_migrate.rules.handed_on import handed_on
 from amp_migrate.rules.rename_names import rename_names
 from amp_migrate.rules.rule import name_rules
@@ -105,12 +105,12 @@ def _plan_project(workspace: Workspace, settings: Settings, parsed: Parsed) -> I
         is_script = "backward" in file.tree.text or speaks_of_amp(file.tree.text)
         return (file in own or not is_script) and wanted(file, node, code)
 
-    repaired: set[tuple[str, cst.CSTNode]] = set()
+    hazards = HazardFinder(steps.draft, other.dtype, wanted_here)
     for file in candidates:
         has_amp = speaks_of_amp(library.source(file).text)
         if has_amp or file.name in moved:
             script = Script(file, steps.roles, settings, has_amp, file.name in moved, other.regions)
-            steps.findings.extend(find_hazards(script, steps.draft, other.dtype, repaired, wanted_here))
+            steps.findings.extend(hazards.find(script))
     by_name: dict[str, list[Finding]] = {}
     for finding in dict.fromkeys(steps.findings):  # scripts that run one model find its hazards together
         by_name.setdefault(finding.path, []).append(finding)

@@ -82,8 +82,9 @@ class Draft:
     @cached_property
     def auto_dtype(self) -> str:
         """The name of the dtype that is chosen at run time, which nothing else in the file is called by."""
-        taken = {name for scope in self.file.scopes.all() for name in scope.bindings}
-        return next(name for name in _AUTO_NAMES if name not in taken)
+        name = self.file.scopes.free(_AUTO_NAMES)
+        assert name is not None, f"the names {', '.join(_AUTO_NAMES)} are all taken"
+        return name
 
     def line(self, code: str) -> Line:
         """One new statement, in the style of the file."""

@@ -9,8 +9,10 @@ import libcst as cst
 from amp_migrate.analysis.command_line import Command, CommandLine
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.parsed_arguments import CommandLines
-from amp_migrate.analysis.project import CallSite, FunctionRef, Project
+from amp_migrate.analysis.project import FunctionRef, Project
+from amp_migrate.steps.callers import every_call
 from amp_migrate.steps.model import Refusal
+from amp_migrate.steps.ways import NewArgument
 
 OPTION = "amp"
 _NAMES = ("amp", "use_amp", "amp_enabled")
@@ -25,15 +27,6 @@ class FlagParameter:
 
 
 @dataclass(frozen=True)
-class FlagArgument:
-    """A call passes the flag by keyword."""
-
-    site: CallSite
-    name: str
-    value: str
-
-
-@dataclass(frozen=True)
 class FlagWay:
     """How the flag is written at a place, and what it takes to get it there.
 
@@ -45,7 +38,7 @@ class FlagWay:
     code: str
     lines: frozenset[CommandLine]
     parameters: tuple[FlagParameter, ...] = ()
-    arguments: tuple[FlagArgument, ...] = ()
+    arguments: tuple[NewArgument, ...] = ()
 
 
 class FlagTraveller:
@@ -73,21 +66,16 @@ class FlagTraveller:
         return self._from_callers(file, function, seen)
 
     def _from_command(self, command: Command) -> FlagWay | Refusal:
-        if OPTION in {name for scope in command.file.scopes.all() for name in scope.bindings}:
+        if command.file.scopes.free([OPTION]) is None:
             return _lost(command.file, command.function, f"`{OPTION}` is the name of something else here")
         return FlagWay(OPTION, frozenset({command}))
 
     def _from_callers(self, file: File, node: cst.FunctionDef, seen: tuple[cst.CSTNode, ...]) -> FlagWay | Refusal:
         function = self.project.reference(file, node)
-        if node in seen:
-            return _lost(file, node, f"{function.name}() calls itself")
-        sites = self.project.call_sites(function)
-        if sites is None:
-            return _lost(file, node, f"{function.name}() is also passed around as a value, so not every call is known")
-        if not sites:
-            return _lost(file, node, f"no call of {function.name}() is among the files that were given")
-        taken = {name for scope in file.scopes.all() for name in scope.bindings}
-        name = next((each for each in _NAMES if each not in taken), None)
+        sites = every_call(self.project, function, seen)
+        if isinstance(sites, str):
+            return _lost(file, node, sites)
+        name = file.scopes.free(_NAMES)
         if name is None:
             return _lost(file, node, f"the names {', '.join(_NAMES)} are all taken")
         way = FlagWay(name, frozenset(), (FlagParameter(function, name),))
@@ -95,7 +83,7 @@ class FlagTraveller:
             before = self._reach(site.file, site.call, (*seen, node))
             if isinstance(before, Refusal):
                 return before
-            argument = FlagArgument(site, name, before.code)
+            argument = NewArgument(site, len(site.call.args) - 1, name, by_keyword=True, value=before.code)
             way = FlagWay(
                 name,
                 way.lines | before.lines,

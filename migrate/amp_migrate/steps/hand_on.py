@@ -27,8 +27,7 @@ def hand_on(function: FunctionRef, calls: Sequence[tuple[CallSite, Route]]) -> R
         return Route(scaler)
     file, params = function.file, function.node.params
     positional = [*params.posonly_params, *params.params]
-    taken = {name for scope in file.scopes.all() for name in scope.bindings}
-    name = next((each for each in SCALER_NAMES if each not in taken), None)
+    name = file.scopes.free(SCALER_NAMES)
     is_starred = isinstance(params.star_arg, cst.Param) or params.star_kwarg is not None
     if name is None or not positional or is_starred or any(arg.star for site, _ in calls for arg in site.call.args):
         return Refusal(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
 
@@ -29,17 +29,14 @@ def reading_hook(file: File, roles: Roles, optimizers: Sequence[cst.BaseExpressi
     """
     for optimizer in optimizers:
         for where, owner in roles.classes(file, optimizer):
-            for call in _registrations(owner):
+            for call in _registrations(each for each in walk(owner) if isinstance(each, cst.Call)):
                 return where, call
-    if not any(name in file.uses for name in _REGISTERS):
-        return None
-    return next(((file, call) for call in _registrations(file.tree.module) if _is_not_linear(file, roles, call)), None)
+    return next(((file, call) for call in _registrations(file.calls) if _is_not_linear(file, roles, call)), None)
 
 
-def _registrations(node: cst.CSTNode) -> Iterator[cst.Call]:
-    for call in walk(node):
-        method = call.func.attr.value if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) else ""
-        if isinstance(call, cst.Call) and call.args and method in _REGISTERS:
+def _registrations(calls: Iterable[cst.Call]) -> Iterator[cst.Call]:
+    for call in calls:
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _REGISTERS and call.args:
             yield call
 
 

@@ -12,6 +12,7 @@ from amp_migrate.analysis.calls import parameter, passed
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.analysis.scopes import Binding, Scope, dotted
+from amp_migrate.steps.callers import every_call
 from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.origins import container, is_anew, is_parameter, is_same_object, makes, other_name
 from amp_migrate.steps.ways import Creation, NewArgument, NewParameter, Route, Ways
@@ -82,8 +83,8 @@ class Traveller:
         if not create:
             return _lost(file, at, "no scaler belongs to this optimizer")
         wanted = [f"self.{each}" for each in SCALER_NAMES]
-        free = self._free_name(where, wanted)
-        if free is None or free != self._free_name(file, wanted):
+        free = where.scopes.free(wanted)
+        if free is None or free != file.scopes.free(wanted):
             return _lost(file, at, f"the names {', '.join(SCALER_NAMES)} are all taken")
         nodes = [node for name in names for node in where.class_attribute(owner, name)]
         method = where.tree.function(nodes[0])
@@ -132,7 +133,7 @@ class Traveller:
         made = [[b.node for b in each if makes(b) and file.tree.function(b.node) is owner] for each in bindings]
         if not all(made) or scope.is_class:
             return _lost(file, at, f"where `{file.tree.quote(at)}` is made cannot be seen")
-        name = known.target if known is not None else self._free_name(file, list(SCALER_NAMES))
+        name = known.target if known is not None else file.scopes.free(SCALER_NAMES)
         if name is None:
             return _lost(file, at, f"the names {', '.join(SCALER_NAMES)} are all taken")
         return Route(name, (Creation(file, self._home(file, made), name),))
@@ -149,14 +150,10 @@ class Traveller:
         if known is not None:
             return Route(known.name)
         function = self.project.reference(file, node)
-        if node in seen:
-            return _lost(file, node, f"{function.name}() calls itself")
-        sites = self.project.call_sites(function)
-        if sites is None:
-            return _lost(file, node, f"{function.name}() is also passed around as a value, so not every call is known")
-        if not sites:
-            return _lost(file, node, f"no call of {function.name}() is among the files that were given")
-        name = self._free_name(file, list(SCALER_NAMES))
+        sites = every_call(self.project, function, seen)
+        if isinstance(sites, str):
+            return _lost(file, node, sites)
+        name = file.scopes.free(SCALER_NAMES)
         last = max(names, key=lambda each: list(file.scopes.inside(node).bindings).index(each))
         if name is None or parameter(node, last) is None:
             return _lost(file, node, f"{function.name}() cannot take a scaler beside {last}")
@@ -207,7 +204,7 @@ class Traveller:
     def _beside_call(self, site: CallSite, create: bool) -> Route | Refusal:
         """A scaler that is made before a call which makes the optimizer as its argument: `train(model, SGD(...))`."""
         file, statement = site.file, site.file.tree.statement(site.call)
-        name = self._free_name(file, list(SCALER_NAMES))
+        name = file.scopes.free(SCALER_NAMES)
         if not create or name is None:
             return _lost(file, site.call, "the optimizer has no name of its own")
         return Route(name, (Creation(file, statement, name, before=True),))
@@ -228,12 +225,6 @@ class Traveller:
             block = tree.common_block(nodes)
             found.append(min((tree.lift(node, block) for node in nodes), key=lambda each: tree.order[each]))
         return max(found, key=lambda each: tree.order[each])
-
-    @staticmethod
-    def _free_name(file: File, candidates: list[str]) -> str | None:
-        """The first name that nothing in the file is called by."""
-        taken = {name for scope in file.scopes.all() for name in scope.bindings}
-        return next((name for name in candidates if name not in taken), None)
 
 
 def _makes_optimizer(file: File, value: cst.BaseExpression) -> bool:

@@ -11,7 +11,9 @@ from amp_migrate.analysis.files import File
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.flag import Flags
-from amp_migrate.steps.flag_way import OPTION, FlagArgument, FlagParameter, FlagWay
+from amp_migrate.steps.flag_way import OPTION, FlagParameter, FlagWay
+from amp_migrate.steps.ways import NewArgument
+from amp_migrate.steps.write_ways import write_argument
 from amp_migrate.trees import build
 from amp_migrate.trees.sequences import insert_after
 
@@ -34,7 +36,7 @@ def write_flags(flags: Flags, draft_of: Callable[[File], Draft]) -> list[Finding
 
 def _write(ways: Iterable[FlagWay], draft_of: Callable[[File], Draft]) -> list[CommandLine]:
     parameters: dict[cst.FunctionDef, FlagParameter] = {}
-    arguments: dict[cst.Call, FlagArgument] = {}
+    arguments: dict[cst.Call, NewArgument] = {}
     lines: dict[CommandLine, None] = {}
     for way in ways:
         parameters.update((each.function.node, each) for each in way.parameters)
@@ -44,7 +46,7 @@ def _write(ways: Iterable[FlagWay], draft_of: Callable[[File], Draft]) -> list[C
         draft = draft_of(parameter.function.file)
         draft.edits.change(parameter.function.node.params, _with_parameter(parameter.function.node, parameter.name))
     for argument in arguments.values():
-        draft_of(argument.site.file).edits.change(argument.site.call, _with_argument(argument))
+        write_argument(draft_of(argument.site.file), argument)
     for line in lines:
         _write_option(draft_of(line.file), line)
     return list(lines)
@@ -98,17 +100,5 @@ def _with_parameter(
             return node.with_changes(**{group: [added]})
         laid_out = insert_after(before, len(before) - 1, added, function.whitespace_before_params)
         return node.with_changes(**{group: laid_out})
-
-    return change
-
-
-def _with_argument(argument: FlagArgument) -> Callable[[cst.CSTNode], cst.CSTNode]:
-    added = build.keyword(argument.name, build.expression(argument.value))
-
-    def change(node: cst.CSTNode) -> cst.CSTNode:
-        assert isinstance(node, cst.Call)
-        if not node.args:
-            return node.with_changes(args=[added])
-        return node.with_changes(args=insert_after(node.args, len(node.args) - 1, added, node.whitespace_before_args))
 
     return change

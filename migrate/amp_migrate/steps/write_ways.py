@@ -28,7 +28,7 @@ def write_ways(
     for parameter in ways.parameters.values():
         _write_parameter(draft_of(parameter.function.file), parameter)
     for argument in ways.arguments.values():
-        _write_argument(draft_of(argument.site.file), argument)
+        write_argument(draft_of(argument.site.file), argument)
 
 
 def _write_creation(draft: Draft, creation: Creation, dtype: Dtype, replacing: tuple[str, ...] | None) -> None:
@@ -68,7 +68,8 @@ def _write_parameter(draft: Draft, new: NewParameter) -> None:
     draft.edits.change(new.function.node.params, insert)
 
 
-def _write_argument(draft: Draft, new: NewArgument) -> None:
+def write_argument(draft: Draft, new: NewArgument) -> None:
+    """Write an argument into a call."""
     value = build.expression(new.value)
     added = build.keyword(new.name, value) if new.by_keyword else cst.Arg(value)
 

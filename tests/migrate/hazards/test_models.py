@@ -104,7 +104,7 @@ def test_a_model_that_several_scripts_run_is_repaired_once(tmp_path: Path) -> No
     assert plans["attention.py"].count("torch.finfo") == 1
 
 
-def test_a_script_below_another_is_repaired_where_it_is_planned(
+def test_a_script_below_another_is_repaired_together_with_its_own_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("amp_migrate.engine.parts.PART_BYTES", 1)
@@ -112,7 +112,9 @@ def test_a_script_below_another_is_repaired_where_it_is_planned(
     (tmp_path / "below/script.py").write_text(
         ATTENTION + FLOAT32.replace("from models.attention import Attention\n", "")
     )
-    (tmp_path / "train.py").write_text(FLOAT32.replace("models.attention", "elsewhere"))
+    # One project, because it may load any file below, and two parts, because no import says so.
+    loading = "from importlib import import_module\n"
+    (tmp_path / "train.py").write_text(loading + FLOAT32.replace("models.attention", "elsewhere"))
     outcome = migrate_in_parts(Workspace.open([tmp_path], Scope()), Settings())
     assert [each for each in outcome.findings if each.kind is Kind.ERROR] == []
     after = {plan.source.path.name: plan.after for plan in outcome.changed}

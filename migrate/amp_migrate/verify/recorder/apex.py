@@ -12,7 +12,7 @@ from types import MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from . import fp16_utils
-from .imports import after_import
+from .imports import after_import, once_after_import
 from .spec import RecorderSpec
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def switch_off() -> None:
 
         amp.initialize = disabled
 
-    _once_on_amp(on_amp)
+    once_after_import(_MODULES, "scale_loss", on_amp)
     fp16_utils.switch_off()
 
 
@@ -94,21 +94,8 @@ def follow(progress: Progress, steps: StepRecorder) -> None:
 
         amp.scale_loss = functools.wraps(scale_loss)(followed)
 
-    _once_on_amp(on_amp)
+    once_after_import(_MODULES, "scale_loss", on_amp)
     fp16_utils.follow(progress, steps)
-
-
-def _once_on_amp(hook: Any) -> None:
-    """Call `hook` on the `amp` module of Apex or of the shim, once though it may go by both names."""
-    seen: list[ModuleType] = []
-
-    def once(module: ModuleType) -> None:
-        if not any(module is other for other in seen) and hasattr(module, "scale_loss"):
-            seen.append(module)
-            hook(module)
-
-    for name in _MODULES:
-        after_import(name, once)
 
 
 def _scalers(amp: Any) -> Sequence[Any]:

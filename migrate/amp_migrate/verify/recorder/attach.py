@@ -87,12 +87,7 @@ def attach(spec: RecorderSpec, writer: Writer, users: UsersCode) -> None:
 
             atexit.register(anatomy.look(progress).close)
     else:
-        losses.install(progress)
-        clipping.install(progress)
-        checkpoints.install(progress)
-        steps = StepRecorder(progress)
-        steps.install()
-        scaler.install(steps)
+        steps = judge(progress)
         apex.follow(progress, steps)
         census = count(progress) if spec.census else None
         if spec.profile:
@@ -100,6 +95,17 @@ def attach(spec: RecorderSpec, writer: Writer, users: UsersCode) -> None:
         atexit.register(_finish, writer, ModuleWatch(), census, device)
     if found := _for_models(spec, progress):
         models.follow(writer, users, found)
+
+
+def judge(progress: Progress) -> StepRecorder:
+    """Record what a run is judged by: losses, clipping, checkpoints, norms and the scaler's events."""
+    losses.install(progress)
+    clipping.install(progress)
+    checkpoints.install(progress)
+    steps = StepRecorder(progress)
+    steps.install()
+    scaler.install(steps)
+    return steps
 
 
 def _for_models(spec: RecorderSpec, progress: Progress) -> list[models.Found]:

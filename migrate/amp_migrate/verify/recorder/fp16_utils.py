@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from .imports import after_import
+from .imports import once_after_import
 
 if TYPE_CHECKING:
     from .progress import Progress
@@ -30,7 +29,7 @@ def switch_off() -> None:
         for name in _MAKE_HALF:
             setattr(module, name, lambda network: network)
 
-    _once(on_module)
+    once_after_import(_MODULES, "FP16_Optimizer", on_module)
 
 
 def follow(progress: Progress, steps: StepRecorder) -> None:
@@ -60,17 +59,4 @@ def follow(progress: Progress, steps: StepRecorder) -> None:
 
         wrapper.backward, wrapper.step = functools.wraps(wrapper.backward)(backward), recorded
 
-    _once(on_module)
-
-
-def _once(hook: Any) -> None:
-    """Call `hook` on the module of Apex or of the shim, once though it may go by both names."""
-    seen: list[ModuleType] = []
-
-    def once(module: ModuleType) -> None:
-        if not any(module is other for other in seen) and hasattr(module, "FP16_Optimizer"):
-            seen.append(module)
-            hook(module)
-
-    for name in _MODULES:
-        after_import(name, once)
+    once_after_import(_MODULES, "FP16_Optimizer", on_module)

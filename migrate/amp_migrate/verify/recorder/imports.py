@@ -56,6 +56,23 @@ def after_import(name: str, hook: Hook) -> None:
         sys.meta_path.insert(0, _finder)
 
 
+def once_after_import(names: Sequence[str], holds: str, hook: Hook) -> None:
+    """Call `hook` on the module that goes by any of `names`, once though it may go by several.
+
+    Args:
+        holds: what such a module has; one without it is another.
+    """
+    seen: list[ModuleType] = []
+
+    def once(module: ModuleType) -> None:
+        if not any(module is other for other in seen) and hasattr(module, holds):
+            seen.append(module)
+            hook(module)
+
+    for name in names:
+        after_import(name, once)
+
+
 class _SearchFirst:
     """A finder that looks for modules outside packages in one folder, as Python does in that of a script."""
 
