@@ -11,7 +11,7 @@ import click
 
 from amp_migrate.config import ConfigError, find_config
 from amp_migrate.report.formats import Format
-from amp_migrate.settings import DEVICE_TYPES, NEWEST_TORCH, OLDEST_TORCH, Apex, Dtype
+from amp_migrate.settings import DEFAULT_TORCH, DEVICE_TYPES, OLDEST_TORCH, Apex, Dtype
 
 # Where the context keeps the folder of the project's settings.
 CONFIG_FOLDER = "amp_migrate.config_folder"
@@ -124,8 +124,8 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
             "--target-torch",
             type=_TorchVersion(),
             metavar="VERSION",
-            default=_dotted(NEWEST_TORCH),
-            show_default="the newest",
+            default=_dotted(DEFAULT_TORCH),
+            show_default=True,
             help="The oldest PyTorch that the code must run on, as 2.1: what it lacks keeps its old spelling.",
         ),
         click.option(

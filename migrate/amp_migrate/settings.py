@@ -7,6 +7,8 @@ from enum import Enum
 
 OLDEST_TORCH = (1, 12)  # the first with torch.amp
 NEWEST_TORCH = (2, 15)
+# What is new since then would be an error on PyTorch as it is installed in most places, and is worth nothing to them.
+DEFAULT_TORCH = (2, 6)
 # The devices that PyTorch has both autocast and a GradScaler for.
 DEVICE_TYPES = ("cuda", "cpu", "xpu", "mps", "hpu", "mtia")
 
@@ -47,7 +49,7 @@ class Settings:
     dtype: Dtype = Dtype.FP16
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
-    target_torch: tuple[int, int] = NEWEST_TORCH
+    target_torch: tuple[int, int] = DEFAULT_TORCH
     device_type: str = "cuda"
     unsafe: bool = False
     annotate: bool = False

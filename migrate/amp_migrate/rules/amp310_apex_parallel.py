@@ -8,8 +8,7 @@ RULE = Rule(
     summary="a class or function of apex.parallel that torch has itself",
     before="model = apex.parallel.DistributedDataParallel(model, delay_allreduce=True)",
     after=(
-        "model = torch.nn.parallel.DistributedDataParallel"
-        "(model, find_unused_parameters=True, forward_sync_buffers=False)"
+        "model = torch.nn.parallel.DistributedDataParallel(model, find_unused_parameters=True, broadcast_buffers=False)"
     ),
     why=(
         "NVIDIA deleted apex.parallel in May 2025. Apex never synchronised buffers, so the new call says so; "

@@ -21,14 +21,14 @@ DDP = "nn.parallel.DistributedDataParallel"
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("parallel.DistributedDataParallel(m)", f"{DDP}(m, forward_sync_buffers=False)"),
-        ("parallel.DistributedDataParallel(module=m)", f"{DDP}(module=m, forward_sync_buffers=False)"),
+        ("parallel.DistributedDataParallel(m)", f"{DDP}(m, broadcast_buffers=False)"),
+        ("parallel.DistributedDataParallel(module=m)", f"{DDP}(module=m, broadcast_buffers=False)"),
         (
             "parallel.DistributedDataParallel(m, delay_allreduce=True)",
-            f"{DDP}(m, find_unused_parameters=True, forward_sync_buffers=False)",
+            f"{DDP}(m, find_unused_parameters=True, broadcast_buffers=False)",
         ),
-        ("parallel.DistributedDataParallel(m, 2 ** 20, prof=True)", f"{DDP}(m, forward_sync_buffers=False)"),
-        ("parallel.DistributedDataParallel(m, message_size=1)", f"{DDP}(m, forward_sync_buffers=False)"),
+        ("parallel.DistributedDataParallel(m, 2 ** 20, prof=True)", f"{DDP}(m, broadcast_buffers=False)"),
+        ("parallel.DistributedDataParallel(m, message_size=1)", f"{DDP}(m, broadcast_buffers=False)"),
         ("parallel.convert_syncbn_model(m)", "nn.SyncBatchNorm.convert_sync_batchnorm(m)"),
         ("parallel.convert_syncbn_model(m, group)", "nn.SyncBatchNorm.convert_sync_batchnorm(m, group)"),
         ("parallel.SyncBatchNorm(8, 1e-3, channel_last=False)", "nn.SyncBatchNorm(8, 1e-3)"),
@@ -128,7 +128,7 @@ def test_own_names_of_torch_are_used(rewrites: Check) -> None:
         -     lr=0.1,  # for a batch of 256
         -     set_grad_none=True,
         - )
-        + model = DistributedDataParallel(model, forward_sync_buffers=False)
+        + model = DistributedDataParallel(model, broadcast_buffers=False)
         + optimizer = optim.SGD(
         +     model.parameters(),
         +     lr=0.1,  # for a batch of 256
@@ -162,7 +162,7 @@ def test_script_on_the_shim_stays_there_as_a_whole(migrate: Check) -> None:
 def test_guard_of_an_import_that_is_gone_goes_with_it(migrate: Check, guard: str) -> None:
     text = f"try:\n    from apex.parallel import DistributedDataParallel as DDP\n{guard}\nmodel = DDP(model)\n"
     after = migrate(text).after
-    assert after.splitlines()[-1] == "model = nn.parallel.DistributedDataParallel(model, forward_sync_buffers=False)"
+    assert after.splitlines()[-1] == "model = nn.parallel.DistributedDataParallel(model, broadcast_buffers=False)"
     assert "try" not in after
     assert "install" not in after
 
@@ -179,7 +179,7 @@ def test_flag_that_says_that_apex_is_there_stays_true(rewrites: Check) -> None:
 
           if HAS_APEX:
         -     model = DDP(model)
-        +     model = nn.parallel.DistributedDataParallel(model, forward_sync_buffers=False)
+        +     model = nn.parallel.DistributedDataParallel(model, broadcast_buffers=False)
         """
     )
 
@@ -266,6 +266,16 @@ def test_target_decides_what_a_call_can_say(target: tuple[int, int], said: str) 
     text = "import torch\nfrom apex.optimizers import FusedAdam\n\noptimizer = FusedAdam(p)\n"
     plan = migrate_text(text, Settings(target_torch=target))
     assert plan.after == f"import torch\n\noptimizer = torch.optim.AdamW(p, {said})\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [(Settings(), "broadcast_buffers"), (Settings(target_torch=(2, 15)), "forward_sync_buffers")],
+)
+def test_what_only_the_newest_torch_takes_is_written_on_request(settings: Settings, said: str) -> None:
+    text = "import torch\nfrom apex.parallel import DistributedDataParallel\n\nm = DistributedDataParallel(m)\n"
+    plan = migrate_text(text, settings)
+    assert plan.after == f"import torch\n\nm = torch.nn.parallel.DistributedDataParallel(m, {said}=False)\n"
 
 
 def test_rule_that_is_not_wanted_leaves_the_name() -> None:
