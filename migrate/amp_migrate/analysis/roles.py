@@ -11,10 +11,11 @@ import re
 
 import libcst as cst
 
-from amp_migrate.analysis.calls import passed
 from amp_migrate.analysis.files import File, object_bindings, object_path
 from amp_migrate.analysis.own_gradients import OwnGradients
+from amp_migrate.analysis.passing import passed_values
 from amp_migrate.analysis.project import FunctionRef, Project
+from amp_migrate.analysis.replicas import Replicas
 from amp_migrate.analysis.scopes import Binding, BindingKind, dotted
 from amp_migrate.tables import torch_names as table
 from amp_migrate.trees.tree import find
@@ -38,6 +39,7 @@ class Roles:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.own_gradients = OwnGradients(project)
+        self.replicas = Replicas(project)
         self._forwards: dict[cst.FunctionDef, bool] = {}
         self._losses: dict[cst.FunctionDef, bool] = {}
         self._modules: dict[cst.CSTNode, bool] = {}
@@ -132,22 +134,12 @@ class Roles:
 
     def _is_passed_module(self, file: File, node: cst.BaseExpression, bindings: list[Binding], depth: int) -> bool:
         """Whether a parameter is given a module by a caller."""
-        if not (isinstance(node, cst.Name) and len(bindings) == 1 and bindings[0].kind is BindingKind.PARAMETER):
+        if not (isinstance(node, cst.Name) and len(bindings) == 1 and isinstance(bindings[0].node, cst.Param)):
             return False
-        owner = file.tree.function(bindings[0].node)
-        scope = file.scopes.of(node).find(node.value)
-        if owner is None and scope is not None and isinstance(scope.node, cst.FunctionDef):
-            owner = scope.node
-        if owner is None:
-            return False
-        function = self.project.reference(file, owner)
-        for site in self.project.call_sites(function) or ():
-            given = passed(owner, site.call, node.value, bound=function.is_bound)
-            if given is not None and given.argument is not None:
-                value = given.argument.value
-                if (site.file is not file or value is not node) and self.is_module(site.file, value, depth + 2):
-                    return True
-        return False
+        return any(
+            (where is not file or value is not node) and self.is_module(where, value, depth + 2)
+            for where, value in passed_values(self.project, file, bindings[0].node)
+        )
 
     # Optimizers, schedulers, criteria
 

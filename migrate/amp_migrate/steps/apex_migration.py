@@ -31,6 +31,7 @@ from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.read_apex import read_steps
 from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.steps.travel import Traveller
+from amp_migrate.steps.unfit import in_threads
 from amp_migrate.steps.ways import Route
 from amp_migrate.steps.write_shim import apex_uses
 from amp_migrate.tables.apex_names import AMP, SHIM, SHIM_SINCE
@@ -143,6 +144,9 @@ class ApexMigration:
                 else:
                     group.steps.append(step)
         group.refusals.extend(asked_elsewhere(group, self._files))
+        if self.settings.dtype is not Dtype.FP16:
+            threaded = (in_threads(file, self.roles) for file in group.files)
+            group.refusals.extend(each for each in threaded if each is not None)
         if not group.initializes and not group.refusals:
             for file in group.files:
                 reason = "amp.float_function belongs to a script that is not among the files that were given"

@@ -80,15 +80,18 @@ MODULE_EVIDENCE = frozenset(
     "children eval modules named_children named_modules named_parameters no_sync parameters train".split()
 )
 
+# What runs replicas of a module in threads.
+DATA_PARALLEL = frozenset(("torch.nn.DataParallel", "torch.nn.parallel.DataParallel"))
+
 # Calls that hand back the module they are given.
 MODULE_WRAPPERS = frozenset(
     (
-        "torch.nn.DataParallel torch.nn.parallel.DataParallel torch.nn.parallel.DistributedDataParallel "
+        "torch.nn.parallel.DistributedDataParallel "
         "torch.nn.parallel.distributed.DistributedDataParallel torch.compile torch.jit.script "
         "torch.nn.SyncBatchNorm.convert_sync_batchnorm apex.parallel.DistributedDataParallel "
         "apex.parallel.convert_syncbn_model"
     ).split()
-)
+).union(DATA_PARALLEL)
 
 MODULE_BASES = frozenset(("torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module"))
 MODULE_FACTORIES = (

@@ -1,0 +1,59 @@
+"""A region of bfloat16 runs a model as `nn.DataParallel`, whose threads do not know the region's dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.hazards.hazard import Hazard
+from amp_migrate.hazards.script import Script
+from amp_migrate.report.rule import Rule, Safety
+from amp_migrate.settings import Dtype
+
+RULE = Rule(
+    code="AMP630",
+    name="replicas-in-float16",
+    summary="a region of bfloat16 runs an nn.DataParallel, whose replicas compute in float16",
+    before=(
+        "model = nn.DataParallel(model)\n"
+        'with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):\n'
+        "    out = model(x)"
+    ),
+    after=(
+        "model = nn.parallel.DistributedDataParallel(model, device_ids=[local_rank])\n"
+        'with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):\n'
+        "    out = model(x)"
+    ),
+    why=(
+        "nn.DataParallel runs a replica on each GPU in a thread of its own, and opens autocast there if it is on, "
+        "without a dtype: the thread has autocast's default, float16, and no scaler keeps its gradients. With one GPU "
+        "it calls the model as it is, in the dtype of the region."
+    ),
+    safety=Safety.MANUAL,
+)
+FLOAT16_ONLY = False
+OF_MODELS = True
+
+
+def detect(script: Script) -> Iterator[Hazard]:
+    """Every such model that runs in a region which is bfloat16 after this run."""
+    goes_to_bfloat16 = script.moved and script.settings.dtype is not Dtype.FP16
+    if not goes_to_bfloat16 and not any(region.is_bfloat16 for region in script.regions.values()):
+        return
+    told: set[cst.Call] = set()
+    for call in script.file.calls:
+        if not script.roles.calls_module(script.file, call):
+            continue
+        region = script.region_around(call)
+        found = script.roles.replicas.of(script.file, call.func)
+        is_bfloat16 = region.is_bfloat16 if region is not None else goes_to_bfloat16
+        if found is not None and is_bfloat16 and found[1] not in told:
+            told.add(found[1])
+            file, made = found
+            yield Hazard(
+                made,
+                "on more than one GPU this computes in float16 in its threads, though the region is bfloat16",
+                "use DistributedDataParallel, or compute in float16 with a scaler",
+                file=file,
+            )
