@@ -1,0 +1,103 @@
+"""AMP631: limits of probabilities that are one in low precision."""
+
+from __future__ import annotations
+
+from textwrap import dedent, indent
+
+import pytest
+import torch
+from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.settings import Dtype, Settings
+
+LOG = "loss = -(y * torch.log(p) + (1 - y) * torch.log(1.0 - p)).sum()"
+
+
+def script(body: str, signature: str = "p, y") -> str:
+    """A file that computes in float16, with a loss function of its own."""
+    region = """\
+        def train(model, x, y, scaler):
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = focal(model(x), y)
+            scaler.scale(loss).backward()
+        """
+    return f"import torch\n\ndef focal({signature}):\n{indent(body, '    ')}\n    return loss\n\n{dedent(region)}"
+
+
+def after(body: str, dtype: Dtype = Dtype.FP16, signature: str = "p, y") -> str:
+    text = script(body, signature)
+    plan = migrate_text(text, Settings(dtype, select=("AMP631",)))
+    again = migrate_text(plan.after, Settings(dtype, select=("AMP631",)))
+    assert again.after == plan.after
+    assert not again.findings
+    return plan.after
+
+
+@pytest.mark.parametrize(
+    ("dtype", "limit", "nearest"), [(torch.float16, 1 - 1e-4, 1 - 3e-4), (torch.bfloat16, 1 - 1.5e-3, 1 - 2.5e-3)]
+)
+def test_such_a_limit_is_one_in_low_precision(dtype: torch.dtype, limit: float, nearest: float) -> None:
+    ones = torch.ones(1, dtype=dtype)
+    assert ones.clamp(max=limit).item() == 1.0
+    assert ones.clamp(max=nearest).item() < 1.0
+    assert torch.log(1 - ones.float().clamp(max=limit)).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("torch.clamp(p, 1e-4, 1.0 - 1e-4)", "torch.clamp(p.float(), 1e-4, 1.0 - 1e-4)"),
+        ("torch.clamp(p, min=1e-4, max=1-1e-4)", "torch.clamp(p.float(), min=1e-4, max=1-1e-4)"),
+        ("p[0].clamp(1e-4, 0.9999)", "p[0].float().clamp(1e-4, 0.9999)"),
+        ("(p + 0).clip(max=1. - 1e-6)", "(p + 0).float().clip(max=1. - 1e-6)"),
+    ],
+)
+def test_the_limit_is_kept_in_float32(old: str, new: str) -> None:
+    assert after(f"p = {old}\n{LOG}") == script(f"p = {new}\n{LOG}")
+
+
+def test_a_sigmoid_is_a_probability_wherever_it_goes() -> None:
+    old = "loss = torch.clamp(p.sigmoid_(), min=1e-4, max=1 - 1e-4).sum()"
+    assert after(old) == script(old.replace("sigmoid_()", "sigmoid_().float()"))
+
+
+def test_a_default_and_an_attribute_are_read() -> None:
+    body = f"p = p.clamp(eps, 1 - eps)\n{LOG}"
+    signature = "p, y, eps=1e-7"
+    assert after(body, signature=signature) == script(body.replace("p.clamp", "p.float().clamp"), signature)
+    text = """\
+        import torch
+        class Loss(torch.nn.Module):
+            def __init__(self, eps=1e-6):
+                self.eps = eps
+            def forward(self, p, y):
+                return torch.clamp(torch.sigmoid(p), self.eps, 1 - self.eps).log() * y
+        def train(model, x, y, scaler):
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = Loss()(model(x), y)
+        """
+    plan = migrate_text(dedent(text), Settings(select=("AMP631",)))
+    assert "torch.clamp(torch.sigmoid(p).float(), self.eps, 1 - self.eps)" in plan.after
+
+
+def test_bfloat16_has_fewer_numbers_below_one() -> None:
+    body = f"p = p.clamp(1e-3, 1 - 1e-3)\n{LOG}"
+    assert after(body) == script(body)
+    text = script(body).replace("torch.float16", "torch.bfloat16")
+    plan = migrate_text(text, Settings(select=("AMP631",)))
+    assert plan.after == text.replace("p.clamp", "p.float().clamp")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "p = p.clamp(1e-4, 1 - 1e-4)\nloss = -torch.log(p).sum()",
+        f"p = p.clamp(1e-4, 1 - 1e-2)\n{LOG}",
+        f"p = p.softmax(-1)\np = p.clamp(1e-4, 1 - 1e-4)\n{LOG}",
+        f"p = p.float()\np = p.clamp(1e-4, 1 - 1e-4)\n{LOG}",
+        f'with torch.autocast("cuda", enabled=False):\n    p = p.clamp(1e-4, 1 - 1e-4)\n{LOG}',
+        f"p = p.clamp(1e-4, 1 - y)\n{LOG}",
+        f"p = p.clamp(1e-4, 1 + 1e-4)\n{LOG}",
+    ],
+)
+def test_what_does_no_harm_or_is_float32_stays(body: str) -> None:
+    assert after(body) == script(body)
