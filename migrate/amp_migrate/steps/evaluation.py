@@ -98,11 +98,13 @@ def _evaluate(
     regions: list[Region],
     islands: list[Island],
 ) -> None:
-    """A region starts at a forward and goes on to the last loss (or forward) that is computed from it."""
+    """A region starts at a forward and goes on to the last loss or forward that is computed from it, or comes next."""
     start: Statement | None = None
     end: Statement | None = None
     computed: frozenset[str] = frozenset()
+    previous: Statement | None = None
     for statement in statements(block):
+        is_next, previous = previous is not None and previous is end, statement
         if start is not None and end is not None and finder.begins_cell(statement):
             regions.append(Region(start, end))
             start = end = None
@@ -116,12 +118,12 @@ def _evaluate(
                 islands.append(finder.island(statement, computed))
             continue
         is_forward = finder.calls_module(statement) and is_quiet(statement)
-        if is_forward and not follows:
+        if is_forward and not follows and not is_next:
             if start is not None and end is not None:
                 regions.append(Region(start, end))
             start = end = statement
             computed = finder.effects.writes(statement)
-        elif follows and (is_forward or finder.computes_loss(statement)):
+        elif is_forward or (follows and finder.computes_loss(statement)):
             end = statement
             computed |= finder.effects.writes(statement)
     if start is not None and end is not None:

@@ -15,6 +15,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.scopes import dotted
 from amp_migrate.analysis.sigmoids import logits
 from amp_migrate.pragmas import CELL
 from amp_migrate.steps.effects import Effects
@@ -22,7 +23,7 @@ from amp_migrate.steps.flow import reads
 from amp_migrate.steps.model import Island, Region
 from amp_migrate.steps.no_grad import is_no_grad
 from amp_migrate.trees.calls import calls_of
-from amp_migrate.trees.tree import Block, Statement, blocks, nested_statements, statements
+from amp_migrate.trees.tree import Block, Statement, blocks, find, nested_statements, statements
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,16 @@ class RegionFinder:
 
     def computes_loss(self, statement: Statement) -> bool:
         """Whether a statement by itself calls a criterion, or a function of the project that does."""
-        return any(self.roles.computes_loss(self.file, call) for call in _calls(statement))
+        calls = _calls(statement)
+        return any(self.roles.computes_loss(self.file, call) for call in calls) and not self._prepares(statement)
+
+    def _prepares(self, statement: Statement) -> bool:
+        """Whether a statement only makes what is called or unpacked later: `criterion = get_loss(args)`."""
+        name = dotted(statement.targets[0].target) if isinstance(statement, cst.Assign) else None
+        return name is not None and any(
+            dotted(call.func) == name or any(arg.star and dotted(arg.value) == name for arg in call.args)
+            for call in find(self.tree.body(statement), cst.Call)
+        )
 
     def calls_module(self, statement: Statement) -> bool:
         """Whether a statement by itself runs a module without a function of the project in between."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
@@ -11,6 +12,7 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.scopes import BindingKind
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.model import Refusal
+from amp_migrate.trees.tree import statements
 
 _SHARDED = (
     "torch.distributed.fsdp",
@@ -22,12 +24,14 @@ _SHARDED = (
     "deepspeed",
     "fairscale",
 )
+_TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test)\.py$")
+_TEST_FOLDER = re.compile(r"(^|/)tests?/")
 _HOROVOD = "horovod.torch.DistributedOptimizer"
 
 
 def unfit(file: File, roles: Roles, dtype: Dtype) -> Refusal | None:
     """Why no step of a file is to be moved; None where nothing speaks against it."""
-    refusal = next(_reasons(file, roles), None)
+    refusal = _test(file) or next(_reasons(file, roles), None)
     if refusal is None and dtype is not Dtype.BF16:
         refusal = _reduced_in_step(file)
     if refusal is None and dtype is not Dtype.FP16:
@@ -49,6 +53,27 @@ def in_threads(file: File, roles: Roles) -> Refusal | None:
                 *found,
                 "nn.DataParallel computes in float16 in its threads, whatever dtype the region has",
                 "use DistributedDataParallel, or run with --dtype fp16",
+            )
+    return None
+
+
+def _test(file: File) -> Refusal | None:
+    """A file of unit tests: what they assert was measured in float32, and on a CPU as often as not."""
+    if not _TEST_FILE.search(file.name):
+        return None
+    is_among_tests = _TEST_FOLDER.search(file.name) or any(
+        binding.imported.partition(".")[0] in ("pytest", "unittest")
+        for bindings in file.scopes.module.bindings.values()
+        for binding in bindings
+    )
+    for statement in statements(file.tree.module) if is_among_tests else ():
+        is_function = isinstance(statement, cst.FunctionDef) and statement.name.value.startswith("test_")
+        if is_function or (isinstance(statement, cst.ClassDef) and statement.name.value.startswith("Test")):
+            return Refusal(
+                file,
+                statement,
+                "it is part of a unit test, which asserts what float32 gives",
+                "keep the test as it is, and verify the script that trains",
             )
     return None
 

@@ -12,6 +12,7 @@ from typing import TypeAlias, cast
 
 import libcst as cst
 
+from amp_migrate.trees.footers import comments_behind, comments_within
 from amp_migrate.trees.tree import BLOCK_TYPES, STATEMENT_TYPES, Block, Statement, Tree, is_kind, statements
 
 Line: TypeAlias = "cst.SimpleStatementLine | cst.BaseCompoundStatement"
@@ -93,12 +94,13 @@ def apply(tree: Tree, edits: Edits) -> cst.Module:
         while current is not None and current not in affected:
             affected.add(current)
             current = tree.parents.get(current)
-    return tree.module.visit(_Applier(edits, affected))
+    return tree.module.visit(_Applier(tree, edits, affected))
 
 
 class _Applier(cst.CSTTransformer):
-    def __init__(self, edits: Edits, affected: set[cst.CSTNode]) -> None:
+    def __init__(self, tree: Tree, edits: Edits, affected: set[cst.CSTNode]) -> None:
         super().__init__()
+        self.tree = tree
         self.edits = edits
         self.affected = affected
         self.updated: dict[cst.CSTNode, cst.CSTNode] = {}
@@ -133,10 +135,12 @@ class _Applier(cst.CSTTransformer):
         units = [self._split(old, new) for old, new in zip(original.body, updated.body, strict=True)]
         if not any(touched for _, touched in units):
             return updated
-        lines = self._assemble([pair for pairs, _ in units for pair in pairs])
+        lines, left = self._assemble([pair for pairs, _ in units for pair in pairs])
         if isinstance(updated, cst.SimpleStatementSuite):
             return cst.IndentedBlock(body=lines, header=updated.trailing_whitespace)
-        return updated.with_changes(body=lines)
+        if not any(each.comment for each in left):
+            return updated.with_changes(body=lines)
+        return updated.with_changes(body=lines, footer=_joined(left, updated.footer))
 
     def _lines_of(self, block: Block) -> list[Line]:
         """The changed lines of a block that has been left already."""
@@ -145,8 +149,8 @@ class _Applier(cst.CSTTransformer):
             return [cst.SimpleStatementLine([small]) for small in updated.body]
         return list(cast("list[Line]", updated.body))
 
-    def _assemble(self, pairs: Sequence[tuple[tuple[Statement, ...], Line]]) -> list[Line]:
-        """The new lines of a block, from its statements and what the edits say of each."""
+    def _assemble(self, pairs: Sequence[tuple[tuple[Statement, ...], Line]]) -> tuple[list[Line], list[cst.EmptyLine]]:
+        """The new lines of a block, from its statements and what the edits say of each, and the comments below them."""
         edits = self.edits
         out: list[Line] = []
         carried: list[cst.EmptyLine] = []  # what stood above a statement that is gone
@@ -191,9 +195,13 @@ class _Applier(cst.CSTTransformer):
                 emit(head.with_changes(body=cst.IndentedBlock(body=[*body, *tail])))
             for each in edits.following.get(olds[-1], []):
                 emit(each)
+            if old in edits.splices:
+                carried = _joined(carried, comments_within(edits.splices[old]))
+            if old in edits.substitutes or old in self.emptied or old in edits.splices:
+                carried = _joined(carried, comments_behind(self.tree, old))
         if not out:
             out.append(cst.SimpleStatementLine([cst.Pass()]))
-        return out
+        return out, carried
 
     def _split(self, old: cst.CSTNode, new: cst.CSTNode) -> tuple[list[tuple[tuple[Statement, ...], Line]], bool]:
         """The statements of one item of a body, each with its line; `a; b` is split only where an edit asks for it."""

@@ -36,6 +36,35 @@ def test_forward_and_loss_under_no_grad(rewrites: Check) -> None:
     )
 
 
+def test_forwards_that_follow_each_other_share_a_region(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+          with torch.no_grad():
+        -     one = model(x)
+        -     other = model(y)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         one = model(x)
+        +         other = model(y)
+              print(one)
+        -     last = model(z)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         last = model(z)
+        """
+    )
+
+
 def test_functions_decorated_as_evaluation(rewrites: Check) -> None:
     rewrites(
         """

@@ -31,6 +31,30 @@ def test_region_holds_forward_and_loss(rewrites: Check) -> None:
     )
 
 
+def test_what_makes_a_criterion_is_not_yet_a_loss(rewrites: Check) -> None:
+    rewrites(
+        """
+          def train(loader, config):
+              criterion, options = nn.MSELoss(), make_loss_options(config)
+              objective = get_loss(config)
+              weights = read_loss_weights(config)
+              model = nn.Linear(2, 2)
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        +     scaler = torch.amp.GradScaler("cuda")
+        -     out = model(x)
+        -     loss = objective(out, y, **weights)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         out = model(x)
+        +         loss = objective(out, y, **weights)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
 def test_region_stands_inside_set_grad_enabled(rewrites: Check) -> None:
     rewrites(
         """

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from amp_migrate.engine.migrate import migrate as migrate_paths
+from amp_migrate.settings import Settings
 
 Check = Callable[..., Any]
 
@@ -352,3 +355,36 @@ def test_gradients_that_no_optimizer_sees_stay_in_float32(leaves: Check) -> None
         "no optimizer is in sight of it",
         dtype="bf16",
     )
+
+
+UNIT_TEST = """\
+import torch
+from torch import nn
+{imports}
+
+def test_training() -> None:
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loss = model(torch.ones(1, 2)).sum()
+    loss.backward()
+    optimizer.step()
+    assert loss.item() == 3.0
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "imports", "is_test"),
+    [
+        ("test_model.py", "import pytest", True),
+        ("model_test.py", "from unittest import mock", True),
+        ("tests/test_model.py", "", True),
+        ("test_model.py", "", False),
+        ("tests/train.py", "import pytest", False),
+    ],
+)
+def test_steps_of_unit_tests_stay_in_float32(tmp_path: Path, name: str, imports: str, is_test: bool) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(UNIT_TEST.format(imports=imports))
+    outcome = migrate_paths([tmp_path], Settings())
+    assert [each.code for each in outcome.findings] == ["AMP590" if is_test else "AMP501"]

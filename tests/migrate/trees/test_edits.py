@@ -133,6 +133,43 @@ def test_splice_puts_a_branch_in_the_place_of_its_choice() -> None:
     assert sheet.result == "a()\n# choice\n# live\nc()\nnew()\nd()\ne()\n"
 
 
+FOOTERS = """\
+def f():
+    if x:
+        # above
+        b()
+        # within
+
+    # behind
+        # deeper
+    c()
+    if y:
+        if z:
+            d()
+        # inside
+    # last
+
+    # end
+e()
+"""
+
+
+def test_comments_behind_what_is_removed_stay() -> None:
+    sheet = Sheet(FOOTERS)
+    sheet.edits.substitute(sheet["if x"])
+    sheet.edits.substitute(sheet["if y"])
+    assert sheet.result == "def f():\n\n    # behind\n        # deeper\n    c()\n    # last\n\n    # end\ne()\n"
+
+
+def test_comments_of_a_branch_stay_with_it() -> None:
+    sheet = Sheet(FOOTERS)
+    choice = cst.ensure_type(sheet["if x"], cst.If)
+    sheet.edits.splice(choice, cst.ensure_type(choice.body, cst.IndentedBlock))
+    assert sheet.result.startswith(
+        "def f():\n    # above\n    b()\n    # within\n\n    # behind\n        # deeper\n    c()\n"
+    )
+
+
 def test_edits_of_one_statement_add_up() -> None:
     sheet = Sheet("a()\nb()\nc()\n")
     before(sheet)
