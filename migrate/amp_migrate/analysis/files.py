@@ -12,7 +12,7 @@ from amp_migrate.analysis.handed import Elsewhere
 from amp_migrate.analysis.names import Names
 from amp_migrate.analysis.scopes import Binding, Scopes, dotted
 from amp_migrate.tables.signatures import OLDEST, Version
-from amp_migrate.trees.tree import Tree, find, is_kind
+from amp_migrate.trees.tree import Tree, find, is_kind, walk
 
 
 class File:
@@ -44,8 +44,11 @@ class File:
     def uses(self) -> dict[str, list[cst.Name | cst.Attribute]]:
         """For each identifier, where it is used: as a name, or as an attribute (`x.f` for `f`); imports left out."""
         found: dict[str, list[cst.Name | cst.Attribute]] = defaultdict(list)
+        imports = {each for statement in self.tree.every(cst.Import, cst.ImportFrom) for each in walk(statement)}
         for node in self.tree.order:
             kind = type(node)
+            if node in imports:
+                continue
             if kind is cst.Attribute:
                 attribute = cast(cst.Attribute, node)
                 found[attribute.attr.value].append(attribute)
@@ -54,7 +57,7 @@ class File:
         return found
 
     def _is_label(self, node: cst.Name) -> bool:
-        """Whether a name only labels something: an attribute, a keyword, a definition, an import."""
+        """Whether a name only labels something: an attribute, a keyword, a definition."""
         parent = self.tree.parents[node]
         if type(parent) is cst.Attribute:
             return parent.attr is node
@@ -62,7 +65,7 @@ class File:
             return parent.keyword is node
         if is_kind(type(parent), (cst.FunctionDef, cst.ClassDef, cst.Param)):
             return cast("cst.FunctionDef | cst.ClassDef | cst.Param", parent).name is node
-        return type(parent) in (cst.ImportAlias, cst.ImportFrom, cst.AsName)
+        return type(parent) is cst.AsName
 
     @cached_property
     def methods(self) -> dict[str, list[cst.FunctionDef]]:

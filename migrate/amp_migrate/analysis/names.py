@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from functools import cached_property
+from itertools import takewhile
 from typing import cast
 
 import libcst as cst
@@ -16,7 +17,7 @@ from amp_migrate.analysis.handed import Elsewhere, Nowhere
 from amp_migrate.analysis.scopes import Binding, BindingKind, Scope, Scopes, dotted, import_source
 from amp_migrate.analysis.versions import outcome
 from amp_migrate.tables.signatures import FORMS, OLDEST, Version, forms
-from amp_migrate.trees.tree import Tree, find, is_constant, walk
+from amp_migrate.trees.tree import BLOCK_TYPES, Tree, find, is_constant, walk
 
 UNKNOWN = ""
 # What `from torch.cuda.amp import *` brings.
@@ -227,10 +228,29 @@ class Names:
         while scope is not None:
             for name, bindings in scope.bindings.items():
                 is_visible = "." not in name and bool(bindings) and here.find(name) is scope
-                if is_visible and self._only_brings(full, bindings):
+                if is_visible and self._only_brings(full, bindings) and self._is_bound(bindings, scope, at):
                     return name
             scope = scope.parent
         return None
+
+    def _is_bound(self, bindings: list[Binding], scope: Scope, at: cst.CSTNode) -> bool:
+        """Whether an import has run whenever `at` is reached: it is not below it, nor in a branch that may not run."""
+        around = {at, *self.tree.ancestors(at)}
+        order = self.tree.order
+        is_later = scope is self.scopes.of(at) and not isinstance(at, cst.Module)
+        for each in bindings:
+            branches = takewhile(lambda node: node is not scope.node, self.tree.ancestors(each.node))
+            if (
+                each.kind is BindingKind.IMPORT
+                and all(block in around or self._always_runs(block) for block in branches)
+                and not (is_later and order[each.node] > order[at])
+            ):
+                return True
+        return False
+
+    def _always_runs(self, node: cst.CSTNode) -> bool:
+        """Whether what stands in a node runs when the node is reached: the body of a `try` does until it fails."""
+        return not isinstance(node, BLOCK_TYPES) or isinstance(self.tree.parents[node], (cst.Try, cst.With))
 
     def _only_brings(self, full: str, bindings: list[Binding]) -> bool:
         """Whether a name is imported as `full`, or is None where that is missing (`torch = None` in a handler)."""
@@ -245,4 +265,7 @@ class Names:
 
     def is_shadowed(self, name: str, at: cst.CSTNode) -> bool:
         """Whether a name, where `at` is, stands for something else than what an import at the top would bring."""
-        return self.local(name, at) is None and self.scopes.of(at).find(name) is not None
+        found = self.scopes.of(at).find(name)
+        if found is None or self.local(name, at) is not None:
+            return False
+        return isinstance(found.node, cst.FunctionDef) or not self._only_brings(name, found.bindings[name])

@@ -16,7 +16,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.scopes import dotted, import_source
 from amp_migrate.steps.fp16_optimizer import wrapper_calls
-from amp_migrate.tables.apex_names import AMP, DELETED, FP16_UTILS, SERVED
+from amp_migrate.tables.apex_names import AMP, DELETED, FP16_UTILS, SERVED, STAR_NAMES
 from amp_migrate.tables.apex_natives import public_name
 from amp_migrate.trees.tree import Statement
 
@@ -83,12 +83,18 @@ class ApexImports:
     def _of_names(self, node: cst.ImportFrom) -> Iterator[Item]:
         origin = import_source(node)
         if isinstance(node.names, cst.ImportStar):
-            yield Item(-1, origin, Fate.SHIM if is_in(origin, SERVED) else Fate.STAYS)
+            yield Item(-1, origin, self._fate_of_star(origin))
             return
         for index, alias in enumerate(node.names):
             full = f"{origin}.{dotted(alias.name)}"
             local = dotted(alias.name if alias.asname is None else alias.asname.name) or ""
             yield self._item(index, full, local)
+
+    def _fate_of_star(self, origin: str) -> Fate:
+        names = STAR_NAMES.get(origin, ())
+        if names and not any(name in self.file.uses or self.project.is_exported(self.file, name) for name in names):
+            return Fate.GONE
+        return Fate.SHIM if is_in(origin, SERVED) else Fate.STAYS
 
     def _of_package(self, index: int, alias: cst.ImportAlias) -> Iterator[Item]:
         full = dotted(alias.name) or ""
@@ -98,7 +104,8 @@ class ApexImports:
             alias.asname is None and full != "amp_C"
         ):  # binds `apex`, and the packages follow in chains
             local = dotted(alias.asname.name) if alias.asname is not None else "apex"
-            for package in sorted({self._package(top) for top in self._tops(local or "", "apex")}):
+            named = {".".join(full.split(".")[:2])} - {"apex"}
+            for package in sorted({self._package(top) for top in self._tops(local or "", "apex")} | named):
                 tops = [top for top in self._tops(local or "", "apex") if self._package(top) == package]
                 yield Item(index, package, self._fate(package, tops, frozenset({package}), exported=False))
         else:

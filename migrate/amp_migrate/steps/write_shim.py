@@ -42,7 +42,9 @@ def _write_from(draft: Draft, node: cst.ImportFrom, items: Sequence[Item]) -> bo
     if isinstance(node.names, cst.ImportStar):
         if fates[-1] is Fate.SHIM:
             draft.edits.change(node, lambda new: new.with_changes(module=module))
-        return False
+        elif fates[-1] is Fate.GONE:
+            draft.edits.substitute(node)
+        return fates[-1] is Fate.GONE
     served = [alias for index, alias in enumerate(node.names) if fates[index] is Fate.SHIM]
     staying = [alias for index, alias in enumerate(node.names) if fates[index] in (Fate.STAYS, Fate.PROVIDED_FOR)]
     if not served and not staying:

@@ -127,3 +127,22 @@ def test_stand_in_that_may_be_taken_counts(parse: Parse, tried: str, handled: st
 def test_full_name_is_written_with_what_is_bound_there(parse: Parse, text: str, full: str, local: str | None) -> None:
     file = parse(text)
     assert file.names.local(full, marked(file)) == local
+
+
+@pytest.mark.parametrize(
+    ("text", "local"),
+    [
+        ("def f(x):\n    if x:\n        here(y)\n    else:\n        import torch.nn as nn", None),
+        ("def f(x):\n    if x:\n        import torch.nn as nn\n        here(y)", "nn"),
+        ("def f(x):\n    here(y)\n    from torch import nn", None),
+        ("def f(x):\n    from torch import nn\n    return here(y)", "nn"),
+        ("if TYPE_CHECKING:\n    from torch import nn\n\ndef f():\n    here(y)", None),
+        ("if x: from torch import nn\nhere(y)", None),
+        ("try:\n    from torch import nn\nexcept ImportError:\n    nn = None\nhere(y)", "nn"),
+        ("def f():\n    here(y)\n\nfrom torch import nn", "nn"),
+        ("for x in y:\n    from torch import nn\nhere(y)", None),
+    ],
+)
+def test_what_an_import_brings_is_there_only_once_it_has_run(parse: Parse, text: str, local: str | None) -> None:
+    file = parse(text)
+    assert file.names.local("torch.nn", marked(file)) == local

@@ -105,3 +105,10 @@ def test_amp_taken_from_another_file_stays_available(tmp_path: Path, import_: st
     (tmp_path / "train.py").write_text(f"{import_}\n\nmodel = amp.initialize(model, opt_level='O5')\n")
     after = {plan.source.path.name: plan.after for plan in migrate_paths([tmp_path], Settings()).changed}
     assert after == {"utils.py": "from amp_shim import amp\n"}
+
+
+def test_star_that_brings_nothing_goes_with_its_guard(migrate: Check) -> None:
+    text = "import torch\ntry:\n    from apex.fp16_utils import *\nexcept ImportError:\n    print('no apex')\nx = {}\n"
+    assert migrate(text.format("1")).after.endswith("import torch\nx = 1\n")
+    used = migrate(text.format("network_to_half(model)")).after
+    assert "    from amp_shim.fp16_utils import *\n" in used
