@@ -9,10 +9,11 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.draft import Draft
 from amp_migrate.trees import build
 from amp_migrate.trees.sequences import insert_after
-from amp_migrate.trees.tree import Statement
+from amp_migrate.trees.tree import Statement, find
 
 KEY = "scaler"
 
@@ -77,6 +78,62 @@ def restored_entries(file: File, roles: Roles) -> Iterator[RestoredEntry]:
         key = subscript_key(source)
         if key is not None and isinstance(source.value, (cst.Name, cst.Attribute)):
             yield RestoredEntry(optimizer, statement, source.value, key)
+
+
+@dataclass(frozen=True)
+class GivenEntry:
+    """An optimizer that is passed by keyword to a function which restores all that it is passed so.
+
+    Attributes:
+        optimizer: the optimizer.
+        call: the call, as `restart_from(path, model=model, optimizer=optimizer)`.
+        index: the argument's place in it.
+    """
+
+    optimizer: cst.BaseExpression
+    call: cst.Call
+    index: int
+
+
+def given_entries(file: File, roles: Roles) -> Iterator[GivenEntry]:
+    """Every optimizer that a function restores under the keyword it is passed by."""
+    for call in file.calls:
+        for index, arg in enumerate(call.args):
+            if arg.keyword is not None and roles.is_optimizer(file, arg.value):
+                function = roles.project.called(file, call)
+                named = {each.keyword.value for each in call.args if each.keyword is not None}
+                if KEY not in named and function is not None and _restores_keywords(function.file, function.node):
+                    yield GivenEntry(arg.value, call, index)
+
+
+def _restores_keywords(file: File, function: cst.FunctionDef) -> bool:
+    """Whether a function loads into each of its keyword arguments the entry of that name, if there is one."""
+    rest = function.params.star_kwarg
+    for loop in find(function.body, cst.For) if rest is not None else ():
+        assert rest is not None
+        over = loop.iter.func if isinstance(loop.iter, cst.Call) else None
+        if not isinstance(loop.target, cst.Tuple) or dotted(over) != f"{rest.name.value}.items":
+            continue
+        key, value = (dotted(each.value) for each in loop.target.elements)
+        asked = [each.body for each in find(loop.body, cst.If) if f"{key} in " in file.tree.code(each.test)]
+        for call in (each for block in asked for each in find(block, cst.Call)):
+            source = call.args[0].value if call.args else None
+            index = source.slice[0].slice if isinstance(source, cst.Subscript) else None
+            is_own = isinstance(index, cst.Index) and dotted(index.value) == key
+            if is_own and dotted(call.func) == f"{value}.load_state_dict":
+                return True
+    return False
+
+
+def write_given(draft: Draft, entry: GivenEntry, scaler: str) -> None:
+    """Pass the scaler beside the optimizer; the function passes over what a checkpoint does not have."""
+    added = build.keyword(KEY, build.expression(scaler))
+
+    def insert(node: cst.CSTNode) -> cst.CSTNode:
+        assert isinstance(node, cst.Call)
+        return node.with_changes(args=insert_after(node.args, entry.index, added, node.whitespace_before_args))
+
+    draft.edits.change(entry.call, insert)
 
 
 def write_saved(draft: Draft, entry: SavedEntry, scaler: str) -> None:

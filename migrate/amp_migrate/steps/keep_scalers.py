@@ -36,6 +36,20 @@ def keep_in_checkpoints(roles: Roles, traveller: Traveller, draft_of: Callable[[
         }
         for (_, _, scaler), restored_entry in restored.items():
             checkpoints.write_restored(draft_of(file), restored_entry, scaler)
+    for file in _callers_of_restorers(roles, traveller):
+        given = {
+            (each.call, scaler): each
+            for each in checkpoints.given_entries(file, roles)
+            if (scaler := _scaler_beside(traveller, file, each.optimizer)) is not None
+        }
+        for (_, scaler), given_entry in given.items():
+            checkpoints.write_given(draft_of(file), given_entry, scaler)
+
+
+def _callers_of_restorers(roles: Roles, traveller: Traveller) -> list[File]:
+    """The files that make a scaler and save a state: what restores it may stand in another file."""
+    makers = dict.fromkeys(creation.file for creation in traveller.ways.creations.values())
+    return [file for file in makers if "state_dict" in file.uses]
 
 
 def _scaler_beside(traveller: Traveller, file: File, optimizer: cst.BaseExpression) -> str | None:

@@ -242,3 +242,31 @@ def test_one_scaler_of_two_optimizers_is_saved_and_restored_once(migrate: Check)
     )
     assert plan.after.count('"scaler": scaler.state_dict()') == 1
     assert plan.after.count("scaler.load_state_dict(") == 1
+
+
+RESTORER = """
+def restore(path, **objects):
+    checkpoint = torch.load(path)
+    for key, value in objects.items():
+        {test}:
+            value.load_state_dict(checkpoint[key])
+model = nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+restore("last.pt", model=model, optimizer=optimizer)
+for x, y in loader:
+    loss = nn.functional.mse_loss(model(x), y)
+    loss.backward()
+    optimizer.step()
+torch.save(dict(model=model.state_dict(), optimizer=optimizer.state_dict()), "last.pt")
+"""
+
+
+def test_restored_by_a_function_that_restores_all_it_is_given(migrate: Check) -> None:
+    after = migrate(RESTORER.format(test="if key in checkpoint")).after
+    assert 'restore("last.pt", model=model, optimizer=optimizer, scaler=scaler)\n' in after
+    assert "optimizer=optimizer.state_dict(), scaler=scaler.state_dict())" in after
+
+
+def test_an_old_checkpoint_without_the_scaler_is_not_asked_for_it(migrate: Check) -> None:
+    after = migrate(RESTORER.format(test="if value is not None")).after
+    assert 'restore("last.pt", model=model, optimizer=optimizer)\n' in after
