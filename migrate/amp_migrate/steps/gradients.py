@@ -91,13 +91,19 @@ def _unscaled(
             "gradients are read between two backward() calls of one step, where they cannot be unscaled yet",
             "read gradients after the last backward(), directly before optimizer.step()",
         )
+    receiver = step.call.func.value if isinstance(step.call.func, cst.Attribute) else None
+    if step.part is not None and step.optimizer is receiver and step.held is None:
+        return (
+            f"gradients are read that {tree.quote(step.call.func)}() steps by optimizers of its own",
+            "unscale each of them by hand, or run with --dtype bf16, which needs no scaler",
+        )
     anchor = _anchor(tree, step, statements)
     if anchor is None:
         return (
             "gradients are read where the optimizer does not always step, so they cannot be unscaled there",
             "read or clip gradients only on the iterations that step, directly before optimizer.step()",
         )
-    return GradientUse(anchor, step.optimizer, _loop_over(tree, step, anchor))
+    return GradientUse(anchor, step.held or step.optimizer, _loop_over(tree, step, anchor))
 
 
 def _scaled_clip(file: File, statement: Statement) -> ScaledClip | None:

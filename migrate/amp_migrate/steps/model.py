@@ -94,12 +94,14 @@ class OptimizerStep:
     Attributes:
         optimizer: the optimizer, or what wraps it.
         part: where the call is of a function of the project that steps, as `step_and_update_lr()`, that function.
+        held: where that is a wrapper's method, the optimizer in it as it is written here: `wrapper.optimizer`.
     """
 
     statement: Statement
     call: cst.Call
     optimizer: cst.BaseExpression
     part: FunctionRef | None = None
+    held: cst.BaseExpression | None = None
 
 
 @dataclass(frozen=True)

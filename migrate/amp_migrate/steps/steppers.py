@@ -17,6 +17,7 @@ from amp_migrate.analysis.roles import OPTIMIZER_SIGN, Roles
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.model import OptimizerStep
 from amp_migrate.steps.origins import collection
+from amp_migrate.trees import build
 from amp_migrate.trees.calls import calls_in
 from amp_migrate.trees.tree import Block, Statement, block_of, find, statements
 
@@ -40,7 +41,7 @@ class Steppers:
             function = self._meant(file, call)
             optimizer = None if function is None else self._optimizer_at(function, call)
             if function is not None and optimizer is not None:
-                found.append(OptimizerStep(statement, call, optimizer, function))
+                found.append(OptimizerStep(statement, call, optimizer, function, self._held(function, call)))
         return found
 
     def sites(self, function: FunctionRef) -> list[CallSite] | None:
@@ -112,6 +113,15 @@ class Steppers:
             return None if given is None or given.argument is None else given.argument.value
         receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
         return optimizer if receiver is None or dotted(receiver) == "self" else receiver
+
+    def _held(self, function: FunctionRef, call: cst.Call) -> cst.BaseExpression | None:
+        """`wrapper.optimizer` for a call `wrapper.step_and_update_lr()`, whose method steps `self.optimizer`."""
+        own = next(optimizer_steps(self._roles, function.file, block_of(function.node)), None)
+        path = None if own is None else dotted(own.optimizer)
+        receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
+        if path is None or not path.startswith("self.") or receiver is None or dotted(receiver) in (None, "self"):
+            return None
+        return build.expression(f"{dotted(receiver)}.{path.removeprefix('self.')}")
 
     def _named(self, name: str) -> list[FunctionRef]:
         """The functions of a name that step an optimizer; files in which none may do so are not parsed."""

@@ -254,6 +254,61 @@ def test_wrapper_whose_method_steps(rewrites: Check) -> None:
     )
 
 
+def test_gradients_are_unscaled_for_the_optimizer_in_a_wrapper(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Scheduled:
+              def __init__(self, model):
+                  self.inner = torch.optim.Adam(model.parameters())
+        -     def step_and_update_lr(self):
+        +     def step_and_update_lr(self, scaler):
+                  self.warm += 1
+        -         self.inner.step()
+        +         scaler.step(self.inner)
+              def zero_grad(self):
+                  self.inner.zero_grad()
+          def train(loader):
+              model = nn.Linear(2, 2)
+              optimizer = Scheduled(model)
+        +     scaler = torch.amp.GradScaler("cuda")
+              for x, y in loader:
+                  optimizer.zero_grad()
+        -         loss = nn.functional.mse_loss(model(x), y)
+        -         loss.backward()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = nn.functional.mse_loss(model(x), y)
+        +         scaler.scale(loss).backward()
+        +         scaler.unscale_(optimizer.inner)
+                  nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        -         optimizer.step_and_update_lr()
+        +         optimizer.step_and_update_lr(scaler)
+        +         scaler.update()
+        """
+    )
+
+
+def test_gradients_that_a_wrapper_steps_by_several_optimizers_are_not_read(leaves: Check) -> None:
+    leaves(
+        """
+        class Several:
+            def __init__(self, model):
+                self.optimizers = [torch.optim.Adam(model.parameters())]
+            def step_all(self):
+                for optimizer in self.optimizers:
+                    optimizer.step()
+        def train(loader):
+            model = nn.Linear(2, 2)
+            several = Several(model)
+            for x, y in loader:
+                loss = nn.functional.mse_loss(model(x), y)
+                loss.backward()
+                print(model.weight.grad.norm())
+                several.step_all()
+        """,
+        "gradients are read that several.step_all() steps by optimizers of its own",
+    )
+
+
 def test_wrapper_whose_method_steps_in_bfloat16(rewrites: Check) -> None:
     rewrites(
         """
