@@ -30,6 +30,8 @@ _OPTIMIZER_NAME = re.compile(
 OPTIMIZER_SIGN = re.compile(r"optim|(?:\b|_)opt(?:\b|_)|zero_grad", re.IGNORECASE)
 _SCHEDULER_NAME = re.compile(r"sched|warmup", re.IGNORECASE)
 _LOSS_NAME = re.compile(r"(^|[._])(\w*criterion\w*|crit|\w*loss\w*|bce|mse|l1|ce|objective)(\[\])?$", re.IGNORECASE)
+# A module that computes its loss itself: `model_and_loss`, `ModelWithLoss`.
+_MODEL_WITH_LOSS = re.compile(r"(model|net|network)_?(and|with)_?(loss|criterion)", re.IGNORECASE)
 _MAX_DEPTH = 6
 
 
@@ -64,7 +66,9 @@ class Roles:
         if path is None:
             return False
         bindings = self.bindings(file, node)
-        if any(each.kind in (BindingKind.FUNCTION, BindingKind.CLASS, BindingKind.IMPORT) for each in bindings):
+        if any(each.kind in (BindingKind.FUNCTION, BindingKind.CLASS) for each in bindings):
+            return False
+        if bindings and all(each.kind is BindingKind.IMPORT for each in bindings):
             return False
         if isinstance(node, cst.Attribute) and file.names.full(node):  # `networks.print_network` is a function
             return False
@@ -173,7 +177,7 @@ class Roles:
             return False
         if any(_is_loss_class(file, each.value) for each in self.bindings(file, node)):
             return True
-        return _LOSS_NAME.search(path) is not None
+        return _LOSS_NAME.search(path) is not None and _MODEL_WITH_LOSS.search(path) is None
 
     def is_loss_call(self, file: File, call: cst.Call) -> bool:
         """Whether a call computes a loss."""
@@ -260,6 +264,8 @@ class Roles:
             receiver = call.func.value
             if method in table.MODULE_BOOKKEEPING or dotted(receiver) == "self" or not self.is_module(file, receiver):
                 return False
+            if _is_class_name(method) and any(b.kind is BindingKind.IMPORT for b in self.bindings(file, receiver)):
+                return False  # `model = model.RNNModel(...)`, of `import model`
             return not method.startswith(table.BOOKKEEPING_PREFIXES) or self._computes(file, receiver, method)
         return False
 

@@ -9,12 +9,14 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
+from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.apex_calls import amp_calls, amp_name, keepings
 from amp_migrate.steps.apex_functions import is_native
 from amp_migrate.steps.apex_group import Group
 from amp_migrate.steps.apex_initialize import Initialize
 from amp_migrate.steps.apex_scale import understood
+from amp_migrate.steps.evaluation import evaluation_regions
 from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.native import is_scaled
 from amp_migrate.steps.read_fp32 import backward_calls, bodies
@@ -28,6 +30,14 @@ def without_steps(initializes: list[Initialize]) -> Iterable[Refusal]:
         if optimizers is not None and each.file.tree.code(optimizers) not in ("None", "[]"):
             reason = "no step that scales its loss is among the files that were given"
             yield Refusal(each.file, each.call, reason, "give the files with the training step, too")
+
+
+def without_forwards(group: Group, roles: Roles) -> Iterable[Refusal]:
+    """Models that Apex prepares for inference, and no forward that a region could stand around."""
+    if not any(evaluation_regions(file, roles, []).regions for file in group.files):
+        for each in group.initializes:
+            reason = "no forward of what it prepares is among the files that were given, or it has native AMP beside"
+            yield Refusal(each.file, each.call, reason, "give the files with the forward, too")
 
 
 def asked_elsewhere(group: Group, files: Iterable[File]) -> Iterable[Refusal]:

@@ -17,7 +17,7 @@ from amp_migrate.analysis.wanted import Wanted, everything
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Apex, Dtype, Settings
 from amp_migrate.steps.apex_calls import amp_calls
-from amp_migrate.steps.apex_doubts import asked_elsewhere, leftovers, plain_steps, without_steps
+from amp_migrate.steps.apex_doubts import asked_elsewhere, leftovers, plain_steps, without_forwards, without_steps
 from amp_migrate.steps.apex_functions import float_functions
 from amp_migrate.steps.apex_group import Group, groups_of, starts
 from amp_migrate.steps.apex_guards import is_apex_import
@@ -154,6 +154,8 @@ class ApexMigration:
         if group.initializes and not group.steps and not group.refusals:
             group.refusals.extend(without_steps(group.initializes))
             group.refusals.extend(plain_steps(group))
+        if group.initializes and not group.steps and not group.refusals:
+            group.refusals.extend(without_forwards(group, self.roles))
         if not group.initializes and not group.refusals and group.steps:
             file = group.files[0]
             where = group.steps[0].gathered.step.place

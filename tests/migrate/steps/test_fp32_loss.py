@@ -8,6 +8,47 @@ from typing import Any
 Check = Callable[..., Any]
 
 
+def test_model_that_takes_the_name_of_the_module_it_comes_from(rewrites: Check) -> None:
+    rewrites(
+        """
+          import model
+          model = model.RNNModel(3)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_module_that_computes_its_loss_is_a_forward(rewrites: Check) -> None:
+    rewrites(
+        """
+          class ModelAndLoss(nn.Module):
+              pass
+          model_and_loss = ModelAndLoss()
+          optimizer = torch.optim.SGD(model_and_loss.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss, out = model_and_loss(x, y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss, out = model_and_loss(x, y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
 def test_loss_computed_in_the_call_of_backward_gets_a_name(rewrites: Check) -> None:
     rewrites(
         """
