@@ -17,6 +17,7 @@ from amp_migrate.analysis.passing import passed_values
 from amp_migrate.analysis.project import FunctionRef, Project
 from amp_migrate.analysis.replicas import Replicas
 from amp_migrate.analysis.scopes import Binding, BindingKind, dotted
+from amp_migrate.analysis.sparse import SparseModules
 from amp_migrate.tables import torch_names as table
 from amp_migrate.trees.tree import find
 
@@ -42,6 +43,7 @@ class Roles:
         self.project = project
         self.own_gradients = OwnGradients(project)
         self.replicas = Replicas(project)
+        self.sparse_modules = SparseModules(project)
         self._forwards: dict[cst.FunctionDef, bool] = {}
         self._losses: dict[cst.FunctionDef, bool] = {}
         self._modules: dict[cst.CSTNode, bool] = {}

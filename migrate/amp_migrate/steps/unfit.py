@@ -10,6 +10,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.scopes import BindingKind
+from amp_migrate.analysis.sparse import is_sparse
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.model import Refusal
 from amp_migrate.trees.tree import statements
@@ -117,16 +118,11 @@ def _reasons(file: File, roles: Roles) -> Iterator[Refusal]:
                         "set its precision policy (FSDP: MixedPrecision or MixedPrecisionPolicy) instead of autocast",
                         code="AMP591",
                     )
+    yield from (_sparse(file, call) for call in file.calls if is_sparse(file, call))
+    yield from (_sparse(where, call) for where, call in roles.sparse_modules.below(file))
     for call in file.calls:
         method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
         full = file.names.callee(call)
-        if method.startswith("to_sparse") or full.startswith("torch.sparse"):
-            yield Refusal(
-                file,
-                call,
-                "sparse tensors have few half-precision kernels",
-                "try a region round the dense part by hand, and verify it",
-            )
         if full in ("torch.set_default_dtype", "torch.set_default_tensor_type") and _says(file, call.args, "double"):
             yield _double(file, call)
         if isinstance(call.func, cst.Attribute) and method in ("double", "half", "bfloat16", "to"):
@@ -134,6 +130,15 @@ def _reasons(file: File, roles: Roles) -> Iterator[Refusal]:
             is_double, is_half = _says(file, casts, "double"), _says(file, casts, "half")
             if (is_double or is_half) and roles.is_module(file, call.func.value):
                 yield _double(file, call) if is_double else _half(file, call)
+
+
+def _sparse(file: File, call: cst.Call) -> Refusal:
+    return Refusal(
+        file,
+        call,
+        "sparse tensors have few half-precision kernels",
+        "try a region round the dense part by hand, and verify it",
+    )
 
 
 _DTYPE_WORDS = {"double": ("double", "float64", "Double"), "half": ("half", "float16", "bfloat16")}

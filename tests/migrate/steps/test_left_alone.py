@@ -257,6 +257,18 @@ def test_sparse_tensors(leaves: Check, dtype: str) -> None:
     )
 
 
+def test_sparse_products_of_a_module_that_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "layers.py").write_text(
+        "import torch\nclass Graph(torch.nn.Module):\n    def forward(self, a, x):\n        return torch.spmm(a, x)\n"
+    )
+    (tmp_path / "models.py").write_text("from layers import Graph\nclass Net(Graph):\n    pass\n")
+    step = UNIT_TEST.format(imports="from {} import Net")
+    (tmp_path / "train.py").write_text(step.format("models"))
+    (tmp_path / "other.py").write_text(step.format("elsewhere"))
+    found = migrate_paths([tmp_path], Settings()).findings
+    assert [(Path(each.path).name, each.code) for each in found] == [("layers.py", "AMP590"), ("other.py", "AMP501")]
+
+
 def test_sparse_tensors_made_from_indices(leaves: Check, dtype: str) -> None:
     leaves(
         """

@@ -1,0 +1,72 @@
+"""Modules that compute with sparse tensors, which have few half-precision kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
+from amp_migrate.analysis.scopes import BindingKind
+from amp_migrate.trees.tree import find
+
+_PRODUCTS = frozenset({"torch.spmm", "torch.hspmm", "torch.smm", "torch.sspaddmm"})
+_WORDS = ("spmm", "hspmm", "smm", "sspaddmm", "sparse", "to_sparse")
+_MAX_IMPORTS = 3
+
+
+def is_sparse(file: File, call: cst.Call) -> bool:
+    """Whether a call makes a sparse tensor, or computes with one."""
+    full = file.names.callee(call)
+    is_method = isinstance(call.func, cst.Attribute) and call.func.attr.value.startswith("to_sparse")
+    return is_method or full.startswith("torch.sparse") or full in _PRODUCTS
+
+
+class SparseModules:
+    """The classes of a project with a `forward` that compute with sparse tensors."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+
+    def below(self, file: File) -> Iterator[tuple[File, cst.Call]]:
+        """The sparse calls of modules in files that a file imports, directly or through others."""
+        if self._calls:
+            brought = self._brought(file)
+            yield from ((where, call) for where, call in self._calls if where in brought)
+
+    @cached_property
+    def _calls(self) -> list[tuple[File, cst.Call]]:
+        files = (each for word in _WORDS for each in self._project.library.mentioning("forward", word))
+        return [
+            (file, call)
+            for file in dict.fromkeys(files)
+            for call in file.calls
+            if is_sparse(file, call) and _is_of_module(file, call)
+        ]
+
+    def _brought(self, file: File) -> set[File]:
+        found: set[File] = set()
+        level = [file]
+        for _ in range(_MAX_IMPORTS):
+            brought = {
+                other
+                for each in level
+                for bindings in each.scopes.module.bindings.values()
+                for binding in bindings
+                if binding.kind is BindingKind.IMPORT
+                for other in (
+                    self._project.module_of(each, binding.imported),
+                    self._project.library.module(binding.imported, each),
+                )
+                if other is not None
+            }
+            level = [each for each in brought if each is not file and each not in found]
+            found.update(level)
+        return found
+
+
+def _is_of_module(file: File, call: cst.Call) -> bool:
+    owner = file.tree.owner_class(call)
+    return owner is not None and any(each.name.value == "forward" for each in find(owner.body, cst.FunctionDef))
