@@ -24,7 +24,7 @@ OLD, NEW = b"amp, old_amp = 1, 2\n", b"amp, new_amp = 1, 2\n"
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     # What a killed process wrote, the system still has: waiting for the disk matters only when the power fails.
     monkeypatch.setattr("os.fsync", lambda _: None)
-    files = [tmp_path / f"{number}.py" for number in range(8)]
+    files = [tmp_path / f"{number}.py" for number in range(4)]
     for file in files:
         file.write_bytes(OLD)
     # The first run loads what later runs find loaded.
