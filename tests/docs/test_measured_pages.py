@@ -46,6 +46,20 @@ def test_the_page_of_real_apex_scripts_is_made_of_the_latest_runs() -> None:
     assert (ROOT / "docs/apex-field.md").read_text(encoding="utf-8") == made, "run benchmarks/apex_field.py"
 
 
+def test_the_page_of_the_shim_is_made_of_the_latest_measurements() -> None:
+    results = (measured(name) for name in ("shim-field.json", "apex-reference-cpu.json", "shim-host.json"))
+    made = runpy.run_path(str(BENCHMARKS / "shim_table.py"))["page"](*results)
+    assert (ROOT / "docs/shim-field.md").read_text(encoding="utf-8") == made, "run benchmarks/shim_table.py"
+
+
+def test_the_shim_did_what_apex_did() -> None:
+    found = measured("apex-reference-cpu.json")["comparisons"]
+    assert {each["level"] for each in found} == {"O0", "O1", "O2", "O3"}
+    assert all(each["same_scales"] and each["same_skips"] for each in found)
+    assert all(each["loss_difference"] == 0 for each in found if each["level"] != "O1")
+    assert any(each["skipped"] for each in found)
+
+
 APEX_STEP = """
 from apex import amp
 def train(model, optimizer, x):

@@ -139,3 +139,51 @@ def test_scale_backs_off_at_the_last_overflow_that_is_allowed(overflows: str, sc
 
 def test_scale_never_grows_to_infinity() -> None:
     assert scale_after("...", scale=3e38) == [pytest.approx(3e38)] * 3
+
+
+def lamb_by_hand(
+    param: Tensor, grads: list[Tensor], decay: float, largest: float, lr: float, trusted: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """LAMB's rule in float64 for one parameter: the weights after its steps, and both moments."""
+    weight, first, second = param.double(), torch.zeros(SHAPE).double(), torch.zeros(SHAPE).double()
+    for step, grad in enumerate(grads, start=1):
+        scaled = grad.double() / max(grad.double().norm().item() / largest, 1.0)
+        first = 0.9 * first + 0.1 * scaled
+        second = 0.99 * second + 0.01 * scaled**2
+        update = first / (1 - 0.9**step) / ((second / (1 - 0.99**step)).sqrt() + 1e-6) + decay * weight
+        weight = weight - lr * (weight.norm() / update.norm() if trusted else 1.0) * update
+    return weight, first, second
+
+
+SHAPE = (6, 5)
+
+
+@pytest.mark.parametrize(
+    ("decay", "use_nvlamb", "largest", "trusted"),
+    [(0.01, False, 1.0, True), (0.0, False, 1.0, False), (0.0, True, 100.0, True)],
+)
+def test_the_stages_of_lamb_step_by_its_rule(decay: float, use_nvlamb: bool, largest: float, trusted: bool) -> None:
+    torch.manual_seed(0)
+    param, grads = torch.randn(SHAPE), [torch.randn(SHAPE) for _ in range(3)]
+    weight, first, second = lamb_by_hand(param, grads, decay, largest, 0.1, trusted)
+    moments, update, flag = (torch.zeros(SHAPE), torch.zeros(SHAPE)), torch.empty(SHAPE), new_flag()
+    for step, grad in enumerate(grads):
+        stage1 = [[grad], [param], [moments[0]], [moments[1]], [update]]
+        norm = multi_tensor_applier(amp_c.multi_tensor_l2norm, flag, [[grad]])[0]
+        decays = torch.tensor([decay])
+        multi_tensor_applier(
+            amp_c.multi_tensor_lamb_stage1_cuda, flag, stage1, decays, step, 0.9, 0.99, 1e-6, norm, largest
+        )
+        norms = [multi_tensor_applier(amp_c.multi_tensor_l2norm, flag, [[of]], True)[1] for of in (param, update)]
+        multi_tensor_applier(
+            amp_c.multi_tensor_lamb_stage2_cuda, flag, [[param], [update]], *norms, 0.1, decay, use_nvlamb
+        )
+    torch.testing.assert_close(param.double(), weight, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(moments[0].double(), first, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(moments[1].double(), second, rtol=1e-5, atol=1e-6)
+
+
+def test_lamb_steps_half_weights_without_a_ratio_where_they_are_zero() -> None:
+    param, update, zero = torch.zeros(3, dtype=HALF), torch.ones(3, dtype=HALF), torch.zeros(1)
+    amp_c.multi_tensor_lamb_stage2_cuda(1, new_flag(), [[param], [update]], zero, torch.ones(1), 0.5, 0.01)
+    assert torch.equal(param, torch.full((3,), -0.5, dtype=HALF))
