@@ -219,6 +219,8 @@ def _not_checked(evidence: Evidence, found: tuple[Convergence, ...], measured: S
         items.append("evaluation metrics" + (": none was printed or written" if evidence.whole else ""))
     if made_up := evidence.original.trace.synthetic:
         items.append(f"the script's own data: made-up pictures stood in for {' and '.join(made_up)}")
+    if evidence.original.trace.uncompiled or evidence.migrated.trace.uncompiled:
+        items.append("what torch.compile makes of the scripts: where a CPU stands in for the GPU, nothing is compiled")
     if evidence.original.trace.stand_in:
         items.append("speed and memory: a CPU stood in for the GPU")
         items.append("the GPU's own kernels: CUDA's casts were applied on the CPU, in float32 rounded to half")

@@ -26,10 +26,11 @@ from . import (
     seeds,
     standin,
     tf32,
+    uncompiled,
     variants,
 )
 from .census import FirstSteps, count
-from .modules import ModuleWatch
+from .modules import ModuleWatch, choose_no_algorithms
 from .phases import Phases
 from .place import UsersCode
 from .profile import Profile
@@ -70,6 +71,8 @@ def attach(spec: RecorderSpec, writer: Writer, users: UsersCode) -> None:
     device = prepare(spec)
     _write_before_os_exit(writer)
     writer.put("start", **_environment(device))
+    if device == "cpu":
+        uncompiled.install(lambda: writer.put("uncompiled"))
     progress = Progress(spec, writer, device)
     if variants.FUSED in spec.variants:
         variants.fuse()
@@ -87,6 +90,7 @@ def attach(spec: RecorderSpec, writer: Writer, users: UsersCode) -> None:
 
             atexit.register(anatomy.look(progress).close)
     else:
+        choose_no_algorithms()
         steps = judge(progress)
         apex.follow(progress, steps)
         census = count(progress) if spec.census else None

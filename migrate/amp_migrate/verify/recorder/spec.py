@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ENVIRONMENT_VARIABLE = "AMP_VERIFY_SPEC"
+NORM_STEPS = 6  # of each optimizer whose gradients and updates are compared
 
 
 @dataclass(frozen=True)
