@@ -37,7 +37,7 @@ class Check:
     """One line of the verdict.
 
     Attributes:
-        id: stable name: G1 to G11, E (edit), S (early losses), N (norms).
+        id: stable name: G1 to G11, R (repeats), E (edit), S (early losses), N (norms).
         title: what is asked.
         detail: what was found, in one line.
     """
