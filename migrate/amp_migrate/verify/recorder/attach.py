@@ -35,7 +35,7 @@ from .phases import Phases
 from .place import UsersCode
 from .profile import Profile
 from .progress import Progress
-from .spec import RecorderSpec
+from .spec import ONE_BATCH, RecorderSpec
 from .steps import StepRecorder
 from .timing import StepTimer
 from .writer import Writer
@@ -76,6 +76,8 @@ def attach(spec: RecorderSpec, writer: Writer, users: UsersCode) -> None:
     progress = Progress(spec, writer, device)
     if variants.FUSED in spec.variants:
         variants.fuse()
+    if ONE_BATCH in spec.variants:
+        variants.repeat_batches()
     if spec.timing:
         phases = Phases(progress)
         if spec.phases:
