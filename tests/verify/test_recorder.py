@@ -252,6 +252,20 @@ def test_the_census_counts_results_by_dtype(record: Record) -> None:
     assert result.trace.uses_amp
 
 
+def test_the_census_calls_operations_by_their_own_names(record: Record) -> None:
+    result = record(
+        """
+        x = torch.ones(4, 4, requires_grad=True)
+        for each in (torch.mm(x, x), torch.linalg.matmul(x, x), x @ x, nn.functional.max_pool2d(x[None], 2)):
+            each.sum().backward()
+        """,
+        census=True,
+    )
+    assert ("mm", "float32", 1) in result.trace.census
+    assert ("matmul", "float32", 2) in result.trace.census
+    assert "max_pool2d" in {name for name, _, _ in result.trace.census}
+
+
 def test_the_census_leaves_an_embedding_with_a_padding_row_alone(record: Record) -> None:
     result = record(
         """
