@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,25 +23,19 @@ from typing import Any
 
 import torch
 import torch.nn.utils.clip_grad
-from amp_migrate.verify.recorder import attach, scaler
-from amp_migrate.verify.recorder.modules import ModuleWatch
+from amp_migrate.verify.recorder import attach, norms, scaler
 from amp_migrate.verify.recorder.progress import Progress
-from amp_migrate.verify.recorder.spec import RecorderSpec
+from amp_migrate.verify.recorder.spec import NORM_STEPS, RecorderSpec
 from amp_migrate.verify.recorder.timing import StepTimer
 from amp_migrate.verify.recorder.writer import Writer
 from codemod import RESULTS, machine
 from torch import nn
-from torch.nn.modules.module import _global_forward_pre_hooks
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 WARM_UP = 30  # steps
-FIRST, LATER = 50, 1000  # in the middle of the steps whose gradients are compared, and long after them
+LATER = 1000  # a step long after the first ones
 HOLDERS: tuple[Any, ...] = (torch, torch.autograd, torch.amp.GradScaler, torch.nn.utils, torch.nn.utils.clip_grad)
-HOOKS: tuple[dict[Any, Any], ...] = (
-    _global_optimizer_pre_hooks,
-    _global_optimizer_post_hooks,
-    _global_forward_pre_hooks,
-)
+HOOKS: tuple[dict[Any, Any], ...] = (_global_optimizer_pre_hooks, _global_optimizer_post_hooks)
 
 
 @dataclass(frozen=True)
@@ -92,9 +87,15 @@ def _restore(state: list[dict[Any, Any]]) -> None:
 
 
 def judge(progress: Progress) -> None:
-    """What a run is judged by, statistics of modules included."""
+    """What a run is judged by."""
+    norms.NORM_STEPS = NORM_STEPS
     attach.judge(progress)
-    ModuleWatch()
+
+
+def judge_first(progress: Progress) -> None:
+    """The same, with what only the first steps of an optimizer have: norms of gradients and of updates."""
+    norms.NORM_STEPS = sys.maxsize
+    attach.judge(progress)
 
 
 def stamp(progress: Progress) -> None:
@@ -129,8 +130,8 @@ class Training:
         return time.process_time() - start
 
 
-def measure(name: str, install: Callable[[Progress], None], at: int, rounds: int, width: int) -> Ratio:
-    """The ratio of one recorder for step `at` of a run, again and again."""
+def measure(name: str, install: Callable[[Progress], None], rounds: int, width: int) -> Ratio:
+    """The ratio of one recorder for one and the same step of a run, again and again."""
     training = Training(width)
     with tempfile.TemporaryDirectory(prefix="amp-benchmark-") as folder:
         spec = RecorderSpec(trace=folder, parent=os.getpid(), shim="", steps=0)
@@ -144,10 +145,10 @@ def measure(name: str, install: Callable[[Progress], None], at: int, rounds: int
         for _ in range(rounds):
             turns = []
             for turn in (patches.off, patches.on, patches.on, patches.off):
-                progress.attempts = at
+                progress.attempts = LATER
                 turn()
                 turns.append(training.seconds())
-                seen += progress.attempts - at
+                seen += progress.attempts - LATER
             recorded.append(turns[1] + turns[2])
             alone.append(turns[0] + turns[3])
         patches.off()
@@ -166,9 +167,9 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     ratios = []
-    recorders = (("judged, first steps", judge, FIRST), ("judged, later", judge, LATER), ("timed", stamp, LATER))
-    for name, install, at in recorders:
-        each = measure(name, install, at, options.rounds, options.width)
+    recorders = (("judged, first steps", judge_first), ("judged, later", judge), ("timed", stamp))
+    for name, install in recorders:
+        each = measure(name, install, options.rounds, options.width)
         ratios.append(each)
         spread = f"{each.quartiles[0]:.4f} to {each.quartiles[1]:.4f}"
         took = f"{name}: {each.milliseconds:.2f} ms, {each.ratio:.4f} times the step alone"

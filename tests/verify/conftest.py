@@ -63,7 +63,7 @@ def trace(
     return replace(made, **changes)
 
 
-def evidence(tmp_path: Path, **traces: Trace | None) -> Evidence:
+def evidence(tmp_path: Path, repeats: Sequence[Trace] = (), **traces: Trace | None) -> Evidence:
     """A right migration, seen through hand-made traces; any of its parts can be replaced."""
 
     def result(run: Run, made: Trace, returncode: int | None = 1) -> RunResult:
@@ -78,7 +78,6 @@ def evidence(tmp_path: Path, **traces: Trace | None) -> Evidence:
         "migrated_off": base,
         "reference": base,
         "floor": base,
-        "repeat": None,
         **traces,
     }
     made = {name: part for name, part in parts.items() if part is not None}
@@ -93,7 +92,7 @@ def evidence(tmp_path: Path, **traces: Trace | None) -> Evidence:
         floors=floors,
         oracles=oracles,
         reference=result(plan.ORIGINAL, made["reference"]) if "reference" in made else None,
-        repeat=result(Run(Arm.ORIGINAL, again=1), made["repeat"]) if "repeat" in made else None,
+        repeats=tuple(result(Run(Arm.ORIGINAL, again=number), one) for number, one in enumerate(repeats, 1)),
         all=(original, migrated, *floors[1:], *oracles),
     )
 
@@ -108,8 +107,8 @@ def make_trace() -> Callable[..., Trace]:
 def make_evidence(tmp_path: Path) -> Callable[..., Evidence]:
     """See `evidence`."""
 
-    def made(**traces: Trace | None) -> Evidence:
-        return evidence(tmp_path, **traces)
+    def made(repeats: Sequence[Trace] = (), **traces: Trace | None) -> Evidence:
+        return evidence(tmp_path, repeats, **traces)
 
     return made
 

@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from amp_migrate.verify.diagnosis import Found, Measured, diagnose, medians
+from amp_migrate.verify.diagnosis import diagnose
+from amp_migrate.verify.kernels import Kernels
+from amp_migrate.verify.measured import Found, Measured, medians
 from amp_migrate.verify.trace import Anatomy, Product, Profile
 
 GPU = {
@@ -33,6 +35,14 @@ FINE = Measured(
     profile=Profile("x", 100_000.0, (), 80_000.0),
     profiled=10,
     step_ms=10.0,
+    kernels=Kernels(
+        total=100_000.0,
+        busy=90_000.0,
+        products=80_000.0,
+        half_products=80_000.0,
+        on_matrix_units=80_000.0,
+        casts=5_000.0,
+    ),
 )
 
 
@@ -49,13 +59,21 @@ def changed(measured: Measured = FINE, **changes: Any) -> Measured:
     return replace(measured, anatomy=replace(measured.anatomy, **inner), **own)
 
 
+def with_kernels(**changes: Any) -> Measured:
+    assert FINE.kernels is not None
+    return changed(kernels=replace(FINE.kernels, **changes))
+
+
 def test_nothing_limits_a_script_that_gains() -> None:
     assert {one.found for one in diagnose(FINE)} == {Found.FINE}
 
 
 def test_what_limits_stands_first_and_what_needs_a_gpu_last() -> None:
-    order = [one.found.value for one in diagnose(changed(environment={**GPU, "stand_in": True}, reads={"item": 30}))]
-    assert order == ["limits", *["fine"] * 6, *["unknown"] * 3]
+    order = [
+        one.found.value
+        for one in diagnose(changed(environment={**GPU, "stand_in": True}, reads={"item": 30}, kernels=None))
+    ]
+    assert order == ["limits", *["fine"] * 6, *["unknown"] * 4]
 
 
 def test_medians_leave_the_warm_up_out_and_count_absent_phases_as_nothing() -> None:
@@ -101,9 +119,10 @@ def test_the_ceiling_is_amdahls() -> None:
     )
     tf32 = changed(environment={**GPU, "tf32": True})
     assert "1.6 times as fast with them 2 times as fast" in found(tf32, "ceiling")[1]
-    small = changed(profile=replace(FINE.profile, products=10_000.0))
-    assert found(small, "ceiling")[0] == "limits"
-    assert found(changed(profile=Profile()), "ceiling")[0] == "unknown"
+    assert found(with_kernels(products=10_000.0), "ceiling")[0] == "limits"
+    stand_in = changed(environment={**GPU, "stand_in": True}, kernels=None)
+    assert "take 72% of the processor time of a step" in found(stand_in, "ceiling")[1]
+    assert found(changed(stand_in, profile=Profile()), "ceiling")[0] == "unknown"
 
 
 def test_convolutions_have_a_tf32_of_their_own() -> None:
@@ -116,6 +135,8 @@ def test_waiting_for_data_is_told_by_its_share() -> None:
     assert found(FINE, "input")[1] == "1.00 ms of 10.00 ms wait for data (10%)"
     assert found(changed(phases={"data": 3.0, "step": 10.0}), "input")[0] == "limits"
     assert found(changed(phases={"step": 10.0}), "input")[1].startswith("0.00 ms of")
+    kept = changed(phases={"data": 3.0, "step": 10.0}, one_batch_ms=6.5)
+    assert found(kept, "input")[1].endswith("(30%); a step of 10.00 ms takes 6.50 ms with one batch kept")
 
 
 def test_a_slow_optimizer_is_told_by_its_share() -> None:
@@ -126,8 +147,35 @@ def test_a_slow_optimizer_is_told_by_its_share() -> None:
 
 
 def test_a_gpu_that_waits_for_the_host_is_told() -> None:
-    assert found(FINE, "host")[1] == "the GPU is busy for 100% of a step"
-    assert found(changed(step_ms=20.0), "host")[:2] == ("limits", "the GPU is busy for 50% of a step")
+    assert found(FINE, "host")[1] == "the GPU is busy for 9.00 ms of a step of 10.00 ms (90%)"
+    assert found(changed(step_ms=20.0), "host")[:2] == (
+        "limits",
+        "the GPU is busy for 9.00 ms of a step of 20.00 ms (45%); if it never waited for the host, a step would take no"
+        " more than that",
+    )
+    assert found(changed(kernels=None), "host")[0] == "unknown"
+
+
+def test_products_off_the_matrix_units_are_told_and_unknown_kernels_are_named() -> None:
+    assert found(FINE, "matrix units")[1].endswith(
+        "100% of the time of products in half precision is on them, 0% is not"
+    )
+    state, evidence, _ = found(
+        with_kernels(on_matrix_units=40_000.0, plain=20_000.0, unknown=("mystery",)), "matrix units"
+    )
+    assert state == "limits"
+    assert evidence.endswith(
+        "50% of the time of products in half precision is on them, 25% is not, 25% is in kernels of "
+        "unknown names (mystery)"
+    )
+    assert found(with_kernels(half_products=0.0), "matrix units")[1] == "NVIDIA H100, compute capability 9.0"
+
+
+def test_changes_of_layout_are_told_by_their_share() -> None:
+    expected = "6% of the GPU's time goes into changes between channels-first and channels-last"
+    assert found(with_kernels(layout=6_000.0), "layout")[:2] == ("limits", expected)
+    assert found(with_kernels(layout=5_000.0), "layout")[0] == "fine"
+    assert found(changed(kernels=None), "layout")[0] == "unknown"
 
 
 def test_sizes_that_are_no_multiple_of_eight_are_named_the_costliest_first() -> None:
@@ -139,7 +187,10 @@ def test_sizes_that_are_no_multiple_of_eight_are_named_the_costliest_first() -> 
 
 
 def test_casts_and_reads_are_per_step() -> None:
-    assert found(FINE, "casts")[1] == "2 weights and 1 other tensors are cast to half precision per step, 1.0 MiB"
+    seen = "2 weights and 1 other tensors are cast to half precision per step, 1.0 MiB"
+    assert found(changed(kernels=None), "casts")[:2] == ("fine", seen)
+    assert found(FINE, "casts")[:2] == ("fine", f"{seen}, 5% of the GPU's time")
+    assert found(with_kernels(casts=11_000.0), "casts")[0] == "limits"
     assert found(changed(other_casts=60), "casts")[0] == "limits"
     assert found(FINE, "reads")[1] == "1.0 reads of values per step (item)"
     many = changed(reads={"item": 6, "cpu": 6})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -106,6 +107,33 @@ def test_the_time_of_a_step_is_split_by_phase(record: Record) -> None:
         assert step["data"] + step["optimizer"] + step["backward"] + 10 <= step["step"]
 
 
+SLOW = """
+    class Slow(torch.utils.data.Dataset):
+        def __len__(self):
+            return {count}
+        def __getitem__(self, index):
+            time.sleep(0.1)
+            return index, y[0]
+    if __name__ == "__main__":
+        loader = torch.utils.data.DataLoader(Slow(), {options})
+        for epoch in range(2):
+            for index, _ in loader:
+                print(epoch, *index.tolist())
+                train(1, enabled=False)
+"""
+
+
+@pytest.mark.parametrize("options", ["shuffle=False", "num_workers=1, persistent_workers=True", "num_workers=1"])
+def test_one_batch_is_given_as_often_as_there_are_batches(options: str, record: Record) -> None:
+    result = record(SLOW.format(options=options, count=4), prelude=PRELUDE, timing=True, variants=("one batch",))
+    assert result.ended_well, result.log.read_text()
+    lines = (result.folder / "stdout.log").read_text().splitlines()
+    assert lines == [f"{epoch} 0" for epoch in range(2) for _ in range(4)]
+    kept = [ms for number, ms in enumerate(result.trace.milliseconds, 1) if number % 4]  # not those between epochs
+    assert len(kept) == 6
+    assert min(kept) < 100
+
+
 def doctor(folder: Path, steps: int, *options: str) -> Result:
     script = folder / "train.py"
     script.write_text(f"{PRELUDE}\ntrain({steps})\n")
@@ -124,6 +152,19 @@ def test_a_script_is_measured_without_a_gpu_as_far_as_that_goes(tmp_path: Path) 
     assert {one["cause"] for one in document["diagnoses"]} >= {"ceiling", "input", "casts", "reads", "host"}
     assert 0 < document["profile"]["products_us"] < document["profile"]["total_us"]
     assert document["anatomy"]["products"][0]["sizes"] == [3, 8]
+
+
+def test_a_script_that_waits_for_data_is_timed_without(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(PRELUDE + textwrap.dedent(SLOW.format(options="shuffle=False", count=12)))
+    out = tmp_path / "out.json"
+    options = ["--device", "cpu", "--isolate", "never", "--steps", "12", "--json", str(out)]
+    result = CliRunner().invoke(main, ["doctor", str(script), *options])
+    assert result.exit_code == 0, result.output
+    assert any(line.startswith("limits   input: ") and line.endswith("kept") for line in result.stdout.splitlines())
+    document = json.loads(out.read_text())
+    assert document["one_batch_ms"] < document["step_ms"] - 50
+    assert document["kernels_us"] is None
 
 
 def test_a_script_that_is_too_short_says_nothing(tmp_path: Path) -> None:

@@ -31,6 +31,10 @@ def test_skipped_steps_are_counted_and_named(make_trace: Make) -> None:
 def test_nothing_is_shown_by_a_script_without_backward_or_with_too_few_steps(make_trace: Make) -> None:
     assert gates.counts(make_trace([]), make_trace([])).status is Status.VACUOUS
     assert gates.counts(make_trace([1.0] * 4), make_trace([1.0] * 4)).status is Status.VACUOUS
+    by_hand, longer = (replace(make_trace([1.0] * count), steps=()) for count in (30, 31))
+    check = gates.counts(by_hand, longer)
+    assert (check.status, check.detail) == (Status.VACUOUS, "no optimizer step was seen in either script")
+    assert gates.counts(make_trace(), by_hand).status is Status.FAIL
 
 
 def test_half_precision_matrix_operations_are_the_proof(make_trace: Make) -> None:

@@ -252,6 +252,20 @@ def test_the_census_counts_results_by_dtype(record: Record) -> None:
     assert result.trace.uses_amp
 
 
+def test_the_census_calls_operations_by_their_own_names(record: Record) -> None:
+    result = record(
+        """
+        x = torch.ones(4, 4, requires_grad=True)
+        for each in (torch.mm(x, x), torch.linalg.matmul(x, x), x @ x, nn.functional.max_pool2d(x[None], 2)):
+            each.sum().backward()
+        """,
+        census=True,
+    )
+    assert ("mm", "float32", 1) in result.trace.census
+    assert ("matmul", "float32", 2) in result.trace.census
+    assert "max_pool2d" in {name for name, _, _ in result.trace.census}
+
+
 def test_the_census_leaves_an_embedding_with_a_padding_row_alone(record: Record) -> None:
     result = record(
         """
@@ -370,3 +384,67 @@ def test_checkpoints_are_searched_for_optimizers_and_scalers(record: Record) -> 
         """
     ).trace
     assert [(each.optimizer, each.scaler) for each in trace.checkpoints] == [(True, True), (True, False)]
+
+
+def test_statistics_are_looked_at_after_the_function_that_made_the_model_has_ended(record: Record) -> None:
+    trace = record(
+        """
+        import copy
+        def train():
+            net = copy.deepcopy(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.BatchNorm1d(3)))
+            net[0](torch.full((2, 4), float("inf")))
+            net[1](torch.full((2, 3), float("inf")))
+            net[2](torch.ones(2, 3))
+        train()
+        """
+    ).trace
+    assert trace.nonfinite_statistics == 1
+
+
+def test_cudnn_times_no_algorithms_whatever_the_script_says(record: Record) -> None:
+    text = """
+    torch.backends.cudnn.benchmark = True
+    print(torch._C._get_cudnn_benchmark())
+    with torch.backends.cudnn.flags(enabled=True, benchmark=True):
+        print(torch._C._get_cudnn_benchmark())
+    """
+    assert out(record(text)) == ["False", "False"]
+    assert out(record(text, timing=True)) == ["True", "True"]
+
+
+def test_norms_are_taken_of_the_first_steps_that_each_optimizer_makes(record: Record) -> None:
+    trace = record(
+        """
+        other = torch.optim.Adam(model.parameters())
+        scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
+        for step in range(9):
+            for each in (optimizer, other):
+                loss = loss_of(torch.full((2, 4), float("inf")) if step == 1 else None)
+                scaler.scale(loss).backward()
+                scaler.step(each)
+            scaler.update()
+            optimizer.zero_grad()
+        """
+    ).trace
+    for kind in (0, 1):
+        steps = [step for step in trace.steps if step.optimizer == kind]
+        wanted = [True, False, *[True] * 5, False, False]
+        assert [step.grad_norm is not None for step in steps] == wanted
+        assert [step.update_norm is not None for step in steps] == wanted
+
+
+def test_parameters_that_gain_gradients_late_are_seen(record: Record) -> None:
+    trace = record(
+        """
+        model.bias.requires_grad_(False)
+        for step in range(100):
+            if step == 70:
+                model.bias.requires_grad_(True)
+            optimizer.zero_grad()
+            loss_of().backward()
+            optimizer.step()
+        """,
+        steps=0,
+    ).trace
+    assert [step.grads for step in trace.steps[:64]] == ["10"] * 64
+    assert trace.steps[99].grads == "11"

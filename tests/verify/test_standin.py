@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from amp_migrate.verify import prepare
 from amp_migrate.verify.plan import Arm, Run
 from amp_migrate.verify.recorder.spec import RecorderSpec
-from amp_migrate.verify.run import Launch, execute
+from amp_migrate.verify.run import Launch, RunResult, execute
 
 pytestmark = pytest.mark.slow
 
@@ -70,6 +71,7 @@ torch.cuda.synchronize()
 assert start.elapsed_time(end) >= 0
 with torch.cuda.stream(torch.cuda.Stream()), torch.cuda.device(0):
     torch.cuda.current_stream().wait_stream(torch.cuda.Stream())
+    assert torch.cuda.current_stream().device == device
 if hasattr(torch, "accelerator"):
     assert torch.accelerator.is_available() and torch.accelerator.current_accelerator().type == "cuda"
     torch.accelerator.synchronize()
@@ -140,3 +142,49 @@ def test_a_script_that_says_cuda_in_every_way_runs_on_the_cpu(tmp_path: Path) ->
     assert result.returncode == 0, result.log.read_text()
     assert (tmp_path / "stdout.log").read_text() == "whole\n"
     assert result.trace.stand_in
+
+
+COMPILING = """
+seen = []
+class Net(nn.Linear):
+    def forward(self, x):
+        result = super().forward(x)
+        seen.append(result.dtype)
+        return result
+net = torch.compile(Net(4, 1).cuda(), mode="reduce-overhead")
+print(isinstance(net, nn.Module), type(net._orig_mod).__name__, list(net.state_dict())[0])
+@torch.compile
+def loss_of(x):
+    return net(x).pow(2).mean()
+@torch.compile(fullgraph=True)
+def twice(x):
+    return x * 2
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range(2):
+    with torch.autocast("cuda"):
+        loss = twice(loss_of(torch.ones(2, 4, device="cuda")))
+    loss.backward()
+    optimizer.step()
+print(*seen)
+"""
+
+
+def test_what_a_script_compiles_runs_as_it_is_written_and_is_told(record: Callable[..., RunResult]) -> None:
+    result = record(COMPILING)
+    assert result.ended_well, result.log.read_text()
+    lines = (result.folder / "stdout.log").read_text().splitlines()
+    assert lines == ["True Net _orig_mod.weight", "torch.float16 torch.float16"]
+    assert len(result.trace.steps) == 2
+    assert result.trace.uncompiled
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("model.compile(dynamic=True)", True), ("torch.compile(model, disable=True)", False), ("", False)],
+)
+def test_a_model_that_is_compiled_in_place_is_told_and_one_that_is_not_is_not(
+    text: str, told: bool, record: Callable[..., RunResult]
+) -> None:
+    result = record(f"{text}\nloss_of().backward()\noptimizer.step()\n")
+    assert result.ended_well, result.log.read_text()
+    assert result.trace.uncompiled == told

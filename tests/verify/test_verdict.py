@@ -39,10 +39,11 @@ def test_a_difference_with_amp_off_is_the_edit(make_evidence: MakeEvidence, make
 def test_a_machine_that_does_not_repeat_itself_only_warns(make_evidence: MakeEvidence, make_trace: Make) -> None:
     losses = list(make_trace().losses)
     noisy = [loss * (1 + 1e-6) for loss in losses]
-    evidence = make_evidence(migrated_off=make_trace(noisy), repeat=make_trace(noisy))
+    evidence = make_evidence(migrated_off=make_trace(noisy), repeats=[make_trace(noisy)] * 3)
     assessment = assess(evidence, NONE)
     assert assessment.verdict is Verdict.PASS
     assert status(assessment, "E") is Status.WARN
+    assert status(assessment, "R") is Status.WARN
 
 
 def test_a_difference_with_amp_on_is_the_precision(make_evidence: MakeEvidence, make_trace: Make) -> None:

@@ -27,6 +27,10 @@ from amp_migrate.trees.tree import (
 )
 
 _CLIP_NAME = re.compile(r"clip_?(master_)?grad", re.IGNORECASE)
+_NOT_ALWAYS = (
+    "gradients are read where the optimizer does not always step, so they cannot be unscaled there",
+    "read or clip gradients only on the iterations that step, directly before optimizer.step()",
+)
 
 
 def gradient_uses(
@@ -52,7 +56,10 @@ def gradient_uses(
     ]
     wanted: dict[OptimizerStep, list[Statement]] = {}
     for statement in using:
-        for step in _steps_after(file, statement, starts, steps):
+        after = _steps_after(file, statement, starts, steps)
+        if not after and steps and all(exclude(tree, statement, step.statement) for step in steps):
+            return Refusal(file, statement, *_NOT_ALWAYS)  # the branch that updates the parameters by hand
+        for step in after:
             wanted.setdefault(step, []).append(statement)
     found: list[GradientUse | ScaledClip] = []
     for step, statements in wanted.items():
@@ -99,10 +106,7 @@ def _unscaled(
         )
     anchor = _anchor(tree, step, statements)
     if anchor is None:
-        return (
-            "gradients are read where the optimizer does not always step, so they cannot be unscaled there",
-            "read or clip gradients only on the iterations that step, directly before optimizer.step()",
-        )
+        return _NOT_ALWAYS
     return GradientUse(anchor, step.held or step.optimizer, _loop_over(tree, step, anchor))
 
 

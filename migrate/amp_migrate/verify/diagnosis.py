@@ -2,87 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import Enum
-from statistics import median
-from typing import Any
+from collections.abc import Callable
 
+from amp_migrate.verify.kernel_causes import host, layout, matrix_units, time_of_casts
+from amp_migrate.verify.measured import Diagnosis, Found, Measured
 from amp_migrate.verify.speed import TF32_CAPABILITY
-from amp_migrate.verify.trace import LOW_DTYPES, Anatomy, Product, Profile
+from amp_migrate.verify.trace import LOW_DTYPES, Product
 
-WARM_UP = 3
 MUCH_DATA = MUCH_OPTIMIZER = 0.2
 ENOUGH_HALF = 0.5
-ODD_SHARE = 0.1
-BUSY = 0.7
+ODD_SHARE = MUCH_CAST = 0.1
 WORTH_IT = 1.3
-TENSOR_CORES = (7, 0)
 HALF_OVER_FLOAT, HALF_OVER_TF32 = 8.0, 2.0  # peak rates of matrix units; 16 instead of 8 from A100 on
-
-
-class Found(str, Enum):
-    """What a rule found."""
-
-    LIMITS = "limits"
-    FINE = "fine"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """One cause.
-
-    Attributes:
-        evidence: the measurement; what would be needed for it where there is none.
-        action: what to do about it; empty where it limits nothing.
-    """
-
-    cause: str
-    found: Found
-    evidence: str
-    action: str = ""
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What was measured.
-
-    Attributes:
-        environment: of the runs.
-        phases: median milliseconds of a step, by phase; "step" is all of it.
-        profile: of `profiled` steps in full precision where a CPU stands in for a GPU.
-        step_ms: median milliseconds of a step that nothing disturbs.
-    """
-
-    environment: Mapping[str, Any]
-    anatomy: Anatomy
-    phases: Mapping[str, float]
-    profile: Profile
-    profiled: int
-    step_ms: float
-
-    @property
-    def on_gpu(self) -> bool:
-        """Whether it is a GPU that was measured."""
-        return not self.environment["stand_in"]
-
-    def share(self, phase: str) -> float:
-        """A phase's share of a step."""
-        return self.phases.get(phase, 0.0) / self.phases["step"]
-
-    @property
-    def capability(self) -> tuple[int, int]:
-        """The GPU's compute capability."""
-        major, minor = self.environment["capability"]
-        return (major, minor)
-
-
-def medians(steps: tuple[Mapping[str, float], ...]) -> dict[str, float]:
-    """Median milliseconds by phase, after the warm-up."""
-    steady = steps[WARM_UP:]
-    names = sorted({name for step in steady for name in step})
-    return {name: median(step.get(name, 0.0) for step in steady) for name in names}
 
 
 def diagnose(measured: Measured) -> tuple[Diagnosis, ...]:
@@ -106,17 +37,6 @@ def _precision(measured: Measured) -> Diagnosis:
     return Diagnosis("precision", Found.LIMITS, evidence, f"look for .float() and regions before {', '.join(whole)}")
 
 
-def _matrix_units(measured: Measured) -> Diagnosis:
-    if not measured.on_gpu:
-        return Diagnosis("matrix units", Found.UNKNOWN, "which there are cannot be told without a GPU")
-    name, capability = measured.environment["device"], measured.capability
-    evidence = f"{name}, compute capability {capability[0]}.{capability[1]}"
-    if capability < TENSOR_CORES or "GTX 16" in name:
-        action = "it has no tensor cores: mixed precision saves memory here, and no time"
-        return Diagnosis("matrix units", Found.LIMITS, evidence, action)
-    return Diagnosis("matrix units", Found.FINE, evidence)
-
-
 def _tf32(measured: Measured) -> Diagnosis:
     if not measured.on_gpu:
         return Diagnosis("TF32", Found.UNKNOWN, "whether float32 runs on matrix units cannot be told without a GPU")
@@ -132,7 +52,9 @@ def _input(measured: Measured) -> Diagnosis:
     share = measured.share("data")
     milliseconds = measured.phases.get("data", 0.0)
     evidence = f"{milliseconds:.2f} ms of {measured.phases['step']:.2f} ms wait for data ({share:.0%})"
-    if share > MUCH_DATA:
+    if measured.one_batch_ms is not None:
+        evidence += f"; a step of {measured.step_ms:.2f} ms takes {measured.one_batch_ms:.2f} ms with one batch kept"
+    if waits_for_data(measured):
         action = "more workers, pinned memory, cheaper transforms: this time stays whatever the precision"
         return Diagnosis("input", Found.LIMITS, evidence, action)
     return Diagnosis("input", Found.FINE, evidence)
@@ -161,8 +83,10 @@ def _casts(measured: Measured) -> Diagnosis:
         f"{seen.weight_casts / steps:.0f} weights and {seen.other_casts / steps:.0f} other tensors are cast to half "
         f"precision per step, {seen.cast_bytes / steps / 2**20:.1f} MiB"
     )
-    products = len(seen.products)
-    if products and seen.other_casts / steps > 2 * products:
+    products, time = len(seen.products), time_of_casts(measured)
+    if time is not None:
+        evidence += f", {time:.0%} of the GPU's time"
+    if (time is not None and time > MUCH_CAST) or (products and seen.other_casts / steps > 2 * products):
         return Diagnosis("casts", Found.LIMITS, evidence, "cast once, before the loop or at its top")
     return Diagnosis("casts", Found.FINE, evidence)
 
@@ -179,18 +103,13 @@ def _shapes(measured: Measured) -> Diagnosis:
     return Diagnosis("shapes", Found.FINE, evidence)
 
 
+def waits_for_data(measured: Measured) -> bool:
+    """Whether data limits it, so that a run without waiting for them is worth its time."""
+    return measured.share("data") > MUCH_DATA
+
+
 def _is_odd(product: Product) -> bool:
     return any(size % 8 for size in product.sizes)
-
-
-def _host(measured: Measured) -> Diagnosis:
-    if not measured.on_gpu:
-        return Diagnosis("host", Found.UNKNOWN, "whether a GPU would wait for the host cannot be told without one")
-    busy = min(1.0, measured.profile.total / 1e3 / measured.profiled / measured.step_ms)
-    evidence = f"the GPU is busy for {busy:.0%} of a step"
-    if busy < BUSY:
-        return Diagnosis("host", Found.LIMITS, evidence, "torch.compile, CUDA graphs, a larger batch")
-    return Diagnosis("host", Found.FINE, evidence)
 
 
 def _mostly_tf32(measured: Measured) -> bool:
@@ -202,10 +121,10 @@ def _mostly_tf32(measured: Measured) -> bool:
 
 
 def _ceiling(measured: Measured) -> Diagnosis:
-    profile = measured.profile
-    if not profile.total:
+    timed = measured.kernels if measured.kernels is not None else measured.profile
+    if not timed.total:
         return Diagnosis("ceiling", Found.UNKNOWN, "no operation was timed")
-    part = profile.products / profile.total * (1 - measured.share("data"))
+    part = timed.products / timed.total * (1 - measured.share("data"))
     rate = HALF_OVER_TF32 if measured.on_gpu and _mostly_tf32(measured) else HALF_OVER_FLOAT
     likely, best = (1 / (1 - part + part / times) if part < 1 else times for times in (rate, 1e9))
     where = "GPU" if measured.on_gpu else "processor"
@@ -223,10 +142,11 @@ _RULES: tuple[Callable[[Measured], Diagnosis], ...] = (
     _precision,
     _input,
     _optimizer,
-    _host,
-    _matrix_units,
+    host,
+    matrix_units,
     _tf32,
     _shapes,
     _casts,
+    layout,
     _reads,
 )

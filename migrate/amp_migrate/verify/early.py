@@ -9,14 +9,15 @@ optimizers hide from the losses.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from amp_migrate.verify.gates import Check, Status
+from amp_migrate.verify.recorder.spec import NORM_STEPS
 from amp_migrate.verify.trace import Step, Trace
 
 WINDOW_STEPS = 20
-NORM_STEPS = 6
 FLOOR_FACTOR = 3.0
 CERTAIN_FACTOR = 10.0  # beyond this multiple of the bound no second seed is asked
 SMALLEST_LOSS = 1e-3  # of the first loss: relative differences below it would be noise about zero
@@ -106,14 +107,14 @@ class NormRatio:
 
 
 def norm_ratios(reference: Trace, other: Trace) -> tuple[NormRatio, ...]:
-    """Norm ratios of the first steps that both runs made."""
-    optimizers = len({step.optimizer for step in reference.steps}) or 1
-    pairs = [
-        (a, b)
-        for a, b in zip(reference.steps, other.steps, strict=False)
-        if not a.skipped and not b.skipped and a.optimizer == b.optimizer
-    ]
-    return tuple(_ratios(a, b) for a, b in pairs[: NORM_STEPS * optimizers])
+    """Norm ratios of the first steps of each optimizer that both runs made."""
+    made: Counter[int] = Counter()
+    ratios = []
+    for a, b in zip(reference.steps, other.steps, strict=False):
+        if not a.skipped and not b.skipped and a.optimizer == b.optimizer and made[a.optimizer] < NORM_STEPS:
+            made[a.optimizer] += 1
+            ratios.append(_ratios(a, b))
+    return tuple(ratios)
 
 
 def _ratios(a: Step, b: Step) -> NormRatio:

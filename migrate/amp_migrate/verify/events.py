@@ -55,6 +55,7 @@ def combined(traces: Sequence[Trace]) -> Trace:
         nonfinite_statistics=max(trace.nonfinite_statistics for trace in training),
         failure=next((trace.failure for trace in traces if trace.failure is not None), None),
         stopped=any(trace.stopped for trace in traces),
+        uncompiled=any(trace.uncompiled for trace in traces),
         refused=next((trace.refused for trace in traces if trace.refused), ""),
         synthetic=tuple(sorted({name for trace in traces for name in trace.synthetic})),
     )
@@ -102,6 +103,7 @@ def from_events(events: Iterable[Mapping[str, Any]]) -> Trace:
         failure=Failure(failure["type"], failure["message"], failure["place"]) if failure else None,
         stopped="stopped" in of,
         synthetic=tuple(sorted({event["name"] for event in of.get("synthetic", ())})),
+        uncompiled="uncompiled" in of,
         refused=last("refused").get("reason", ""),
     )
 
@@ -128,7 +130,8 @@ def _anatomy(event: Mapping[str, Any]) -> Anatomy | None:
 
 
 def _backward(event: Mapping[str, Any]) -> Backward:
-    losses, seen = event["loss"], event["seen"]
+    losses = event["loss"]
+    seen = event.get("seen", losses)
     scale = 1.0 if seen == losses else sum(seen) / sum(losses) if sum(losses) else None
     if not math.isfinite(sum(losses)):
         scale = None
@@ -145,9 +148,13 @@ def _step(event: Mapping[str, Any]) -> Step:
         dtypes=tuple(event["dtypes"]),
         shapes=tuple(map(tuple, shapes)) if shapes is not None else None,
         grad_norm=event.get("grad_norm"),
-        clip_norm=event["clip_norm"],
+        clip_norm=_clipped(event),
         update_norm=event.get("update_norm"),
         autocast=event["autocast"],
         past_scaler=event.get("past_scaler", False),
-        time=event["time"],
     )
+
+
+def _clipped(event: Mapping[str, Any]) -> float | None:
+    """The norm that a clipping call saw, in limits; None where there was none."""
+    return event["clip_norm"] / event["clip_limit"] if "clip_norm" in event else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 
 from amp_migrate.verify import early
 from amp_migrate.verify.early import NormRatio, Window
@@ -21,7 +22,7 @@ class Evidence:
         oracles: the same runs with their forward passes rounded to bfloat16.
         reference: what the migrated run is compared with: the original, or its full-precision form with the steps
             left out that the migrated run's loss scaler skipped.
-        repeat: the first of `floors` again, where it had to be known whether it repeats itself.
+        repeats: the first of `floors` again, where it had to be known whether it repeats itself: once where it does.
         further: (reference, migrated) pairs of other seeds, where one seed was not enough to tell.
         whole: (original, migrated) pairs of whole trainings, a pair per seed.
         extra: whole trainings of the original alone, of further seeds.
@@ -36,7 +37,7 @@ class Evidence:
     floors: tuple[RunResult, ...] = ()
     oracles: tuple[RunResult, ...] = ()
     reference: RunResult | None = None
-    repeat: RunResult | None = None
+    repeats: tuple[RunResult, ...] = ()
     further: tuple[tuple[RunResult, RunResult], ...] = ()
     whole: tuple[tuple[RunResult, RunResult], ...] = ()
     extra: tuple[RunResult, ...] = ()
@@ -56,12 +57,21 @@ class Evidence:
         return tuple(early.window(floor, oracle) for floor, oracle in self.floor_traces)
 
     @property
+    def _own_windows(self) -> tuple[Window, ...]:
+        """The loss differences between all runs of the original at full precision that are to be the same."""
+        same = [run.trace for run in (*self.floors[:1], *self.repeats) if run.ended_well]
+        return tuple(early.window(a, b) for a, b in combinations(same, 2))
+
+    @property
+    def own_noise(self) -> float:
+        """The largest S of the original against itself; 0 where it repeats bit for bit or was not repeated."""
+        return max((window.s for window in self._own_windows), default=0.0)
+
+    @property
     def loss_bound(self) -> float | None:
-        """The bound for S: the rounding noise, or the noise of the machine where that is larger."""
+        """The bound for S: the rounding noise, or the original's own where that is larger."""
         windows = self.floor_windows
-        if windows and self.repeat is not None and self.repeat.ended_well:
-            windows = (*windows, early.window(self.floors[0].trace, self.repeat.trace))
-        return early.bound(windows)
+        return early.bound((*windows, *self._own_windows) if windows else ())
 
     @property
     def norm_bound(self) -> float:

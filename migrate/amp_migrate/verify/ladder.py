@@ -9,7 +9,7 @@ from typing import Protocol
 
 from amp_migrate.verify import early, gates, plan
 from amp_migrate.verify.convergence import EXTRA_SEEDS, Tolerance, converged
-from amp_migrate.verify.equality import equality
+from amp_migrate.verify.equality import equality, first_difference
 from amp_migrate.verify.evidence import Evidence
 from amp_migrate.verify.gates import Status
 from amp_migrate.verify.plan import Arm, Run
@@ -82,12 +82,21 @@ def _judged(pool: Pool, evidence: Evidence) -> Evidence:
         reference=reference(pool, evidence.original, evidence.migrated, floors[0]),
     )
     if not equality(evidence).holds:
-        again = replace(floors[0], again=1, census=False)
-        pool.make([again])
-        evidence = replace(evidence, repeat=pool.results[again])
+        evidence = replace(evidence, repeats=_repeats(pool, floors[0]))
     if any(early.in_doubt(window, evidence.loss_bound) for window in evidence.windows):
         evidence = replace(evidence, further=_further(pool, floors[1:]))
     return evidence
+
+
+def _repeats(pool: Runs, floor: Run) -> tuple[RunResult, ...]:
+    """The run again; three times where it is not the same the first time."""
+    again = [replace(floor, again=number, census=False) for number in (1, 2, 3)]
+    pool.make(again[:1])
+    first = pool.results[again[0]]
+    if first.ended_well and first_difference(pool.results[floor].trace.losses, first.trace.losses) is None:
+        return (first,)
+    pool.make(again)
+    return tuple(pool.results[run] for run in again)
 
 
 def reference(pool: Runs, original: RunResult, migrated: RunResult, floor: Run) -> RunResult:

@@ -34,20 +34,19 @@ class Step:
     """One attempt at an optimizer step.
 
     Norms are 2-norms over all of the optimizer's parameters; None where none was recorded (a skipped step, an
-    optimizer without gradients, a late step for `update_norm`, a script that does not clip for `clip_norm`).
+    optimizer without gradients, a late step, a script that does not clip for `clip_norm`).
 
     Attributes:
         index: position among all attempts of the run.
         optimizer: which optimizer, in order of first use.
         skipped: a loss scaler met infs and left the parameters as they were.
-        grads: a character per parameter, "1" where it has a gradient.
+        grads: a character per parameter, "1" where it has a gradient; late steps may repeat an earlier one's.
         dtypes: dtypes of the parameters.
         grad_norm: gradients as the optimizer takes them: unscaled and clipped.
         clip_norm: gradients as the clipping call before this step saw them, over the limit that it clipped to.
         update_norm: change of the parameters.
         autocast: autocast was on when the step was made.
         past_scaler: its loss was scaled, and it did not go through the scaler.
-        time: seconds, on a clock of the run's own.
     """
 
     index: int
@@ -61,7 +60,6 @@ class Step:
     update_norm: float | None = None
     autocast: bool = False
     past_scaler: bool = False
-    time: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -207,6 +205,7 @@ class Trace:
         stopped: ended by the harness after the steps that were asked for.
         ranks: processes that trained together.
         synthetic: data sets that made-up pictures stood in for.
+        uncompiled: the script wanted something compiled, and it ran as it is written.
         refused: why the recorder would not run the script at all; empty otherwise.
     """
 
@@ -228,6 +227,7 @@ class Trace:
     stopped: bool = False
     ranks: int = 1
     synthetic: tuple[str, ...] = ()
+    uncompiled: bool = False
     refused: str = ""
 
     @property

@@ -488,6 +488,30 @@ def test_gradients_used_otherwise_on_every_micro_batch(use: str, leaves: Check) 
     leaves(MICRO_BATCHES.format(use=use), "where the optimizer does not always step")
 
 
+BY_HAND = """
+if __name__ == "__main__":
+    args = parser.parse_args()
+    if args.use_optimizer:
+        optimizer = torch.optim.AdamW(model.parameters())
+    for step, (x, y) in enumerate(loader):
+        model.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        if {first}:
+            {one}
+        else:
+            {other}
+"""
+
+
+@pytest.mark.parametrize("by_hand_first", [True, False])
+def test_gradients_that_one_branch_applies_by_hand(by_hand_first: bool, leaves: Check) -> None:
+    branches = ("[p.data.add_(p.grad, alpha=-0.1) for p in model.parameters()]", "optimizer.step()")
+    first = "not args.use_optimizer" if by_hand_first else "args.use_optimizer"
+    one, other = branches if by_hand_first else branches[::-1]
+    leaves(BY_HAND.format(first=first, one=one, other=other), "where the optimizer does not always step")
+
+
 def test_gradients_read_between_two_backwards_of_one_step(leaves: Check) -> None:
     leaves(
         """

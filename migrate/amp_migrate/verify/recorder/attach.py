@@ -26,15 +26,16 @@ from . import (
     seeds,
     standin,
     tf32,
+    uncompiled,
     variants,
 )
 from .census import FirstSteps, count
-from .modules import ModuleWatch
+from .modules import ModuleWatch, choose_no_algorithms
 from .phases import Phases
 from .place import UsersCode
 from .profile import Profile
 from .progress import Progress
-from .spec import RecorderSpec
+from .spec import ONE_BATCH, RecorderSpec
 from .steps import StepRecorder
 from .timing import StepTimer
 from .writer import Writer
@@ -70,9 +71,13 @@ def attach(spec: RecorderSpec, writer: Writer, users: UsersCode) -> None:
     device = prepare(spec)
     _write_before_os_exit(writer)
     writer.put("start", **_environment(device))
+    if device == "cpu":
+        uncompiled.install(lambda: writer.put("uncompiled"))
     progress = Progress(spec, writer, device)
     if variants.FUSED in spec.variants:
         variants.fuse()
+    if ONE_BATCH in spec.variants:
+        variants.repeat_batches()
     if spec.timing:
         phases = Phases(progress)
         if spec.phases:
@@ -87,6 +92,7 @@ def attach(spec: RecorderSpec, writer: Writer, users: UsersCode) -> None:
 
             atexit.register(anatomy.look(progress).close)
     else:
+        choose_no_algorithms()
         steps = judge(progress)
         apex.follow(progress, steps)
         census = count(progress) if spec.census else None

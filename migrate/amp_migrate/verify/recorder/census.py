@@ -74,6 +74,7 @@ def count(progress: Progress) -> FirstSteps:
 
 
 def _name(func: Any) -> str:
-    """The operation's own name: `linear` for `torch.nn.functional.linear`."""
-    qualified: str = resolve_name(func) or getattr(func, "__name__", str(func))
-    return qualified.rsplit(".", 1)[-1].strip("_")
+    """The operation's own name: `linear` for `torch.nn.functional.linear`, `matmul` for `torch.linalg.matmul`."""
+    own: str = getattr(func, "__name__", "") or str(func)
+    found: str = (resolve_name(func) or own).rsplit(".", 1)[-1]
+    return (found if own.endswith(found) else own).strip("_")  # `torch.mm` is found as `torch.spmm`, its other name

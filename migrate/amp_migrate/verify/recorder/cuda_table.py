@@ -8,6 +8,8 @@ from contextlib import nullcontext
 from types import SimpleNamespace, TracebackType
 from typing import Any
 
+import torch
+
 NAME = "CPU stand-in"
 
 # Functions of `torch.cuda` that answer a constant.
@@ -125,6 +127,9 @@ class Event:
 
 class Stream:
     """A queue that is always empty: work on the CPU is done when its call returns."""
+
+    device = torch.device("cuda", 0)
+    cuda_stream = 0
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass

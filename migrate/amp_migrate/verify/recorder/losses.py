@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+from operator import is_not
 from typing import Any
 
 import torch
 
-from .progress import Progress
+from .progress import Progress, is_looked_at
 
 _UNSCALED = "_amp_verify_unscaled"
 _LOSS_NODES = ("BinaryCrossEntropy", "HuberLoss", "KlDiv", "MseLoss", "NllLoss", "SmoothL1Loss", "SoftMarginLoss")
@@ -18,7 +19,7 @@ def mark_scaled(scaled: Any, unscaled: Any) -> None:
     """Remember on a scaled loss, or on each of several, the loss it was made from."""
     if isinstance(scaled, torch.Tensor) and isinstance(unscaled, torch.Tensor):
         if scaled is not unscaled:
-            setattr(scaled, _UNSCALED, unscaled.detach())
+            setattr(scaled, _UNSCALED, unscaled)
     elif isinstance(scaled, (list, tuple)) and isinstance(unscaled, (list, tuple)):
         for pair in zip(scaled, unscaled, strict=True):
             mark_scaled(*pair)
@@ -32,14 +33,13 @@ def install(progress: Progress) -> None:
     @functools.wraps(backward)
     def recorded(tensors: Any, *args: Any, **kwargs: Any) -> Any:
         losses: Any = tensors if isinstance(tensors, (list, tuple)) else [tensors]
-        progress.writer.put(
-            "backward",
-            loss=[_value(getattr(loss, _UNSCALED, loss)) for loss in losses],
-            seen=[_value(loss) for loss in losses],
-            half=sorted({name for loss in losses if (name := half_loss_function(loss))}),
-            autocast=progress.autocast_on(),
-            attempt=progress.attempts,
-        )
+        unscaled = [getattr(loss, _UNSCALED, loss) for loss in losses]
+        fields: dict[str, Any] = {"loss": [_value(loss) for loss in unscaled]}
+        if any(map(is_not, unscaled, losses)):
+            fields["seen"] = [_value(loss) for loss in losses]
+        if is_looked_at(progress.backwards):
+            fields["half"] = sorted({name for loss in losses if (name := half_loss_function(loss))})
+        progress.writer.put("backward", **fields, autocast=progress.autocast_on(), attempt=progress.attempts)
         progress.backwards += 1
         return backward(tensors, *args, **kwargs)
 

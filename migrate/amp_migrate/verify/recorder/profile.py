@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 import torch.profiler
 
+from .products import PRODUCT
 from .progress import Progress
 
 WARM_UP = 3  # attempts, which the census has to itself
 _SHOWN = 15
-# Operations that call the kernels of matrix products and convolutions, forward and backward, on a CPU and on a GPU.
-_PRODUCT = re.compile(r"^aten::(\w*mm|mv|dot|\w*convolution\w*|_scaled_dot_product_\w+|\w*rnn\w*|\w*attention\w*)$")
 
 
 class Profile:
@@ -45,16 +44,25 @@ class Profile:
         profile, self._profile = self._profile, None
         profile.stop()
         profile.export_chrome_trace(self._path)
-        on_gpu = self._progress.device == "cuda"
-        rows = [
-            [row.key, row.count, row.self_device_time_total if on_gpu else row.self_cpu_time_total]
-            for row in profile.key_averages()
-        ]
-        rows.sort(key=lambda row: -row[2])
+        rows = rows_of(profile.key_averages(), self._progress.device == "cuda")
         self._progress.writer.put(
             "profile",
             path=self._path,
             total=sum(row[2] for row in rows),
-            products=sum(row[2] for row in rows if _PRODUCT.search(row[0])),
+            products=sum(row[2] for row in rows if PRODUCT.match(row[0])),
             table=rows[:_SHOWN],
         )
+
+
+def rows_of(averages: Iterable[Any], on_gpu: bool) -> list[list[Any]]:
+    """(operation, calls, microseconds of its own) of what the profiler averaged, the longest first.
+
+    On a GPU these are the times of the kernels that an operation launched. The profiler lists the kernels once more, by
+    their own names: those rows are left out.
+    """
+    if not on_gpu:
+        rows = [[row.key, row.count, row.self_cpu_time_total] for row in averages]
+    else:
+        operations = [row for row in averages if row.device_type.name == "CPU"]
+        rows = [[row.key, row.count, row.self_device_time_total] for row in operations]
+    return sorted(rows, key=lambda row: -row[2])

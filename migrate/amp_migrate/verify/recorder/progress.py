@@ -12,6 +12,17 @@ from .spec import RecorderSpec
 from .stop import StopRun
 from .writer import Writer
 
+_LOOKED_AT = 64
+_SAMPLED = 17  # a prime: whatever a script does in turns has its turn
+
+
+def is_looked_at(number: int) -> bool:
+    """Whether the step or the backward pass of that number is looked at closely, at what hardly ever changes.
+
+    All of the first are, and then one now and then: looking takes longer than all else that is recorded.
+    """
+    return number < _LOOKED_AT or number % _SAMPLED == 0
+
 
 @dataclass
 class Attempt:
@@ -33,7 +44,7 @@ class Progress:
     backwards: int = 0
     attempts: int = 0
     current: Attempt | None = None
-    clip_norm: Any = None  # the gradient norm that the last clipping call saw
+    clip_norm: tuple[Any, float] | None = None  # the gradient norm that the last clipping call saw, and its limit
     loss_scaled: bool = False  # by a native scaler, which has not made a step since
     after_attempt: list[Callable[[], None]] = field(default_factory=list)
     _ordinals: dict[int, int] = field(default_factory=dict)
@@ -46,6 +57,10 @@ class Progress:
         self.attempts += 1
         self._counts[ordinal] = self._counts.get(ordinal, 0) + 1
         return self.current
+
+    def attempts_of(self, optimizer: int) -> int:
+        """How many attempts at stepping one optimizer have begun."""
+        return self._counts[optimizer]
 
     def end(self) -> None:
         """Finish the attempt; raises StopRun once one optimizer has made the steps that were asked for."""

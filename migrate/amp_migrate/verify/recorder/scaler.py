@@ -59,6 +59,11 @@ def install(steps: Steps) -> None:
 
 
 def found_inf(scaler: Any, optimizer: torch.optim.Optimizer) -> Any:
-    """The scaler's own verdict on the gradients, summed over devices: not 0 means that the step was skipped."""
+    """The scaler's own verdict on the gradients, summed over devices: not 0 means that the step was skipped.
+
+    Asked only for an optimizer that unscales by itself: any other is not called for a step that is skipped.
+    """
+    if not getattr(optimizer, "_step_supports_amp_scaling", False):
+        return 0.0
     per_device = scaler._per_optimizer_states[id(optimizer)]["found_inf_per_device"]
     return sum(per_device.values()) if per_device else 0.0

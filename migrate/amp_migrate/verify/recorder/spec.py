@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ENVIRONMENT_VARIABLE = "AMP_VERIFY_SPEC"
+NORM_STEPS = 6  # of each optimizer whose gradients and updates are compared
+ONE_BATCH = "one batch"  # the variant whose data loaders give their first batch again and again
 
 
 @dataclass(frozen=True)

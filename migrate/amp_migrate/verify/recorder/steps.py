@@ -1,20 +1,17 @@
-"""Optimizer steps: gradients before, updates after, and the time of each."""
+"""Optimizer steps: which parameters had gradients, in which dtypes, through which scaler, and the first ones' norms."""
 
 from __future__ import annotations
 
 import itertools
-import time
 import weakref
 from typing import Any
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from .progress import Attempt, Progress
+from .norms import Norms
+from .progress import Attempt, Progress, is_looked_at
 from .scaler import found_inf
-
-_UPDATES_RECORDED = 12  # attempts; each costs a copy of the parameters
-_GRADIENTS_RECORDED = 128  # attempts; each reads all gradients. Only the first steps of an early window are compared
 
 
 class StepRecorder:
@@ -22,8 +19,9 @@ class StepRecorder:
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
+        self._norms = Norms()
         self._fields: dict[str, Any] = {}
-        self._before: list[torch.Tensor] | None = None
+        self._seen: dict[int, dict[str, Any]] = {}  # by optimizer: what its parameters were when last looked at
         self._withheld: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._ordinals = itertools.count()
         self._scalers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
@@ -39,33 +37,27 @@ class StepRecorder:
 
     def begin(self, optimizer: torch.optim.Optimizer, scaled: bool) -> Attempt:
         """Start an attempt: which parameters have gradients is known even if the step is then skipped."""
-        attempt = self._progress.begin(optimizer, scaled)
-        parameters = _parameters(optimizer)
+        progress = self._progress
+        attempt = progress.begin(optimizer, scaled)
         self._fields = {
             "index": attempt.index,
             "optimizer": attempt.optimizer,
-            "class": type(optimizer).__name__,
-            "backwards": self._progress.backwards,
-            "grads": "".join("1" if p.grad is not None else "0" for p in parameters),
-            "dtypes": sorted(str(dtype).removeprefix("torch.") for dtype in {p.dtype for p in parameters}),
-            "clip_norm": self._progress.clip_norm,
-            "autocast": self._progress.autocast_on(),
-            "past_scaler": self._progress.loss_scaled and not scaled,
+            **self._look(attempt, optimizer),
+            "autocast": progress.autocast_on(),
+            "past_scaler": progress.loss_scaled and not scaled,
         }
         if scaled:
-            self._progress.loss_scaled = False
-        if attempt.index == 0 or self._progress.attempts <= _UPDATES_RECORDED:
-            self._fields["shapes"] = [list(p.shape) for p in parameters]
-        self._progress.clip_norm = None
+            progress.loss_scaled = False
+        if progress.clip_norm is not None:
+            self._fields["clip_norm"], self._fields["clip_limit"] = progress.clip_norm
+            progress.clip_norm = None
         return attempt
 
     def end(self, infs: Any = 0.0) -> None:
         """Finish the attempt. `infs`: not 0 where a loss scaler met infs; a tensor is read later."""
         attempt = self._progress.current
         assert attempt is not None
-        self._progress.writer.put(
-            "step", **self._fields, stepped=attempt.stepped, found_inf=infs, time=time.perf_counter()
-        )
+        self._progress.writer.put("step", **self._fields, stepped=attempt.stepped, found_inf=infs)
         self._progress.end()
 
     def end_scaled(self, scaler: Any, optimizer: torch.optim.Optimizer) -> None:
@@ -80,33 +72,40 @@ class StepRecorder:
             "scale",
             attempt=self._progress.attempts,
             scaler=self._scalers[scaler],
-            scale=scaler._scale.detach().clone(),
+            scale=scaler._scale.clone(),
         )
+
+    def _look(self, attempt: Attempt, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+        """What the parameters are, or were when they were last looked at."""
+        seen = self._seen.get(attempt.optimizer)
+        if seen is not None and not is_looked_at(self._progress.attempts_of(attempt.optimizer)):
+            return seen
+        parameters = _parameters(optimizer)
+        now = {
+            "grads": "".join(["0" if p.grad is None else "1" for p in parameters]),
+            "dtypes": sorted(str(dtype).removeprefix("torch.") for dtype in {p.dtype for p in parameters}),
+        }
+        self._seen[attempt.optimizer] = now
+        return now if seen is not None else {**now, "shapes": [list(p.shape) for p in parameters]}
 
     def _before_step(self, optimizer: torch.optim.Optimizer) -> None:
         attempt = self._progress.current or self.begin(optimizer, scaled=False)
         attempt.stepped = True
-        if self._progress.spec.profile:  # nothing of ours belongs into a profile
+        spec = self._progress.spec
+        if spec.profile:  # nothing of ours belongs into a profile
             return
-        parameters = _parameters(optimizer)
-        if attempt.index in self._progress.spec.skips:
-            self._withhold_gradients(parameters)
+        if attempt.index in spec.skips:
+            self._withhold_gradients(_parameters(optimizer))
             attempt.stepped = False
-        if attempt.index < _GRADIENTS_RECORDED:
-            norm = _norm([p.grad for p in parameters if p.grad is not None])
-            scale = getattr(optimizer, "grad_scale", None)  # set for fused optimizers, which unscale by themselves
-            self._fields["grad_norm"] = norm / scale if norm is not None and isinstance(scale, torch.Tensor) else norm
-        if attempt.index < _UPDATES_RECORDED:
-            self._before = [p.detach().clone() for p in parameters]
+        elif self._norms.wanted(attempt, optimizer):
+            self._fields["grad_norm"] = self._norms.before(optimizer, _parameters(optimizer))
 
     def _after_step(self, optimizer: torch.optim.Optimizer) -> None:
         attempt = self._progress.current
         if attempt is None:  # a step within a step: an optimizer that wraps another
             return
-        if self._before is not None:
-            pairs = zip(_parameters(optimizer), self._before, strict=True)
-            self._fields["update_norm"] = _norm([p.detach() - before for p, before in pairs])
-            self._before = None
+        if self._norms.under_way:
+            self._fields["update_norm"] = self._norms.after(_parameters(optimizer))
         for parameter, gradient in self._withheld:
             parameter.grad = gradient
         self._withheld = []
@@ -123,14 +122,3 @@ class StepRecorder:
 
 def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
     return [p for group in optimizer.param_groups for p in group["params"]]
-
-
-def _norm(tensors: list[torch.Tensor]) -> torch.Tensor | None:
-    """The 2-norm of all elements together, in float32; None where there are none."""
-    dense = [t.coalesce().values() if t.is_sparse else t for t in tensors]
-    if not dense:
-        return None
-    with torch.no_grad():
-        norms = torch._foreach_norm(dense, 2, dtype=torch.float32)
-        total: torch.Tensor = torch.linalg.vector_norm(torch.stack([norm.to(norms[0].device) for norm in norms]))
-        return total

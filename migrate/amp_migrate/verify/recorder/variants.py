@@ -1,11 +1,13 @@
-"""Things that often make a script faster, done to one that does not do them."""
+"""Things that often make a script faster, or that tell what would, done to one that does not do them."""
 
 from __future__ import annotations
 
 import functools
+from contextlib import suppress
 from typing import Any
 
 import torch
+import torch.utils.data.dataloader
 from torch import nn
 
 from .models import Found
@@ -41,3 +43,32 @@ def _fuse(kind: Any) -> None:
         init(self, *args, **kwargs if asked else {**kwargs, "fused": True})
 
     kind.__init__ = fused
+
+
+def repeat_batches() -> None:
+    """Make every data loader give its first batch again and again, as often as it would give batches.
+
+    Those whose data set has no length are left alone.
+    """
+    iterator: Any = torch.utils.data.dataloader._BaseDataLoaderIter
+    following, reset = iterator.__next__, iterator._reset
+
+    @functools.wraps(following)
+    def again(self: Any) -> Any:
+        if self._amp_verify_left is None:
+            batch = following(self)
+            with suppress(TypeError):
+                self._amp_verify_left, self._amp_verify_batch = len(self._index_sampler) - 1, batch
+            return batch
+        if self._amp_verify_left == 0:
+            raise StopIteration
+        self._amp_verify_left -= 1
+        return self._amp_verify_batch
+
+    @functools.wraps(reset)
+    def from_the_start(self: Any, *args: Any, **kwargs: Any) -> Any:  # workers that persist keep their iterator
+        self._amp_verify_left = None
+        return reset(self, *args, **kwargs)
+
+    iterator._amp_verify_left = None
+    iterator.__next__, iterator._reset = again, from_the_start

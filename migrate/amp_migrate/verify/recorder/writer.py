@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import sys
 import threading
+from collections.abc import Mapping
 from typing import Any, TextIO
 
 _FLUSH_EVERY = 64
@@ -17,9 +18,10 @@ _TRAINING = ("backward", "step")
 class Writer:
     """Collects events and writes them in batches, to one file per process that trains.
 
-    A value may be a tensor of one element: it is read when its batch is written, so that recording a loss costs no
-    synchronisation with the GPU. A process claims its file, `rank-N.jsonl`, with its first event of training; the
-    script's own process does so at its end at the latest. Workers that load data and launchers so write nothing.
+    A value may be a tensor of one element, or a list of them: all of a batch are read together when it is written, so
+    that recording a loss costs no synchronisation with the GPU. A process claims its file, `rank-N.jsonl`, with its
+    first event of training; the script's own process does so at its end at the latest. Workers that load data and
+    launchers so write nothing.
     """
 
     def __init__(self, folder: str) -> None:
@@ -30,38 +32,40 @@ class Writer:
         self._trains = False
         self._pending: list[dict[str, Any]] = []
         self._lock = threading.RLock()
+        os.register_at_fork(after_in_child=self._part_from_parent)
 
     def put(self, kind: str, **fields: Any) -> None:
         """Add an event."""
-        with self._lock:
-            self._part_from_parent()
-            if self._silent:
-                return
-            self._pending.append({"kind": kind, **fields})
-            if not self._trains and kind in _TRAINING:
+        if self._silent:
+            return
+        fields["kind"] = kind
+        self._pending.append(fields)
+        if not self._trains and kind in _TRAINING:
+            with self._lock:
                 self._trains = True
                 self._claim()
-            if len(self._pending) >= _FLUSH_EVERY:
-                self.flush()
+        if len(self._pending) >= _FLUSH_EVERY:
+            self.flush()
 
     def flush(self) -> None:
         """Write what has been collected."""
         with self._lock:
-            self._part_from_parent()
             if self._file is None and self._is_script():
                 self._claim()
             if self._file is None:
                 return
-            pending, self._pending = self._pending, []
-            for event in pending:
-                self._file.write(json.dumps({key: _plain(value) for key, value in event.items()}) + "\n")
+            batch = self._pending[:]
+            values = _read(batch)
+            encode = json.JSONEncoder(default=lambda tensor: values[id(tensor)]).encode
+            self._file.write("".join([f"{encode(event)}\n" for event in batch]))
             self._file.flush()
+            del self._pending[: len(batch)]  # other threads may have added to it
 
     def _part_from_parent(self) -> None:
         """In a process forked from one that records: leave its file and its events to it."""
-        if os.getpid() != self._process:
-            self._process, self._file, self._silent, self._trains = os.getpid(), None, False, False
-            self._pending = [event for event in self._pending if event["kind"] == "start"]
+        self._process, self._file, self._silent, self._trains = os.getpid(), None, False, False
+        self._pending = [event for event in self._pending if event["kind"] == "start"]
+        self._lock = threading.RLock()  # another thread of the parent may have held it
 
     def _is_script(self) -> bool:
         """Whether this is the process that was started, not one that it made."""
@@ -97,8 +101,16 @@ def _rank() -> int | None:
     return made[-1] - 1 if made else None
 
 
-def _plain(value: Any) -> Any:
-    """A tensor as a float, in whatever containers it stands."""
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return float(value) if hasattr(value, "detach") else value
+def _read(events: list[dict[str, Any]]) -> Mapping[int, float]:
+    """The values of all tensors in `events`, by their identity: one transfer for each kind of tensor."""
+    kinds: dict[Any, list[Any]] = {}
+    for event in events:
+        for value in event.values():
+            for item in value if isinstance(value, list) else (value,):
+                if hasattr(item, "detach"):
+                    kinds.setdefault((item.device, item.dtype, item.shape), []).append(item)
+    values: dict[int, float] = {}
+    for tensors in kinds.values():
+        together = sys.modules["torch"].stack(tensors).flatten().tolist()
+        values.update(zip(map(id, tensors), map(float, together), strict=True))
+    return values

@@ -1,0 +1,100 @@
+"""Originals that do not repeat themselves: nothing is charged to the migration that they do to themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from amp_migrate.verify.evidence import Evidence
+from amp_migrate.verify.forks import Forks
+from amp_migrate.verify.gates import Status
+from amp_migrate.verify.ladder import climb
+from amp_migrate.verify.pool import Pool
+from amp_migrate.verify.repeats import repeats_check
+from amp_migrate.verify.setup import Setup
+from amp_migrate.verify.trace import Trace
+from amp_migrate.verify.verdict import Limits, Verdict, assess
+
+Make = Callable[..., Trace]
+MakeEvidence = Callable[..., Evidence]
+
+SCRIPTS = Path(__file__).parent / "scripts"
+
+
+def times(trace: Trace, factor: float) -> Trace:
+    return replace(trace, backwards=tuple(replace(one, loss=one.loss * factor) for one in trace.backwards))
+
+
+def test_it_is_asked_only_where_runs_were_repeated(make_evidence: MakeEvidence, make_trace: Make) -> None:
+    assert repeats_check(make_evidence()) is None
+    found = repeats_check(make_evidence([make_trace()]))
+    assert found is not None
+    assert (found.status, found.detail) == (Status.PASS, "once more, bit for bit")
+
+
+@pytest.mark.parametrize(("noise", "status"), [(1e-6, Status.WARN), (1e-2, Status.INCONCLUSIVE)])
+def test_noise_counts_beside_what_rounding_makes(
+    noise: float, status: Status, make_evidence: MakeEvidence, make_trace: Make
+) -> None:
+    repeats = [times(make_trace(), 1 + noise), make_trace(), times(make_trace(), 1 - noise)]
+    evidence = make_evidence(repeats)
+    assert evidence.own_noise == pytest.approx(2 * noise, rel=0.02)  # the two that are farthest apart
+    found = repeats_check(evidence)
+    assert found is not None
+    assert found.status is status
+    assert f"S = {evidence.own_noise:.2e}" in found.detail
+
+
+def test_a_race_is_not_charged_to_the_migration(make_evidence: MakeEvidence, make_trace: Make) -> None:
+    base = replace(make_trace(), ranks=2)
+    raced = [times(base, factor) for factor in (1.01, 0.99, 1.0)]
+    assessment = assess(make_evidence(raced, floor=base, migrated_off=times(base, 1.1)), Limits())
+    assert assessment.verdict is Verdict.INCONCLUSIVE
+    assert assessment.verdict.value == 3
+    assert assessment.sentence.startswith("the original repeats itself: 3 more runs of it differ by up to S = 1.98e-02")
+    assert assessment.sentence.endswith(
+        "its 2 processes seem to race, and no run can be compared with another step by step"
+    )
+    assert assessment.cause == assessment.suspicion == ""
+
+
+def test_a_difference_a_few_times_the_own_noise_is_left_open(make_evidence: MakeEvidence, make_trace: Make) -> None:
+    repeats = [times(make_trace(), 1 + 1e-6)] * 3
+    few, many = (make_evidence(repeats, migrated_off=times(make_trace(), 1 + far)) for far in (1e-5, 1e-4))
+    assert assess(few, Limits()).sentence.startswith("AMP off")
+    assert assess(few, Limits()).verdict is Verdict.INCONCLUSIVE
+    assert assess(many, Limits()).verdict is Verdict.FAIL
+
+
+def test_what_no_race_makes_still_fails(make_evidence: MakeEvidence, make_trace: Make) -> None:
+    raced = [times(make_trace(), factor) for factor in (1.01, 0.99, 1.0)]
+    far = times(make_trace(scale=1024.0), 3.0)
+    assert assess(make_evidence(raced, migrated_off=far, migrated=far), Limits()).verdict is Verdict.FAIL
+    halves = make_trace(scale=1024.0)
+    halves = replace(halves, backwards=tuple(replace(one, half=("NllLoss",)) for one in halves.backwards))
+    assert assess(make_evidence(raced, migrated_off=raced[0], migrated=halves), Limits()).verdict is Verdict.FAIL
+
+
+def test_runs_of_different_lengths_are_told(make_evidence: MakeEvidence, make_trace: Make) -> None:
+    short = make_trace(make_trace().losses[:-2])
+    assessment = assess(make_evidence([short] * 3, migrated_off=short), Limits())
+    assert assessment.verdict is Verdict.INCONCLUSIVE
+    assert "its runs make " in assessment.sentence
+
+
+@pytest.mark.slow
+def test_a_script_of_other_random_numbers_each_time_is_found_out(
+    make_setup: Callable[[Path, Path, Path], Setup], forks: Forks, tmp_path: Path
+) -> None:
+    scripts = [tmp_path / name for name in ("fp32.py", "fp16.py")]
+    for script in scripts:
+        text = (SCRIPTS / script.name).read_text(encoding="utf-8")
+        assert "torch.manual_seed(3)" in text
+        seed = "int.from_bytes(__import__('os').urandom(4), 'big')"
+        script.write_text(text.replace("manual_seed(3)", f"manual_seed({seed})"), encoding="utf-8")
+    setup = make_setup(scripts[0], scripts[1], tmp_path)
+    assessment = assess(climb(Pool(setup, lambda result: None, forks=forks), timing_pairs=0), Limits())
+    assert assessment.verdict is Verdict.INCONCLUSIVE
+    assert assessment.sentence.startswith("the original repeats itself: 3 more runs of it differ")
