@@ -21,6 +21,7 @@ from amp_migrate.steps.apex_doubts import asked_elsewhere, leftovers, plain_step
 from amp_migrate.steps.apex_functions import float_functions
 from amp_migrate.steps.apex_group import Group, groups_of, starts
 from amp_migrate.steps.apex_guards import is_apex_import
+from amp_migrate.steps.apex_helper import lifted
 from amp_migrate.steps.apex_imports import is_in
 from amp_migrate.steps.apex_initialize import read_initializes
 from amp_migrate.steps.apex_rest import ApexRest
@@ -158,17 +159,22 @@ class ApexMigration:
     def _site(self, group: Group) -> list[Sited]:
         """Each step with the way of its scaler."""
         homes: dict[cst.CSTNode, Statement] = {}
-        for initialize in group.initializes:
+        for index, each in enumerate(group.initializes):
+            initialize = lifted(self.project, each)
+            if isinstance(initialize, Refusal):
+                group.refusals.append(initialize)
+                return []
+            group.initializes[index] = initialize
             tree = initialize.file.tree
             if isinstance(initialize.home, cst.Return):
                 continue
             homes[tree.function(initialize.home) or tree.module] = initialize.home
         traveller = Traveller(self.project, homes)
         found: list[Sited] = []
-        for each in group.steps:
-            step = each.gathered.step
+        for moving in group.steps:
+            step = moving.gathered.step
             if self.settings.dtype is Dtype.BF16:
-                found.append(Sited(each, None, traveller))
+                found.append(Sited(moving, None, traveller))
                 continue
             route = traveller.reach(step.file, [o.optimizer for o in step.optimizer_steps])
             if isinstance(route, Refusal):
@@ -176,7 +182,7 @@ class ApexMigration:
                 return []
             assert isinstance(route, Route)
             traveller.ways.add(route)
-            found.append(Sited(each, route, traveller))
+            found.append(Sited(moving, route, traveller))
         return found
 
     def _tell_native(self, group: Group, sited: list[Sited], writer: ApexWriter) -> None:

@@ -15,7 +15,7 @@ from amp_migrate.steps import apex_checkpoints
 from amp_migrate.steps.apex_calls import amp_calls
 from amp_migrate.steps.apex_functions import write_functions
 from amp_migrate.steps.apex_guards import is_apex_import
-from amp_migrate.steps.apex_helper import seen_from
+from amp_migrate.steps.apex_helper import is_chosen, seen_from
 from amp_migrate.steps.apex_initialize import Initialize
 from amp_migrate.steps.apex_parameters import parameters_of
 from amp_migrate.steps.apex_scale import scale_reads, write_read
@@ -67,9 +67,12 @@ class ApexWriter:
         """What still speaks against native code, now that the ways are known."""
         traveller = sited[0].traveller if sited else None
         homes = {initialize.home for initialize in initializes}
+        prepared = [each for each in initializes if each.optimizers is not None]
         for creation in () if traveller is None else traveller.ways.creations.values():
-            if creation.home not in homes and any(each.switch or each.init_scale for each in initializes):
-                views = [seen_from(self.project, each, creation) for each in initializes if each.optimizers is not None]
+            if creation.home not in homes and any(
+                each.switch or each.init_scale or is_chosen(self.project, each) for each in initializes
+            ):
+                views = [seen_from(self.project, each, creation) for each in prepared]
                 if len(views) != 1 or views[0] is None:
                     reason = "amp.initialize is not called where the optimizer is made"
                     return Refusal(creation.file, creation.home, reason)
@@ -134,7 +137,8 @@ class ApexWriter:
         self, initializes: list[Initialize], file: File, at: cst.CSTNode, each: Sited | None
     ) -> str | Refusal | None:
         """How a place asks whether mixed precision is on: None where it always is."""
-        known = (*self._views.values(), *initializes)
+        # What a caller decides is not to be seen in the helper, whose own condition is a part of the caller's.
+        known = (*self._views.values(), *(i for i in initializes if not self._views or i.optimizers is None))
         switched = [initialize for initialize in known if switch_code(initialize) is not None]
         if not switched:
             return None

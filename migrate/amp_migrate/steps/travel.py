@@ -16,7 +16,7 @@ from amp_migrate.steps.callers import every_call
 from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.origins import container, is_anew, is_parameter, is_same_object, makes, other_name
 from amp_migrate.steps.ways import Creation, NewArgument, NewParameter, Route, Ways
-from amp_migrate.trees.tree import Statement, is_constant
+from amp_migrate.trees.tree import Statement, find, is_constant
 
 _MAX_DEPTH = 6
 SCALER_NAMES = ("scaler", "grad_scaler", "amp_scaler")
@@ -86,6 +86,9 @@ class Traveller:
         free = where.scopes.free(wanted)
         if free is None or free != file.scopes.free(wanted):
             return _lost(file, at, f"the names {', '.join(SCALER_NAMES)} are all taken")
+        prepared = next((self.homes[each] for each in find(owner.body, cst.FunctionDef) if each in self.homes), None)
+        if prepared is not None:
+            return Route(free, (Creation(where, prepared, free),))
         nodes = [node for name in names for node in where.class_attribute(owner, name)]
         method = where.tree.function(nodes[0])
         homes = [node for node in nodes if where.tree.function(node) is method]
