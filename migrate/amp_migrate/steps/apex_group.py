@@ -8,6 +8,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.steps.apex_calls import amp_calls
 from amp_migrate.steps.apex_initialize import Initialize
+from amp_migrate.steps.apex_split import ApexSplit
 from amp_migrate.steps.fp16_optimizer import wrapper_calls
 from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.read_apex import ApexStep
@@ -15,12 +16,23 @@ from amp_migrate.steps.read_apex import ApexStep
 
 @dataclass(eq=False)
 class Group:
-    """The files of one script that use `apex.amp`."""
+    """The files of one script that use `apex.amp`.
+
+    Attributes:
+        steps: those that stand in one function each.
+        splits: those that are spread over several.
+    """
 
     files: list[File] = field(default_factory=list)
     initializes: list[Initialize] = field(default_factory=list)
     steps: list[ApexStep] = field(default_factory=list)
+    splits: list[ApexSplit] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
+
+    @property
+    def all_steps(self) -> list[ApexStep]:
+        """The steps, and the parts of those that are spread."""
+        return [*self.steps, *(part for split in self.splits for part in split.steps)]
 
 
 def groups_of(project: Project, files: list[File]) -> list[Group]:

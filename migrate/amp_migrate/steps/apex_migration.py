@@ -6,7 +6,7 @@ are migrated together, or they all keep Apex's calls and get them from `amp_shim
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import libcst as cst
 
@@ -25,14 +25,15 @@ from amp_migrate.steps.apex_helper import lifted
 from amp_migrate.steps.apex_imports import is_in
 from amp_migrate.steps.apex_initialize import read_initializes
 from amp_migrate.steps.apex_rest import ApexRest
+from amp_migrate.steps.apex_split import ApexSplit, join
 from amp_migrate.steps.apex_write import ApexWriter, Sited
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.fp16_optimizer import not_understood, read_wrappers, wrapper_calls
-from amp_migrate.steps.model import Refusal
-from amp_migrate.steps.read_apex import read_steps
+from amp_migrate.steps.model import Refusal, TrainingStep
+from amp_migrate.steps.read_apex import ApexStep, read_steps
 from amp_migrate.steps.read_fp32 import bodies
+from amp_migrate.steps.steppers import Steppers
 from amp_migrate.steps.travel import Traveller
-from amp_migrate.steps.ways import Route
 from amp_migrate.steps.write_shim import apex_uses
 from amp_migrate.tables.apex_names import AMP, SHIM, SHIM_SINCE
 from amp_migrate.trees.tree import Statement, nested_statements
@@ -76,6 +77,7 @@ class ApexMigration:
         self._unwanted: set[File] = set()
         self._native: set[File] = set()
         self._on_shim: set[File] = set()
+        self._steppers = None if settings.dtype is Dtype.BF16 else Steppers(roles)
         self._has_shim = settings.target_torch >= SHIM_SINCE and settings.apex is not Apex.NATIVE
 
     def _is_wanted(self, group: Group) -> bool:
@@ -127,6 +129,7 @@ class ApexMigration:
 
     def _read(self, group: Group) -> None:
         wraps = any(map(wrapper_calls, group.files))
+        found: list[ApexStep] = []
         for file in group.files:
             group.refusals.extend(leftovers(self.project, file, self.settings.target_torch))
             group.refusals.extend(not_understood(file, self.roles) if wraps else ())
@@ -136,25 +139,46 @@ class ApexMigration:
                     group.refusals.append(read)
                 else:
                     group.initializes.append(read)
-            for step in read_steps(file, self.roles, wraps=wraps):
+            for step in read_steps(file, self.roles, self._steppers, wraps=wraps):
                 if isinstance(step, Refusal):
                     group.refusals.append(step)
-                elif self.settings.dtype is not Dtype.BF16 and step.gathered.unscalable is not None:
-                    group.refusals.append(step.gathered.unscalable)
                 else:
-                    group.steps.append(step)
+                    found.append(step)
+        self._join(group, found)
         group.refusals.extend(asked_elsewhere(group, self._files))
         if not group.initializes and not group.refusals:
             for file in group.files:
                 reason = "amp.float_function belongs to a script that is not among the files that were given"
                 group.refusals.extend(Refusal(file, node, reason) for node in float_functions(file))
-        if group.initializes and not group.steps and not group.refusals:
+        has_steps = bool(group.steps or group.splits)
+        if group.initializes and not has_steps and not group.refusals:
             group.refusals.extend(without_steps(group.initializes))
             group.refusals.extend(plain_steps(group))
-        if not group.initializes and not group.refusals and group.steps:
-            file = group.files[0]
-            where = group.steps[0].gathered.step.place
-            group.refusals.append(Refusal(file, where, "amp.initialize is not among the files that were given"))
+        if not group.initializes and not group.refusals and has_steps:
+            first = group.all_steps[0].gathered.step
+            reason = "amp.initialize is not among the files that were given"
+            group.refusals.append(Refusal(first.file, first.place, reason))
+
+    def _join(self, group: Group, found: list[ApexStep]) -> None:
+        """Put the parts of the group's steps together."""
+        for each in join(self.project, self.roles, found, self._steppers):
+            if isinstance(each, Refusal):
+                group.refusals.append(each)
+            elif isinstance(each, ApexSplit):
+                group.splits.append(each)
+                for part in each.steps:
+                    group.refusals.extend(self._out_of_reach(group, part.gathered.step))
+            elif self.settings.dtype is not Dtype.BF16 and each.gathered.unscalable is not None:
+                group.refusals.append(each.gathered.unscalable)
+            else:
+                group.steps.append(each)
+
+    def _out_of_reach(self, group: Group, step: TrainingStep) -> Iterator[Refusal]:
+        """Why a part of a step cannot move with the script."""
+        if step.file not in group.files and uses_apex_amp(step.file):
+            yield Refusal(step.file, step.place, "another script that uses Apex takes part in the step")
+        elif not self.wanted(step.file, step.place, "AMP201"):
+            yield Refusal(step.file, step.place, "a part of the step is to be left alone")
 
     def _site(self, group: Group) -> list[Sited]:
         """Each step with the way of its scaler."""
@@ -170,19 +194,26 @@ class ApexMigration:
                 continue
             homes[tree.function(initialize.home) or tree.module] = initialize.home
         traveller = Traveller(self.project, homes)
+        if self.settings.dtype is Dtype.BF16:
+            return [Sited(each, None, traveller) for each in group.all_steps]
         found: list[Sited] = []
         for moving in group.steps:
             step = moving.gathered.step
-            if self.settings.dtype is Dtype.BF16:
-                found.append(Sited(moving, None, traveller))
-                continue
             route = traveller.reach(step.file, [o.optimizer for o in step.optimizer_steps])
             if isinstance(route, Refusal):
                 group.refusals.append(route)
                 return []
-            assert isinstance(route, Route)
             traveller.ways.add(route)
             found.append(Sited(moving, route, traveller))
+        for split in group.splits:
+            scaled = split.scaled(self.roles, traveller.reach)
+            if isinstance(scaled, Refusal):
+                group.refusals.append(scaled)
+                return []
+            for part, way in scaled:
+                if way is not None:
+                    traveller.ways.add(way)
+                found.append(Sited(part, way, traveller))
         return found
 
     def _tell_native(self, group: Group, sited: list[Sited], writer: ApexWriter) -> None:
@@ -192,6 +223,8 @@ class ApexMigration:
             self._tell(file, region.first, "AMP211", Kind.NOTE, message, hint)
         for each in sited:
             step = each.step.gathered.step
+            if all(backward.part is not None for backward in step.backwards):
+                continue
             scaler = "" if each.route is None else f" with {each.route.scaler}"
             self._tell(step.file, step.place, "AMP201", Kind.MIGRATED, f"Apex step moved to native autocast{scaler}")
         is_import_only = not any(map(_calls, group.files))

@@ -79,8 +79,8 @@ class ApexWriter:
                 self._views[creation.home] = views[0]
         for each in sited:
             step = each.step.gathered.step
-            code = self._switch_at(initializes, step.file, step.place, each)
-            if isinstance(code, Refusal):
+            code = self._switch_at(initializes, step.file, step.place, each.traveller, each.route)
+            if isinstance(code, Refusal) and step.computes:
                 return code
         for file in files:
             saved = (*amp_calls(file, "state_dict"), *amp_calls(file, "load_state_dict"))
@@ -100,7 +100,7 @@ class ApexWriter:
         for file in files:
             mine = [step for step in steps if step.file is file]
             regions = [region for step in mine for region in step.regions]
-            regions += self._write_evaluation(file, initializes, mine)
+            regions += self._write_evaluation(file, initializes, mine, traveller)
             if self.dtype is not Dtype.FP16:
                 float_for_numpy(self.draft(file), self.roles, regions)
             self._write_checkpoints(file, traveller)
@@ -126,15 +126,19 @@ class ApexWriter:
     def _write_step(self, initializes: list[Initialize], each: Sited) -> None:
         step = each.step.gathered.step
         draft = self.draft(step.file)
-        code = self._switch_at(initializes, step.file, step.place, each)
-        assert not isinstance(code, Refusal)
-        enabled = None if code is None else build.expression(code)
+        code = self._switch_at(initializes, step.file, step.place, each.traveller, each.route)
+        enabled = None if code is None or isinstance(code, Refusal) else build.expression(code)
         write_step(draft, replace(step, enabled=enabled), self.dtype, None if each.route is None else each.route.scaler)
         for fold in each.step.folds:
             draft.edits.splice(fold.statement, fold.live)
 
     def _switch_at(
-        self, initializes: list[Initialize], file: File, at: cst.CSTNode, each: Sited | None
+        self,
+        initializes: list[Initialize],
+        file: File,
+        at: cst.CSTNode,
+        traveller: Traveller | None,
+        route: Route | None = None,
     ) -> str | Refusal | None:
         """How a place asks whether mixed precision is on: None where it always is."""
         # What a caller decides is not to be seen in the helper, whose own condition is a part of the caller's.
@@ -150,8 +154,9 @@ class ApexWriter:
                 return code
             self._named_switches.add(initialize)
             return VARIABLE
-        if each is not None and each.route is not None:
-            return f"{each.route.scaler}.is_enabled()"
+        scaler = self._scaler_at(file, at, traveller) if route is None else route.scaler
+        if scaler is not None:
+            return f"{scaler}.is_enabled()"
         return Refusal(file, at, "whether mixed precision is on cannot be asked here")
 
     def _write_initialize(self, initialize: Initialize, creation: Creation | None) -> None:
@@ -184,13 +189,13 @@ class ApexWriter:
         return lines
 
     def _write_evaluation(
-        self, file: File, initializes: list[Initialize], steps: list[TrainingStep]
+        self, file: File, initializes: list[Initialize], steps: list[TrainingStep], traveller: Traveller | None
     ) -> Iterator[Region]:
         """The regions of evaluation: Apex patched the process, so that it ran in mixed precision too."""
         draft = self.draft(file)
         placed = evaluation_regions(file, self.roles, steps)
         for region in placed.regions:
-            code = self._switch_at(initializes, file, region.first, None)
+            code = self._switch_at(initializes, file, region.first, traveller)
             if isinstance(code, Refusal):
                 self.left_in_float32.append((file, region))
             else:
@@ -227,6 +232,9 @@ class ApexWriter:
             known = traveller.ways.creations.get(node)
             if known is not None:
                 return known.target
+            inherited = traveller.scaler_of(file, node) if isinstance(node, cst.ClassDef) else None
+            if inherited is not None:
+                return inherited
             parameter = traveller.ways.parameters.get(node)
             if parameter is not None:
                 return parameter.name

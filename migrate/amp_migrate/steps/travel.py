@@ -94,6 +94,19 @@ class Traveller:
         homes = [node for node in nodes if where.tree.function(node) is method]
         return Route(free, (Creation(where, self._home(where, [homes]), free),))
 
+    def scaler_of(self, file: File, owner: cst.ClassDef, depth: int = 0) -> str | None:
+        """The scaler that objects of a class have, where they have one: their own, or that of a base class."""
+        known = self.ways.creations.get(owner)
+        if known is not None:
+            return known.target
+        for base in owner.bases if depth < _MAX_DEPTH else ():
+            defined = self.project.definition(file, base.value)
+            if defined is not None and isinstance(defined[1], cst.ClassDef):
+                found = self.scaler_of(defined[0], defined[1], depth + 1)
+                if found is not None:
+                    return found
+        return None
+
     def _assigning_class(
         self, file: File, owner: cst.ClassDef, names: list[str], depth: int = 0
     ) -> tuple[File, cst.ClassDef] | None:
