@@ -16,11 +16,12 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.wanted import Wanted, everything
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Apex, Dtype, Settings
+from amp_migrate.steps.apex_beside import Beside, read_beside, write_beside
 from amp_migrate.steps.apex_calls import amp_calls
 from amp_migrate.steps.apex_doubts import asked_elsewhere, leftovers, plain_steps, without_steps
 from amp_migrate.steps.apex_functions import float_functions
 from amp_migrate.steps.apex_group import Group, groups_of, starts
-from amp_migrate.steps.apex_guards import is_apex_import
+from amp_migrate.steps.apex_guards import drop_imports, is_apex_import
 from amp_migrate.steps.apex_helper import lifted
 from amp_migrate.steps.apex_imports import is_in
 from amp_migrate.steps.apex_initialize import read_initializes
@@ -95,6 +96,9 @@ class ApexMigration:
             if not self._is_wanted(group):
                 self._unwanted.update(group.files)
                 continue
+            if self._folds_onto_native(group):
+                self._native.update(group.files)
+                continue
             self._read(group)
             if self.settings.apex is Apex.SHIM:
                 group.refusals[:] = [self._asked_for_shim(group)]
@@ -115,6 +119,29 @@ class ApexMigration:
             if file not in self._unwanted:
                 on_shim, amp_is_gone = self._is_on_shim(file), file in self._native
                 self.findings.extend(rest.write(file, on_shim=on_shim, amp_is_gone=amp_is_gone))
+
+    def _folds_onto_native(self, group: Group) -> bool:
+        """Let native AMP, where a script has that beside Apex, serve what asked for Apex."""
+        if self.settings.apex is Apex.SHIM or self.settings.apex_o2 is Apex.SHIM:
+            return False
+        beside = read_beside(self.project, group.files)
+        if isinstance(beside, Refusal):
+            group.refusals.append(beside)
+        if not isinstance(beside, Beside):
+            return False
+        for file in group.files:
+            write_beside(self.draft(file), beside)
+            drop_imports(self.draft(file))
+        for file, statement in beside.steps:
+            message = "Apex step folded onto the native AMP that the script has beside it"
+            self._tell(file, statement, "AMP201", Kind.MIGRATED, message)
+        for file in group.files:
+            for call in amp_calls(file, "initialize"):
+                message = "amp.initialize is gone: what asked for Apex asks for the script's own native AMP"
+                self._tell(file, call, "AMP202", Kind.MIGRATED, message)
+                note = "the script's own native AMP decides about its scale and casts: Apex's options are not asked"
+                self._tell(file, call, "AMP210", Kind.NOTE, note)
+        return True
 
     def _asked_for_shim(self, group: Group) -> Refusal:
         file = group.files[0]

@@ -14,7 +14,7 @@ from amp_migrate.settings import Dtype
 from amp_migrate.steps import apex_checkpoints
 from amp_migrate.steps.apex_calls import amp_calls
 from amp_migrate.steps.apex_functions import write_functions
-from amp_migrate.steps.apex_guards import is_apex_import
+from amp_migrate.steps.apex_guards import drop_imports
 from amp_migrate.steps.apex_helper import is_chosen, seen_from
 from amp_migrate.steps.apex_initialize import Initialize
 from amp_migrate.steps.apex_parameters import parameters_of
@@ -25,16 +25,14 @@ from amp_migrate.steps.evaluation import evaluation_regions
 from amp_migrate.steps.model import Refusal, Region, TrainingStep
 from amp_migrate.steps.numpy_outputs import float_for_numpy
 from amp_migrate.steps.read_apex import ApexStep
-from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.steps.travel import Traveller
 from amp_migrate.steps.ways import Creation, Route
 from amp_migrate.steps.write_fp16 import write_wrapped
 from amp_migrate.steps.write_native import write_island, write_region, write_step
 from amp_migrate.steps.write_ways import write_ways
-from amp_migrate.tables.apex_names import AMP
 from amp_migrate.trees import build
 from amp_migrate.trees.edits import Line
-from amp_migrate.trees.tree import Statement, find, nested_statements
+from amp_migrate.trees.tree import Statement, find
 
 
 @dataclass(frozen=True)
@@ -108,7 +106,7 @@ class ApexWriter:
             write_functions(self.draft(file))
             if any(initialize.what == "FP16_Optimizer" for initialize in initializes):
                 self._write_wrapped(file, traveller)
-            self._drop_imports(file)
+            drop_imports(self.draft(file))
         made = () if traveller is None else traveller.ways.creations.values()
         creations = {creation.home: creation for creation in made}
         for initialize in initializes:  # two calls under one condition share a scaler
@@ -258,21 +256,6 @@ class ApexWriter:
                 draft.edits.replace(
                     call, build.expression(parameters_of(self.project, self.roles, file, call.args[0].value))
                 )
-
-    def _drop_imports(self, file: File) -> None:
-        draft = self.draft(file)
-        still_apex = any(
-            name.startswith("apex.") and name != AMP and not name.startswith(AMP + ".")
-            for node in file.uses.get("apex", ())
-            for name in file.names.meanings(file.tree.parents[node])
-        )
-        for _, body in bodies(file):
-            for statement in nested_statements(body):
-                if is_apex_import(file, statement):
-                    if isinstance(statement, cst.Import) and still_apex:
-                        continue
-                    if not draft.edits.is_gone(file.tree, statement):
-                        draft.edits.substitute(statement)
 
 
 def _sees(initialize: Initialize, file: File, at: cst.CSTNode) -> bool:
