@@ -14,12 +14,12 @@ from amp_migrate.steps.gather import Gathered
 from amp_migrate.steps.model import Backward, Refusal, TrainingStep
 from amp_migrate.steps.move_split import Reach, scale_parts
 from amp_migrate.steps.native import uses_amp
-from amp_migrate.steps.read_apex import ApexStep, gatherer, stepped_elsewhere
+from amp_migrate.steps.read_apex import ApexStep, clip_folds, gatherer, stepped_elsewhere
 from amp_migrate.steps.read_fp32 import backward_calls
 from amp_migrate.steps.split import Joiner, Key, Split, key_of
 from amp_migrate.steps.steppers import Steppers
 from amp_migrate.steps.ways import Route
-from amp_migrate.trees.tree import block_of
+from amp_migrate.trees.tree import block_of, nested_statements
 
 _USE_SHIM = "it runs on amp_shim, which keeps Apex's meaning"
 
@@ -30,7 +30,7 @@ class ApexSplit:
 
     Attributes:
         split: what each function has of it.
-        parts: those of the functions that scale a loss themselves, with the branches that fold there.
+        parts: what is known of its functions, with the branches that fold there.
     """
 
     split: Split
@@ -65,17 +65,20 @@ def join(
         known = parts.get((file, function))
         body = file.tree.module if function is None else block_of(function)
         called = {each.call for each in backwards}
-        if uses_amp(file, body, function):
+        if known is None and uses_amp(file, body, function):
             return Refusal(
                 file, backwards[0].statement, "Apex and native AMP stand side by side in one step", _USE_SHIM
             )
         if known is None and any(call not in called for _, call in backward_calls(body)):
             reason = "a function goes backward by itself, and calls one that does so by Apex"
             return Refusal(file, backwards[0].statement, reason, _USE_SHIM)
-        dead = frozenset() if known is None else known.left_out
-        return gatherer(file, roles, dead).gather(
-            function, backwards, stepped_elsewhere=stepped_elsewhere(file, body, dead, steppers)
-        )
+        folds = clip_folds(file, body, {}) if known is None else list(known.folds)
+        dead = frozenset(s for f in folds for s in nested_statements(f.dead)) if known is None else known.left_out
+        stepped = stepped_elsewhere(file, body, dead, steppers)
+        gathered = gatherer(file, roles, dead).gather(function, backwards, stepped_elsewhere=stepped)
+        if known is None and isinstance(gathered, Gathered):
+            parts[file, function] = ApexStep(gathered, tuple(folds), None, dead)
+        return gathered
 
     joined: list[ApexStep | ApexSplit | Refusal] = []
     for each in Joiner(project, again, steppers).join([step.gathered for step in found]):

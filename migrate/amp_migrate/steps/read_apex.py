@@ -110,10 +110,7 @@ def _read_function(
             fold = _fold(file, around, scaled)
             if fold is not None and fold not in folds:
                 folds.append(fold)
-    for clip in (s for s in nested_statements(body) if isinstance(s, cst.If)):
-        fold = _fold(file, clip, scaled) if _names_amp(file, clip) else None
-        if fold is not None and fold not in folds:
-            folds.append(fold)
+    folds += [fold for fold in clip_folds(file, body, scaled) if fold not in folds]
     dead = {s for fold in folds for s in nested_statements(fold.dead)}
     backwards = [each for statement, each in scaled.items() if statement not in dead]
     inside = {each.call for each in scaled.values()}
@@ -132,6 +129,13 @@ def _read_function(
     if isinstance(gathered, Refusal):
         return gathered
     return _mixed_up(file, gathered.step, withs) or ApexStep(gathered, tuple(folds), switch, left_out)
+
+
+def clip_folds(file: File, body: Block, scaled: dict[Statement, Backward]) -> list[Fold]:
+    """The branches of a body that clip Apex's gradients, beside those that clip the same without it."""
+    choices = (each for each in nested_statements(body) if isinstance(each, cst.If) and _names_amp(file, each))
+    folds = (_fold(file, each, scaled) for each in choices)
+    return [fold for fold in folds if fold is not None]
 
 
 def _mixed_up(file: File, step: TrainingStep, withs: list[cst.With]) -> Refusal | None:

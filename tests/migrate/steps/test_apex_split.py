@@ -198,6 +198,86 @@ def test_branches_that_differ_both_stay(rewrites: Check) -> None:
     )
 
 
+def test_method_runs_all_but_the_step(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          class Trainer:
+              def __init__(self, model, args):
+                  self.model = model
+                  self.args = args
+              def train(self, loader):
+                  model = self.model
+                  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -         if self.args.fp16:
+        -             model, optimizer = amp.initialize(model, optimizer)
+        +         scaler = torch.amp.GradScaler("cuda", enabled=bool(self.args.fp16))
+                  if self.args.many:
+                      model = nn.DataParallel(model)
+                  total = 0.0
+                  for step, x in enumerate(loader):
+        -             total += self.backward(model, x, optimizer)
+        +             total += self.backward(model, x, optimizer, scaler)
+                      if step % 2:
+        -                 if self.args.fp16:
+        -                     nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
+        -                 else:
+        -                     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        -                 optimizer.step()
+        +                 scaler.unscale_(optimizer)
+        +                 nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        +                 scaler.step(optimizer)
+        +                 scaler.update()
+                          model.zero_grad()
+        -     def backward(self, model, x, optimizer):
+        -         loss = model(x).mean()
+        -         if self.args.fp16:
+        -             with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -                 scaled_loss.backward()
+        -         else:
+        -             loss.backward()
+        +     def backward(self, model, x, optimizer, scaler):
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(self.args.fp16)):
+        +             loss = model(x).mean()
+        +         scaler.scale(loss).backward()
+                  return loss.item()
+        """
+    )
+
+
+def test_function_that_scales_one_loss_and_hands_on_another(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          def backward(loss, optimizer):
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        +     scaler.scale(loss).backward()
+
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = model(x).mean()
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -     other = model(y).mean()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         other = model(y).mean()
+              backward(other, optimizer)
+        -     optimizer.step()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
 def test_parts_in_several_files(rewrites_files: Check) -> None:
     rewrites_files(
         {
