@@ -240,7 +240,7 @@ class Project:
         full = file.names.full(node)
         if not full or full.startswith("."):
             return False
-        modules = (full, module_and_name(full)[0])
+        modules = filter(None, (full, module_and_name(full)[0]))
         return not any(self.library.module(each, file) or self.library.text_not_given(each, file) for each in modules)
 
     def _is_class(self, file: File, node: cst.BaseExpression) -> bool:

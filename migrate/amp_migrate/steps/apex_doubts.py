@@ -14,6 +14,7 @@ from amp_migrate.steps.apex_calls import amp_calls, amp_name, keepings
 from amp_migrate.steps.apex_functions import is_native
 from amp_migrate.steps.apex_group import Group
 from amp_migrate.steps.apex_initialize import Initialize
+from amp_migrate.steps.apex_inits import read_inits
 from amp_migrate.steps.apex_scale import understood
 from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.native import is_scaled
@@ -60,12 +61,13 @@ def leftovers(project: Project, file: File, target_torch: tuple[int, int]) -> It
             if binding.imported == AMP and project.takers(file, name):
                 yield Refusal(file, binding.node, f"other files take `{name}` from this one")
     about_scale, kept = understood(file), set(keepings(file))
+    inits = {each.call.func for each in read_inits(file)}
     paths = {dotted(each.targets[0].target) for each in kept}
     for node in file.tree.every(cst.Name, cst.Attribute):
         parent = file.tree.parents[node]
         if type(parent) in (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom, cst.NameItem):
             continue
-        if node in about_scale or file.tree.parents[node] in about_scale:
+        if node in inits or node in about_scale or file.tree.parents[node] in about_scale:
             continue
         used = amp_name(file, node)
         if used is not None and used not in API and not is_native(file, node, target_torch):

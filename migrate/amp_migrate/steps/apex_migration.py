@@ -25,6 +25,7 @@ from amp_migrate.steps.apex_guards import drop_imports, is_apex_import
 from amp_migrate.steps.apex_helper import lifted
 from amp_migrate.steps.apex_imports import is_in
 from amp_migrate.steps.apex_initialize import read_initializes
+from amp_migrate.steps.apex_inits import read_inits
 from amp_migrate.steps.apex_rest import ApexRest
 from amp_migrate.steps.apex_split import ApexSplit, join
 from amp_migrate.steps.apex_write import ApexWriter, Sited
@@ -92,7 +93,8 @@ class ApexMigration:
         """Migrate every group of files that uses Apex."""
         self._files = tuple(files)
         apex = [file for file in self._files if _asks_apex(file)]
-        for group in groups_of(self.project, apex):
+        # What only says how functions compute belongs to the scripts there are, and goes their way.
+        for group in sorted(groups_of(self.project, apex), key=lambda each: not any(map(_calls, each.files))):
             if not self._is_wanted(group):
                 self._unwanted.update(group.files)
                 continue
@@ -161,6 +163,7 @@ class ApexMigration:
             group.refusals.extend(leftovers(self.project, file, self.settings.target_torch))
             group.refusals.extend(not_understood(file, self.roles) if wraps else ())
             wrapped = read_wrappers(file, self.settings.apex_o2)
+            group.initializes.extend(read_inits(file))
             for read in read_initializes(file, self.settings.apex_o2, wrapped):
                 if isinstance(read, Refusal):
                     group.refusals.append(read)
@@ -173,7 +176,7 @@ class ApexMigration:
                     found.append(step)
         self._join(group, found)
         group.refusals.extend(asked_elsewhere(group, self._files))
-        if not group.initializes and not group.refusals:
+        if not group.initializes and not group.refusals and (self._on_shim or not self._native):
             for file in group.files:
                 reason = "amp.float_function belongs to a script that is not among the files that were given"
                 group.refusals.extend(Refusal(file, node, reason) for node in float_functions(file))
@@ -283,7 +286,10 @@ class ApexMigration:
 
 def _calls(file: File) -> list[cst.Call]:
     """The calls that prepare and take Apex's training steps."""
-    return [*wrapper_calls(file), *(call for name in ("initialize", "scale_loss") for call in amp_calls(file, name))]
+    return [
+        *wrapper_calls(file),
+        *(call for name in ("initialize", "init", "scale_loss") for call in amp_calls(file, name)),
+    ]
 
 
 def _imports(file: File) -> list[Statement]:

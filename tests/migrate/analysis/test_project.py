@@ -99,6 +99,7 @@ def test_method_that_two_classes_define_is_known_on_self_only(project: Make) -> 
     [
         "def g(model):\n    model.f()\n",  # the method needs an argument
         "import tf\ntf.f.Saver()\n",
+        "import tensorflow as tf\ntf.f.Saver()\n",
         "from tf import python\npython.f(1)\n",
     ],
 )
