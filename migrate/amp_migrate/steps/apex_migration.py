@@ -6,7 +6,7 @@ are migrated together, or they all keep Apex's calls and get them from `amp_shim
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import libcst as cst
 
@@ -18,44 +18,20 @@ from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Apex, Dtype, Settings
 from amp_migrate.steps.apex_beside import Beside, read_beside, write_beside
 from amp_migrate.steps.apex_calls import amp_calls
-from amp_migrate.steps.apex_doubts import asked_elsewhere, leftovers, plain_steps, without_steps
 from amp_migrate.steps.apex_functions import float_functions
-from amp_migrate.steps.apex_group import Group, groups_of, starts
+from amp_migrate.steps.apex_group import Group, asks_apex, groups_of, starts
 from amp_migrate.steps.apex_guards import drop_imports, is_apex_import
 from amp_migrate.steps.apex_helper import lifted
-from amp_migrate.steps.apex_imports import is_in
-from amp_migrate.steps.apex_initialize import read_initializes
-from amp_migrate.steps.apex_inits import read_inits
 from amp_migrate.steps.apex_rest import ApexRest
-from amp_migrate.steps.apex_split import ApexSplit, join
+from amp_migrate.steps.apex_script import ScriptReader
 from amp_migrate.steps.apex_write import ApexWriter, Sited
 from amp_migrate.steps.draft import Draft
-from amp_migrate.steps.fp16_optimizer import not_understood, read_wrappers, wrapper_calls
-from amp_migrate.steps.model import Refusal, TrainingStep
-from amp_migrate.steps.read_apex import ApexStep, read_steps
+from amp_migrate.steps.fp16_optimizer import wrapper_calls
+from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.read_fp32 import bodies
-from amp_migrate.steps.steppers import Steppers
 from amp_migrate.steps.travel import Traveller
-from amp_migrate.steps.write_shim import apex_uses
-from amp_migrate.tables.apex_names import AMP, SHIM, SHIM_SINCE
+from amp_migrate.tables.apex_names import SHIM_SINCE
 from amp_migrate.trees.tree import Statement, nested_statements
-
-
-def uses_apex_amp(file: File) -> bool:
-    """Whether a file decides about precision through `apex.amp`, which the shim may answer for by now."""
-    return _asks_apex(file) or any(is_in(name, (f"{SHIM}.amp",)) for name in _imported(file))
-
-
-def _asks_apex(file: File) -> bool:
-    """Whether a file imports `apex.amp`, reaches it through `import apex`, or makes an `FP16_Optimizer`."""
-    names = _imported(file)
-    if any(is_in(name, (AMP,)) for name in names):
-        return True
-    return bool(wrapper_calls(file)) or ("apex" in names and any(True for _ in apex_uses(file, AMP)))
-
-
-def _imported(file: File) -> set[str]:
-    return {b.imported for scope in file.scopes.all() for bindings in scope.bindings.values() for b in bindings}
 
 
 class ApexMigration:
@@ -79,7 +55,6 @@ class ApexMigration:
         self._unwanted: set[File] = set()
         self._native: set[File] = set()
         self._on_shim: set[File] = set()
-        self._steppers = None if settings.dtype is Dtype.BF16 else Steppers(roles)
         self._has_shim = settings.target_torch >= SHIM_SINCE and settings.apex is not Apex.NATIVE
 
     def _is_wanted(self, group: Group) -> bool:
@@ -92,7 +67,8 @@ class ApexMigration:
     def run(self, files: Iterable[File]) -> None:
         """Migrate every group of files that uses Apex."""
         self._files = tuple(files)
-        apex = [file for file in self._files if _asks_apex(file)]
+        apex = [file for file in self._files if asks_apex(file)]
+        reader = ScriptReader(self.project, self.roles, self.settings, self._files, self.wanted)
         # What only says how functions compute belongs to the scripts there are, and goes their way.
         for group in sorted(groups_of(self.project, apex), key=lambda each: not any(map(_calls, each.files))):
             if not self._is_wanted(group):
@@ -101,7 +77,7 @@ class ApexMigration:
             if self._folds_onto_native(group):
                 self._native.update(group.files)
                 continue
-            self._read(group)
+            reader.read(group, is_alone=bool(self._on_shim) or not self._native)
             if self.settings.apex is Apex.SHIM:
                 group.refusals[:] = [self._asked_for_shim(group)]
             sited = self._site(group) if not group.refusals else []
@@ -155,60 +131,6 @@ class ApexMigration:
         folders = (each.name.rpartition("/")[0] for each in self._on_shim if starts(each))
         beside = any(file.name.startswith(f"{folder}/" if folder else "") for folder in folders)
         return file in self._on_shim or (beside and file not in self._native)
-
-    def _read(self, group: Group) -> None:
-        wraps = any(map(wrapper_calls, group.files))
-        found: list[ApexStep] = []
-        for file in group.files:
-            group.refusals.extend(leftovers(self.project, file, self.settings.target_torch))
-            group.refusals.extend(not_understood(file, self.roles) if wraps else ())
-            wrapped = read_wrappers(file, self.settings.apex_o2)
-            group.initializes.extend(read_inits(file))
-            for read in read_initializes(file, self.settings.apex_o2, wrapped):
-                if isinstance(read, Refusal):
-                    group.refusals.append(read)
-                else:
-                    group.initializes.append(read)
-            for step in read_steps(file, self.roles, self._steppers, wraps=wraps):
-                if isinstance(step, Refusal):
-                    group.refusals.append(step)
-                else:
-                    found.append(step)
-        self._join(group, found)
-        group.refusals.extend(asked_elsewhere(group, self._files))
-        if not group.initializes and not group.refusals and (self._on_shim or not self._native):
-            for file in group.files:
-                reason = "amp.float_function belongs to a script that is not among the files that were given"
-                group.refusals.extend(Refusal(file, node, reason) for node in float_functions(file))
-        has_steps = bool(group.steps or group.splits)
-        if group.initializes and not has_steps and not group.refusals:
-            group.refusals.extend(without_steps(group.initializes))
-            group.refusals.extend(plain_steps(group))
-        if not group.initializes and not group.refusals and has_steps:
-            first = group.all_steps[0].gathered.step
-            reason = "amp.initialize is not among the files that were given"
-            group.refusals.append(Refusal(first.file, first.place, reason))
-
-    def _join(self, group: Group, found: list[ApexStep]) -> None:
-        """Put the parts of the group's steps together."""
-        for each in join(self.project, self.roles, found, self._steppers):
-            if isinstance(each, Refusal):
-                group.refusals.append(each)
-            elif isinstance(each, ApexSplit):
-                group.splits.append(each)
-                for part in each.steps:
-                    group.refusals.extend(self._out_of_reach(group, part.gathered.step))
-            elif self.settings.dtype is not Dtype.BF16 and each.gathered.unscalable is not None:
-                group.refusals.append(each.gathered.unscalable)
-            else:
-                group.steps.append(each)
-
-    def _out_of_reach(self, group: Group, step: TrainingStep) -> Iterator[Refusal]:
-        """Why a part of a step cannot move with the script."""
-        if step.file not in group.files and uses_apex_amp(step.file):
-            yield Refusal(step.file, step.place, "another script that uses Apex takes part in the step")
-        elif not self.wanted(step.file, step.place, "AMP201"):
-            yield Refusal(step.file, step.place, "a part of the step is to be left alone")
 
     def _site(self, group: Group) -> list[Sited]:
         """Each step with the way of its scaler."""

@@ -16,6 +16,7 @@ SERVED = (
     "apex.normalization",
     "apex.optimizers",
     "apex.parallel",
+    "apex.pyprof",
 )
 SHIM = "amp_shim"
 # Modules of Apex that the shim has under another name.
