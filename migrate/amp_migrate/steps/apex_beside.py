@@ -164,7 +164,8 @@ def _choice(file: File, statement: Statement) -> Choice | None:
             if branch is None or branch.test is None or block is branch.block or not _goes_natively(block):
                 continue
             if test is None or _asks_the_same(file, test, branch.test):
-                return Choice(branch.test, test if isinstance(test, cst.Comparison) else None)
+                choice = Choice(branch.test, test if isinstance(test, cst.Comparison) else None)
+                return choice if dotted(choice.asked) is not None else None
         inner = file.tree.parents.get(file.tree.block(at if branch is None else branch.chain))
     return None
 

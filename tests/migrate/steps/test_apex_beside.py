@@ -152,6 +152,7 @@ def test_branches_go_whatever_they_ask_for(script: str, migrate: Check) -> None:
         (_SCRIPT, "enabled = not use_apex", "what use_apex decides beside Apex is not understood"),
         (_SCRIPT, "run(use_apex)", "what use_apex decides beside Apex is not understood"),
         (_SCRIPT, "state = amp.state_dict()", "apex.amp is used where native AMP is not chosen instead"),
+        (_SCRIPT.replace("if use_apex", "if ask()"), "", "Apex and native AMP stand side by side in one step"),
         (_OPTION, 'enabled = kind == "native"', "what kind decides beside Apex is not understood"),
         (_OPTION, 'enabled = kind != "apex"', "what kind decides beside Apex is not understood"),
     ],
