@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-_PARTS = ("amp", "fp16_utils", "mlp", "multi_tensor_apply", "normalization", "optimizers", "parallel")
+_PARTS = ("amp", "fp16_utils", "mlp", "multi_tensor_apply", "normalization", "optimizers", "parallel", "pyprof")
 
 
 def __getattr__(name: str) -> ModuleType:

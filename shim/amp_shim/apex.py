@@ -14,6 +14,7 @@ from amp_shim import (
     normalization,
     optimizers,
     parallel,
+    pyprof,
 )
 from amp_shim.instead import INSTEAD, advice
 
@@ -30,6 +31,7 @@ __all__ = [
     "normalization",
     "optimizers",
     "parallel",
+    "pyprof",
 ]
 
 

@@ -51,6 +51,8 @@ ALIASES = {
     "apex.parallel.distributed": "amp_shim.parallel.distributed",
     "apex.parallel.multiproc": "amp_shim.parallel.multiproc",
     "apex.parallel.LARC": "amp_shim.parallel.larc",
+    "apex.pyprof": "amp_shim.pyprof",
+    "apex.pyprof.nvtx": "amp_shim.pyprof.nvtx",
 }
 """Apex's modules, and the shim's that stand for them."""
 

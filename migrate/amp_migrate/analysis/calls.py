@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from inspect import Parameter, Signature
 
 import libcst as cst
 
@@ -57,3 +59,37 @@ def passed(function: cst.FunctionDef, call: cst.Call, name: str, *, bound: bool)
         elif index == position and not starred:
             return Passed(argument, index)
     return None if starred else Passed(None)
+
+
+def fits(function: cst.FunctionDef, call: cst.Call, *, bound: bool) -> bool:
+    """Whether Python lets `call` call `function`; what is starred may hold whatever is missing.
+
+    Args:
+        bound: whether the first parameter is filled by the object that the method is called on.
+    """
+    signature = Signature([*_parameters(function.params)][1 if bound else 0 :])
+    positional = [each for each in call.args if not each.star and each.keyword is None]
+    keywords = [each.keyword.value for each in call.args if each.keyword is not None]
+    is_open = any(each.star for each in call.args)
+    try:
+        # Only what is written out can be wrong.
+        (signature.bind_partial if is_open else signature.bind)(*positional, **dict.fromkeys(keywords))
+    except TypeError:
+        return False
+    return True
+
+
+def _parameters(params: cst.Parameters) -> Iterator[Parameter]:
+    groups = (
+        (params.posonly_params, Parameter.POSITIONAL_ONLY),
+        (params.params, Parameter.POSITIONAL_OR_KEYWORD),
+        ((params.star_arg,), Parameter.VAR_POSITIONAL),
+        (params.kwonly_params, Parameter.KEYWORD_ONLY),
+        ((params.star_kwarg,), Parameter.VAR_KEYWORD),
+    )
+    for group, kind in groups:
+        for each in group:
+            if isinstance(each, cst.Param):
+                yield Parameter(
+                    each.name.value, kind, default=Parameter.empty if each.default is None else each.default
+                )

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import libcst as cst
 
+from amp_migrate.analysis.calls import fits
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.scopes import BindingKind, dotted, module_and_name
 from amp_migrate.trees.tree import find
@@ -220,12 +221,32 @@ class Project:
         return None if method is None else FunctionRef(file, method, owner)
 
     def _method_named(self, file: File, node: cst.CSTNode, function: FunctionRef) -> bool:
-        """Whether `object.name` means the given method: on `self` of its class, or where no other class defines it."""
+        """Whether `object.name` means the given method: on `self` of its class, or where no other class defines it.
+
+        A call that the method does not take is one of something else that has such a method: `model.train()`.
+        """
         if not isinstance(node, cst.Attribute):
             return False
         if dotted(node.value) == "self" and file.tree.owner_class(node) is function.owner:
             return True
-        return self._definitions_of_method(function.name) == [function.node]
+        if self._definitions_of_method(function.name) != [function.node] or self._is_foreign(file, node.value):
+            return False
+        call = file.tree.parents[node]
+        is_call = isinstance(call, cst.Call) and call.func is node and not self._is_class(file, node.value)
+        return not is_call or fits(function.node, cst.ensure_type(call, cst.Call), bound=function.is_bound)
+
+    def _is_foreign(self, file: File, node: cst.BaseExpression) -> bool:
+        """Whether an object is imported from outside of the project: `tf` in `tf.train`."""
+        full = file.names.full(node)
+        if not full or full.startswith("."):
+            return False
+        modules = filter(None, (full, module_and_name(full)[0]))
+        return not any(self.library.module(each, file) or self.library.text_not_given(each, file) for each in modules)
+
+    def _is_class(self, file: File, node: cst.BaseExpression) -> bool:
+        """Whether an object is a class, of whose methods the first argument is an object: `Trainer.fit(self, x)`."""
+        found = self.definition(file, node)
+        return found is not None and isinstance(found[1], cst.ClassDef)
 
     def _definitions_of_method(self, name: str) -> list[cst.FunctionDef]:
         if name not in self._methods:

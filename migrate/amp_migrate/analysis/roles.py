@@ -86,6 +86,10 @@ class Roles:
             isinstance(value, cst.Call) and self._makes_module(file, value, depth + 1) for value in values
         ):
             return True
+        if depth < _MAX_DEPTH and any(
+            isinstance(value, cst.Name) and self.is_module(file, value, depth + 1) for value in values
+        ):
+            return True
         if depth < _MAX_DEPTH and self._is_passed_module(file, node, bindings, depth):
             return True
         if path.startswith("self.") and not bindings and self._is_inherited_module(file, node, path):

@@ -15,6 +15,7 @@ from amp_migrate.steps.apex_calls import amp_calls, amp_name, keepings
 from amp_migrate.steps.apex_functions import is_native
 from amp_migrate.steps.apex_group import Group
 from amp_migrate.steps.apex_initialize import Initialize
+from amp_migrate.steps.apex_inits import read_inits
 from amp_migrate.steps.apex_scale import understood
 from amp_migrate.steps.evaluation import evaluation_regions
 from amp_migrate.steps.model import Refusal
@@ -35,7 +36,7 @@ def without_steps(initializes: list[Initialize]) -> Iterable[Refusal]:
 def without_forwards(group: Group, roles: Roles) -> Iterable[Refusal]:
     """Models that Apex prepares for inference, and no forward that a region could stand around."""
     if not any(evaluation_regions(file, roles, []).regions for file in group.files):
-        for each in group.initializes:
+        for each in (one for one in group.initializes if one.what != "amp.init"):  # which tells of them itself
             reason = "no forward of what it prepares is among the files that were given, or it has native AMP beside"
             yield Refusal(each.file, each.call, reason, "give the files with the forward, too")
 
@@ -70,12 +71,13 @@ def leftovers(project: Project, file: File, target_torch: tuple[int, int]) -> It
             if binding.imported == AMP and project.takers(file, name):
                 yield Refusal(file, binding.node, f"other files take `{name}` from this one")
     about_scale, kept = understood(file), set(keepings(file))
+    inits = {each.call.func for each in read_inits(file)}
     paths = {dotted(each.targets[0].target) for each in kept}
     for node in file.tree.every(cst.Name, cst.Attribute):
         parent = file.tree.parents[node]
         if type(parent) in (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom, cst.NameItem):
             continue
-        if node in about_scale or file.tree.parents[node] in about_scale:
+        if node in inits or node in about_scale or file.tree.parents[node] in about_scale:
             continue
         used = amp_name(file, node)
         if used is not None and used not in API and not is_native(file, node, target_torch):

@@ -7,20 +7,35 @@ from dataclasses import dataclass, field
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.steps.apex_calls import amp_calls
+from amp_migrate.steps.apex_imports import is_in
 from amp_migrate.steps.apex_initialize import Initialize
+from amp_migrate.steps.apex_split import ApexSplit
 from amp_migrate.steps.fp16_optimizer import wrapper_calls
 from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.read_apex import ApexStep
+from amp_migrate.steps.write_shim import apex_uses
+from amp_migrate.tables.apex_names import AMP, SHIM
 
 
 @dataclass(eq=False)
 class Group:
-    """The files of one script that use `apex.amp`."""
+    """The files of one script that use `apex.amp`.
+
+    Attributes:
+        steps: those that stand in one function each.
+        splits: those that are spread over several.
+    """
 
     files: list[File] = field(default_factory=list)
     initializes: list[Initialize] = field(default_factory=list)
     steps: list[ApexStep] = field(default_factory=list)
+    splits: list[ApexSplit] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
+
+    @property
+    def all_steps(self) -> list[ApexStep]:
+        """The steps, and the parts of those that are spread."""
+        return [*self.steps, *(part for split in self.splits for part in split.steps)]
 
 
 def groups_of(project: Project, files: list[File]) -> list[Group]:
@@ -59,3 +74,20 @@ def _imported(project: Project, file: File) -> list[File]:
 def starts(file: File) -> bool:
     """Whether a file prepares models and optimizers for Apex."""
     return bool(wrapper_calls(file)) or any(True for _ in amp_calls(file, "initialize"))
+
+
+def uses_apex_amp(file: File) -> bool:
+    """Whether a file decides about precision through `apex.amp`, which the shim may answer for by now."""
+    return asks_apex(file) or any(is_in(name, (f"{SHIM}.amp",)) for name in _names(file))
+
+
+def asks_apex(file: File) -> bool:
+    """Whether a file imports `apex.amp`, reaches it through `import apex`, or makes an `FP16_Optimizer`."""
+    names = _names(file)
+    if any(is_in(name, (AMP,)) for name in names):
+        return True
+    return bool(wrapper_calls(file)) or ("apex" in names and any(True for _ in apex_uses(file, AMP)))
+
+
+def _names(file: File) -> set[str]:
+    return {b.imported for scope in file.scopes.all() for bindings in scope.bindings.values() for b in bindings}

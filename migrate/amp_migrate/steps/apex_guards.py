@@ -8,8 +8,10 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.apex_calls import keepings
 from amp_migrate.steps.apex_functions import is_needless
+from amp_migrate.steps.draft import Draft
+from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.tables.apex_names import AMP
-from amp_migrate.trees.tree import Statement, is_constant, statements
+from amp_migrate.trees.tree import Statement, is_constant, nested_statements, statements
 
 
 def is_apex_import(file: File, statement: Statement) -> bool:
@@ -37,6 +39,23 @@ def complains(statement: Statement) -> bool:
         targets = [dotted(each.target) for each in statement.targets]
         return targets == ["amp"] and is_constant(statement.value, "None")
     return isinstance(statement, (cst.Raise, cst.Pass, cst.Expr))
+
+
+def drop_imports(draft: Draft) -> None:
+    """Take out of a file whatever only brings in `apex.amp`, once nothing uses it."""
+    file = draft.file
+    still_apex = any(
+        name.startswith("apex.") and name != AMP and not name.startswith(AMP + ".")
+        for node in file.uses.get("apex", ())
+        for name in file.names.meanings(file.tree.parents[node])
+    )
+    for _, body in bodies(file):
+        for statement in nested_statements(body):
+            if is_apex_import(file, statement):
+                if isinstance(statement, cst.Import) and still_apex:
+                    continue
+                if not draft.edits.is_gone(file.tree, statement):
+                    draft.edits.substitute(statement)
 
 
 def _block(body: cst.BaseSuite) -> cst.IndentedBlock | cst.SimpleStatementSuite:

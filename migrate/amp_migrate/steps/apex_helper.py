@@ -1,6 +1,8 @@
 """`amp.initialize` in a helper (`model, optimizer = prepare(model, optimizer, args.fp16)`), as its caller sees it.
 
-The scaler is made where the caller has its optimizer from, so that the helper's parameters become what is passed.
+The scaler is made where the caller has its optimizer from, so that the helper's parameters become what is passed. A
+method that initializes what its object has already is seen from the method that calls it: where the call is one branch
+of an `if`, that is a part of the script's switch.
 """
 
 from __future__ import annotations
@@ -11,12 +13,18 @@ from dataclasses import replace
 import libcst as cst
 
 from amp_migrate.analysis.calls import passed
-from amp_migrate.analysis.project import CallSite, Project
-from amp_migrate.analysis.scopes import BindingKind
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import CallSite, FunctionRef, Project
+from amp_migrate.analysis.scopes import BindingKind, dotted
+from amp_migrate.steps.apex_branches import place_of
 from amp_migrate.steps.apex_initialize import Initialize
 from amp_migrate.steps.flow import reads
+from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.ways import Creation
 from amp_migrate.trees import build
+from amp_migrate.trees.tree import Statement
+
+_CONSTANTS = frozenset({"True", "False", "None", "float", "bool"})
 
 
 def seen_from(project: Project, initialize: Initialize, creation: Creation) -> Initialize | None:
@@ -25,11 +33,10 @@ def seen_from(project: Project, initialize: Initialize, creation: Creation) -> I
     Returns:
         None where the helper is not called there exactly once, or where its condition is made from more than is passed.
     """
-    node = initialize.file.tree.function(initialize.home)
     tree = creation.file.tree
-    if node is None:
+    function = _function(project, initialize)
+    if function is None:
         return None
-    function = project.reference(initialize.file, node)
     sites = [
         site
         for site in project.call_sites(function) or ()
@@ -37,46 +44,122 @@ def seen_from(project: Project, initialize: Initialize, creation: Creation) -> I
     ]
     if len(sites) != 1:
         return None
+    call, conditions = _place(sites[0])
+    is_inside = call in tree.ancestors(creation.home)
+    return _told(initialize, function, sites[0], creation.home, () if is_inside else conditions)
+
+
+def is_chosen(project: Project, initialize: Initialize) -> bool:
+    """Whether some call of the helper that an initialization stands in is one branch of an `if`."""
+    function = _function(project, initialize)
+    return function is not None and any(_place(site)[1] for site in project.call_sites(function) or ())
+
+
+def lifted(project: Project, initialize: Initialize) -> Initialize | Refusal:
+    """An initialization of what an object has already, where a method of it calls for that under a condition."""
+    file, function = initialize.file, _function(project, initialize)
+    if function is None or function.owner is None or _makes_optimizer(initialize, function):
+        return initialize
+    own = [
+        CallSite(file, call)
+        for call in file.calls
+        if (method := project.own_method(file, call)) is not None and method.node is function.node
+    ]
+    everywhere = (project.call_sites(function) or ()) if project.is_only_method(function) else ()
+    sites = {site.call: site for site in (*own, *everywhere)}
+    chosen = [site for site in sites.values() if _place(site)[1]]
+    if not chosen:
+        return initialize
+    site, (home, conditions) = chosen[0], _place(chosen[0])
+    seen = _told(initialize, function, site, home, conditions) if len(sites) == len(own) == 1 else None
+    if seen is None:
+        reason = f"when {function.name}() initializes Apex cannot be said where its object is made"
+        return Refusal(site.file, site.call, reason)
+    return replace(seen, replaces_home=False)
+
+
+def _function(project: Project, initialize: Initialize) -> FunctionRef | None:
+    node = initialize.file.tree.function(initialize.home)
+    return None if node is None else project.reference(initialize.file, node)
+
+
+def _place(site: CallSite) -> tuple[Statement, tuple[str, ...]]:
+    """The statement that decides whether a call is made, and its conditions for that."""
+    home, conditions = place_of(site.file, site.file.tree.statement(site.call), None)
+    return home, tuple(each for each in conditions if "__name__" not in each)
+
+
+def _makes_optimizer(initialize: Initialize, function: FunctionRef) -> bool:
+    """Whether the method has made the attributes itself that it initializes: there is no training without it."""
+    file, owner = initialize.file, function.owner
+    assert owner is not None
+    order = file.tree.order
+    names = () if initialize.optimizers is None else reads([initialize.optimizers])
+    attributes = [name for name in names if name.startswith("self.")]
+    return not attributes or any(
+        file.tree.function(node) is function.node and order[node] < order[initialize.statement]
+        for name in attributes
+        for node in file.class_attribute(owner, name)
+    )
+
+
+def _told(
+    initialize: Initialize, function: FunctionRef, site: CallSite, home: Statement, conditions: tuple[str, ...]
+) -> Initialize | None:
+    """The initialization in the words of its caller at `home`; None where some word means nothing there."""
     codes = [*initialize.switch, *([] if initialize.init_scale is None else [initialize.init_scale])]
-    names = reads([build.expression(code) for code in codes])
-    given = {name: _given(sites[0], node, name, is_bound=function.is_bound) for name in names if name not in _CONSTANTS}
-    values = {name: value for name, value in given.items() if value is not None and _is_set(value, creation)}
-    if len(values) < len(given):
+    names = reads([build.expression(code) for code in codes]) - _CONSTANTS
+    is_own = dotted(site.call.func) == f"self.{function.name}"
+    values: dict[str, cst.BaseExpression] = {}
+    for name in names:
+        if is_own and name.startswith("self."):
+            value: cst.BaseExpression | None = build.expression(name)
+        else:
+            value = _given(site, function, name) or (_kept(initialize, function, name) if is_own else None)
+        if value is None:
+            return None
+        values[name] = value
+    asked = [*values.values(), *map(build.expression, conditions)]
+    if not all(_is_set(site.file, value, home) for value in asked):
         return None
     return replace(
         initialize,
-        file=creation.file,
-        home=creation.home,
-        switch=tuple(_put_in(code, values) for code in initialize.switch),
+        file=site.file,
+        home=home,
+        switch=(*conditions, *(_put_in(code, values) for code in initialize.switch)),
         init_scale=None if initialize.init_scale is None else _put_in(initialize.init_scale, values),
     )
 
 
-_CONSTANTS = frozenset({"True", "False", "None", "float", "bool"})
-
-
-def _given(site: CallSite, node: cst.FunctionDef, name: str, *, is_bound: bool) -> cst.BaseExpression | None:
+def _given(site: CallSite, function: FunctionRef, name: str) -> cst.BaseExpression | None:
     """What a call passes for a parameter: names, attributes and constants, which mean the same a line later."""
-    found = passed(node, site.call, name, bound=is_bound)
-    if found is None:
-        return None
+    node = function.node
     params = (*node.params.posonly_params, *node.params.params, *node.params.kwonly_params)
     default = next((each.default for each in params if each.name.value == name), None)
+    found = passed(node, site.call, name, bound=function.is_bound)
+    if found is None:
+        return None
     value = default if found.argument is None else found.argument.value
     plain = (cst.Name, cst.Attribute, cst.SimpleString, cst.Integer, cst.Float)
     return value if isinstance(value, plain) else None
 
 
-def _is_set(value: cst.BaseExpression, creation: Creation) -> bool:
-    """Whether a name that is passed means the same already where the scaler is made."""
-    file = creation.file
-    order = file.tree.order
-    names = reads([value])
-    bindings = [each for name in names for each in file.scopes.of(creation.home).lookup(name)]
+def _kept(initialize: Initialize, function: FunctionRef, name: str) -> cst.BaseExpression | None:
+    """The attribute that a method has a variable from: `self.params` for `params = self.params`."""
+    bindings = initialize.file.scopes.inside(function.node).bindings.get(name, [])
+    value = bindings[0].value if len(bindings) == 1 else None
+    return value if value is not None and (dotted(value) or "").startswith("self.") else None
+
+
+def _is_set(file: File, value: cst.BaseExpression, home: Statement) -> bool:
+    """Whether what is read means the same already where the scaler is made."""
+    tree = file.tree
+    inside = tree.function(home)
+    bindings = [each for name in reads([value]) for each in file.scopes.of(home).lookup(name)]
     return all(
-        binding.kind is BindingKind.PARAMETER or order[binding.node] < order[creation.home]
+        binding.kind is BindingKind.PARAMETER or tree.order[binding.node] < tree.order[home]
         for binding in bindings
-        if file.tree.function(binding.node) is file.tree.function(creation.home)
+        if tree.function(binding.node) is inside
     )
 
 

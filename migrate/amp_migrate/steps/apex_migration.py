@@ -16,43 +16,22 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.wanted import Wanted, everything
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Apex, Dtype, Settings
+from amp_migrate.steps.apex_beside import Beside, read_beside, write_beside
 from amp_migrate.steps.apex_calls import amp_calls
-from amp_migrate.steps.apex_doubts import asked_elsewhere, leftovers, plain_steps, without_forwards, without_steps
 from amp_migrate.steps.apex_functions import float_functions
-from amp_migrate.steps.apex_group import Group, groups_of, starts
-from amp_migrate.steps.apex_guards import is_apex_import
-from amp_migrate.steps.apex_imports import is_in
-from amp_migrate.steps.apex_initialize import read_initializes
+from amp_migrate.steps.apex_group import Group, asks_apex, groups_of, starts
+from amp_migrate.steps.apex_guards import drop_imports, is_apex_import
+from amp_migrate.steps.apex_helper import lifted
 from amp_migrate.steps.apex_rest import ApexRest
+from amp_migrate.steps.apex_script import ScriptReader
 from amp_migrate.steps.apex_write import ApexWriter, Sited
 from amp_migrate.steps.draft import Draft
-from amp_migrate.steps.fp16_optimizer import not_understood, read_wrappers, wrapper_calls
+from amp_migrate.steps.fp16_optimizer import wrapper_calls
 from amp_migrate.steps.model import Refusal
-from amp_migrate.steps.read_apex import read_steps
 from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.steps.travel import Traveller
-from amp_migrate.steps.unfit import in_threads
-from amp_migrate.steps.ways import Route
-from amp_migrate.steps.write_shim import apex_uses
-from amp_migrate.tables.apex_names import AMP, SHIM, SHIM_SINCE
+from amp_migrate.tables.apex_names import SHIM_SINCE
 from amp_migrate.trees.tree import Statement, nested_statements
-
-
-def uses_apex_amp(file: File) -> bool:
-    """Whether a file decides about precision through `apex.amp`, which the shim may answer for by now."""
-    return _asks_apex(file) or any(is_in(name, (f"{SHIM}.amp",)) for name in _imported(file))
-
-
-def _asks_apex(file: File) -> bool:
-    """Whether a file imports `apex.amp`, reaches it through `import apex`, or makes an `FP16_Optimizer`."""
-    names = _imported(file)
-    if any(is_in(name, (AMP,)) for name in names):
-        return True
-    return bool(wrapper_calls(file)) or ("apex" in names and any(True for _ in apex_uses(file, AMP)))
-
-
-def _imported(file: File) -> set[str]:
-    return {b.imported for scope in file.scopes.all() for bindings in scope.bindings.values() for b in bindings}
 
 
 class ApexMigration:
@@ -88,12 +67,17 @@ class ApexMigration:
     def run(self, files: Iterable[File]) -> None:
         """Migrate every group of files that uses Apex."""
         self._files = tuple(files)
-        apex = [file for file in self._files if _asks_apex(file)]
-        for group in groups_of(self.project, apex):
+        apex = [file for file in self._files if asks_apex(file)]
+        reader = ScriptReader(self.project, self.roles, self.settings, self._files, self.wanted)
+        # What only says how functions compute belongs to the scripts there are, and goes their way.
+        for group in sorted(groups_of(self.project, apex), key=lambda each: not any(map(_calls, each.files))):
             if not self._is_wanted(group):
                 self._unwanted.update(group.files)
                 continue
-            self._read(group)
+            if self._folds_onto_native(group):
+                self._native.update(group.files)
+                continue
+            reader.read(group, is_alone=bool(self._on_shim) or not self._native)
             if self.settings.apex is Apex.SHIM:
                 group.refusals[:] = [self._asked_for_shim(group)]
             sited = self._site(group) if not group.refusals else []
@@ -114,6 +98,29 @@ class ApexMigration:
                 on_shim, amp_is_gone = self._is_on_shim(file), file in self._native
                 self.findings.extend(rest.write(file, on_shim=on_shim, amp_is_gone=amp_is_gone))
 
+    def _folds_onto_native(self, group: Group) -> bool:
+        """Let native AMP, where a script has that beside Apex, serve what asked for Apex."""
+        if self.settings.apex is Apex.SHIM or self.settings.apex_o2 is Apex.SHIM:
+            return False
+        beside = read_beside(self.project, group.files)
+        if isinstance(beside, Refusal):
+            group.refusals.append(beside)
+        if not isinstance(beside, Beside):
+            return False
+        for file in group.files:
+            write_beside(self.draft(file), beside)
+            drop_imports(self.draft(file))
+        for file, statement in beside.steps:
+            message = "Apex step folded onto the native AMP that the script has beside it"
+            self._tell(file, statement, "AMP201", Kind.MIGRATED, message)
+        for file in group.files:
+            for call in amp_calls(file, "initialize"):
+                message = "amp.initialize is gone: what asked for Apex asks for the script's own native AMP"
+                self._tell(file, call, "AMP202", Kind.MIGRATED, message)
+                note = "the script's own native AMP decides about its scale and casts: Apex's options are not asked"
+                self._tell(file, call, "AMP210", Kind.NOTE, note)
+        return True
+
     def _asked_for_shim(self, group: Group) -> Refusal:
         file = group.files[0]
         place = next((i.call for i in group.initializes if i.file is file), file.tree.module)
@@ -125,64 +132,40 @@ class ApexMigration:
         beside = any(file.name.startswith(f"{folder}/" if folder else "") for folder in folders)
         return file in self._on_shim or (beside and file not in self._native)
 
-    def _read(self, group: Group) -> None:
-        wraps = any(map(wrapper_calls, group.files))
-        for file in group.files:
-            group.refusals.extend(leftovers(self.project, file, self.settings.target_torch))
-            group.refusals.extend(not_understood(file, self.roles) if wraps else ())
-            wrapped = read_wrappers(file, self.settings.apex_o2)
-            for read in read_initializes(file, self.settings.apex_o2, wrapped):
-                if isinstance(read, Refusal):
-                    group.refusals.append(read)
-                else:
-                    group.initializes.append(read)
-            for step in read_steps(file, self.roles, wraps=wraps):
-                if isinstance(step, Refusal):
-                    group.refusals.append(step)
-                elif self.settings.dtype is not Dtype.BF16 and step.gathered.unscalable is not None:
-                    group.refusals.append(step.gathered.unscalable)
-                else:
-                    group.steps.append(step)
-        group.refusals.extend(asked_elsewhere(group, self._files))
-        if self.settings.dtype is not Dtype.FP16:
-            threaded = (in_threads(file, self.roles) for file in group.files)
-            group.refusals.extend(each for each in threaded if each is not None)
-        if not group.initializes and not group.refusals:
-            for file in group.files:
-                reason = "amp.float_function belongs to a script that is not among the files that were given"
-                group.refusals.extend(Refusal(file, node, reason) for node in float_functions(file))
-        if group.initializes and not group.steps and not group.refusals:
-            group.refusals.extend(without_steps(group.initializes))
-            group.refusals.extend(plain_steps(group))
-        if group.initializes and not group.steps and not group.refusals:
-            group.refusals.extend(without_forwards(group, self.roles))
-        if not group.initializes and not group.refusals and group.steps:
-            file = group.files[0]
-            where = group.steps[0].gathered.step.place
-            group.refusals.append(Refusal(file, where, "amp.initialize is not among the files that were given"))
-
     def _site(self, group: Group) -> list[Sited]:
         """Each step with the way of its scaler."""
         homes: dict[cst.CSTNode, Statement] = {}
-        for initialize in group.initializes:
+        for index, each in enumerate(group.initializes):
+            initialize = lifted(self.project, each)
+            if isinstance(initialize, Refusal):
+                group.refusals.append(initialize)
+                return []
+            group.initializes[index] = initialize
             tree = initialize.file.tree
             if isinstance(initialize.home, cst.Return):
                 continue
             homes[tree.function(initialize.home) or tree.module] = initialize.home
         traveller = Traveller(self.project, homes)
+        if self.settings.dtype is Dtype.BF16:
+            return [Sited(each, None, traveller) for each in group.all_steps]
         found: list[Sited] = []
-        for each in group.steps:
-            step = each.gathered.step
-            if self.settings.dtype is Dtype.BF16:
-                found.append(Sited(each, None, traveller))
-                continue
+        for moving in group.steps:
+            step = moving.gathered.step
             route = traveller.reach(step.file, [o.optimizer for o in step.optimizer_steps])
             if isinstance(route, Refusal):
                 group.refusals.append(route)
                 return []
-            assert isinstance(route, Route)
             traveller.ways.add(route)
-            found.append(Sited(each, route, traveller))
+            found.append(Sited(moving, route, traveller))
+        for split in group.splits:
+            scaled = split.scaled(self.roles, traveller.reach)
+            if isinstance(scaled, Refusal):
+                group.refusals.append(scaled)
+                return []
+            for part, way in scaled:
+                if way is not None:
+                    traveller.ways.add(way)
+                found.append(Sited(part, way, traveller))
         return found
 
     def _tell_native(self, group: Group, sited: list[Sited], writer: ApexWriter) -> None:
@@ -192,6 +175,8 @@ class ApexMigration:
             self._tell(file, region.first, "AMP211", Kind.NOTE, message, hint)
         for each in sited:
             step = each.step.gathered.step
+            if all(backward.part is not None for backward in step.backwards):
+                continue
             scaler = "" if each.route is None else f" with {each.route.scaler}"
             self._tell(step.file, step.place, "AMP201", Kind.MIGRATED, f"Apex step moved to native autocast{scaler}")
         is_import_only = not any(map(_calls, group.files))
@@ -223,7 +208,10 @@ class ApexMigration:
 
 def _calls(file: File) -> list[cst.Call]:
     """The calls that prepare and take Apex's training steps."""
-    return [*wrapper_calls(file), *(call for name in ("initialize", "scale_loss") for call in amp_calls(file, name))]
+    return [
+        *wrapper_calls(file),
+        *(call for name in ("initialize", "init", "scale_loss") for call in amp_calls(file, name)),
+    ]
 
 
 def _imports(file: File) -> list[Statement]:

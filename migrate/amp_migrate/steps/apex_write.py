@@ -14,8 +14,8 @@ from amp_migrate.settings import Dtype
 from amp_migrate.steps import apex_checkpoints
 from amp_migrate.steps.apex_calls import amp_calls
 from amp_migrate.steps.apex_functions import write_functions
-from amp_migrate.steps.apex_guards import is_apex_import
-from amp_migrate.steps.apex_helper import seen_from
+from amp_migrate.steps.apex_guards import drop_imports
+from amp_migrate.steps.apex_helper import is_chosen, seen_from
 from amp_migrate.steps.apex_initialize import Initialize
 from amp_migrate.steps.apex_parameters import parameters_of
 from amp_migrate.steps.apex_scale import scale_reads, write_read
@@ -25,16 +25,14 @@ from amp_migrate.steps.evaluation import evaluation_regions
 from amp_migrate.steps.model import Refusal, Region, TrainingStep
 from amp_migrate.steps.numpy_outputs import float_for_numpy
 from amp_migrate.steps.read_apex import ApexStep
-from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.steps.travel import Traveller
 from amp_migrate.steps.ways import Creation, Route
 from amp_migrate.steps.write_fp16 import write_wrapped
 from amp_migrate.steps.write_native import write_island, write_region, write_step
 from amp_migrate.steps.write_ways import write_ways
-from amp_migrate.tables.apex_names import AMP
 from amp_migrate.trees import build
 from amp_migrate.trees.edits import Line
-from amp_migrate.trees.tree import Statement, find, nested_statements
+from amp_migrate.trees.tree import Statement, find
 
 
 @dataclass(frozen=True)
@@ -67,17 +65,20 @@ class ApexWriter:
         """What still speaks against native code, now that the ways are known."""
         traveller = sited[0].traveller if sited else None
         homes = {initialize.home for initialize in initializes}
+        prepared = [each for each in initializes if each.optimizers is not None]
         for creation in () if traveller is None else traveller.ways.creations.values():
-            if creation.home not in homes and any(each.switch or each.init_scale for each in initializes):
-                views = [seen_from(self.project, each, creation) for each in initializes if each.optimizers is not None]
+            if creation.home not in homes and any(
+                each.switch or each.init_scale or is_chosen(self.project, each) for each in initializes
+            ):
+                views = [seen_from(self.project, each, creation) for each in prepared]
                 if len(views) != 1 or views[0] is None:
                     reason = "amp.initialize is not called where the optimizer is made"
                     return Refusal(creation.file, creation.home, reason)
                 self._views[creation.home] = views[0]
         for each in sited:
             step = each.step.gathered.step
-            code = self._switch_at(initializes, step.file, step.place, each)
-            if isinstance(code, Refusal):
+            code = self._switch_at(initializes, step.file, step.place, each.traveller, each.route)
+            if isinstance(code, Refusal) and step.computes:
                 return code
         for file in files:
             saved = (*amp_calls(file, "state_dict"), *amp_calls(file, "load_state_dict"))
@@ -97,7 +98,7 @@ class ApexWriter:
         for file in files:
             mine = [step for step in steps if step.file is file]
             regions = [region for step in mine for region in step.regions]
-            regions += self._write_evaluation(file, initializes, mine)
+            regions += self._write_evaluation(file, initializes, mine, traveller)
             if self.dtype is not Dtype.FP16:
                 float_for_numpy(self.draft(file), self.roles, regions)
             self._write_checkpoints(file, traveller)
@@ -105,7 +106,7 @@ class ApexWriter:
             write_functions(self.draft(file))
             if any(initialize.what == "FP16_Optimizer" for initialize in initializes):
                 self._write_wrapped(file, traveller)
-            self._drop_imports(file)
+            drop_imports(self.draft(file))
         made = () if traveller is None else traveller.ways.creations.values()
         creations = {creation.home: creation for creation in made}
         for initialize in initializes:  # two calls under one condition share a scaler
@@ -123,18 +124,23 @@ class ApexWriter:
     def _write_step(self, initializes: list[Initialize], each: Sited) -> None:
         step = each.step.gathered.step
         draft = self.draft(step.file)
-        code = self._switch_at(initializes, step.file, step.place, each)
-        assert not isinstance(code, Refusal)
-        enabled = None if code is None else build.expression(code)
+        code = self._switch_at(initializes, step.file, step.place, each.traveller, each.route)
+        enabled = None if code is None or isinstance(code, Refusal) else build.expression(code)
         write_step(draft, replace(step, enabled=enabled), self.dtype, None if each.route is None else each.route.scaler)
         for fold in each.step.folds:
             draft.edits.splice(fold.statement, fold.live)
 
     def _switch_at(
-        self, initializes: list[Initialize], file: File, at: cst.CSTNode, each: Sited | None
+        self,
+        initializes: list[Initialize],
+        file: File,
+        at: cst.CSTNode,
+        traveller: Traveller | None,
+        route: Route | None = None,
     ) -> str | Refusal | None:
         """How a place asks whether mixed precision is on: None where it always is."""
-        known = (*self._views.values(), *initializes)
+        # What a caller decides is not to be seen in the helper, whose own condition is a part of the caller's.
+        known = (*self._views.values(), *(i for i in initializes if not self._views or i.optimizers is None))
         switched = [initialize for initialize in known if switch_code(initialize) is not None]
         if not switched:
             return None
@@ -146,8 +152,9 @@ class ApexWriter:
                 return code
             self._named_switches.add(initialize)
             return VARIABLE
-        if each is not None and each.route is not None:
-            return f"{each.route.scaler}.is_enabled()"
+        scaler = self._scaler_at(file, at, traveller) if route is None else route.scaler
+        if scaler is not None:
+            return f"{scaler}.is_enabled()"
         return Refusal(file, at, "whether mixed precision is on cannot be asked here")
 
     def _write_initialize(self, initialize: Initialize, creation: Creation | None) -> None:
@@ -180,13 +187,13 @@ class ApexWriter:
         return lines
 
     def _write_evaluation(
-        self, file: File, initializes: list[Initialize], steps: list[TrainingStep]
+        self, file: File, initializes: list[Initialize], steps: list[TrainingStep], traveller: Traveller | None
     ) -> Iterator[Region]:
         """The regions of evaluation: Apex patched the process, so that it ran in mixed precision too."""
         draft = self.draft(file)
         placed = evaluation_regions(file, self.roles, steps)
         for region in placed.regions:
-            code = self._switch_at(initializes, file, region.first, None)
+            code = self._switch_at(initializes, file, region.first, traveller)
             if isinstance(code, Refusal):
                 self.left_in_float32.append((file, region))
             else:
@@ -223,6 +230,9 @@ class ApexWriter:
             known = traveller.ways.creations.get(node)
             if known is not None:
                 return known.target
+            inherited = traveller.scaler_of(file, node) if isinstance(node, cst.ClassDef) else None
+            if inherited is not None:
+                return inherited
             parameter = traveller.ways.parameters.get(node)
             if parameter is not None:
                 return parameter.name
@@ -246,21 +256,6 @@ class ApexWriter:
                 draft.edits.replace(
                     call, build.expression(parameters_of(self.project, self.roles, file, call.args[0].value))
                 )
-
-    def _drop_imports(self, file: File) -> None:
-        draft = self.draft(file)
-        still_apex = any(
-            name.startswith("apex.") and name != AMP and not name.startswith(AMP + ".")
-            for node in file.uses.get("apex", ())
-            for name in file.names.meanings(file.tree.parents[node])
-        )
-        for _, body in bodies(file):
-            for statement in nested_statements(body):
-                if is_apex_import(file, statement):
-                    if isinstance(statement, cst.Import) and still_apex:
-                        continue
-                    if not draft.edits.is_gone(file.tree, statement):
-                        draft.edits.substitute(statement)
 
 
 def _sees(initialize: Initialize, file: File, at: cst.CSTNode) -> bool:

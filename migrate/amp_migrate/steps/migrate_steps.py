@@ -16,7 +16,8 @@ from amp_migrate.analysis.wanted import Wanted, everything
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Dtype, Settings
 from amp_migrate.steps import read_fp32
-from amp_migrate.steps.apex_migration import ApexMigration, uses_apex_amp
+from amp_migrate.steps.apex_group import uses_apex_amp
+from amp_migrate.steps.apex_migration import ApexMigration
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.evaluation import evaluated_elsewhere, evaluation_regions
 from amp_migrate.steps.flag import decide_flags, flag_places

@@ -201,6 +201,11 @@ class TrainingStep:
         return parts[0].statement
 
     @property
+    def computes(self) -> bool:
+        """Whether something here computes in low precision, and does not only go backward or step."""
+        return bool(self.regions or self.extractions) or any(each.inline for each in self.backwards)
+
+    @property
     def has_summed_penalty(self) -> bool:
         """Whether gradients begin with the whole loss scale at some output."""
         return any(each.is_summed for each in self.penalties)

@@ -53,17 +53,36 @@ def other_name(bindings: list[Binding]) -> cst.BaseExpression | None:
     if looped and looped[0] is not None and len({dotted(each) for each in looped}) == 1:
         return looped[0]
     value = bindings[0].value if len(bindings) == 1 else None
+    value = None if value is None else _gathered(value) or value
     return None if value is None or is_constant(value, "None") or dotted(container(value)) is None else value
+
+
+def _gathered(value: cst.BaseExpression) -> cst.BaseExpression | None:
+    """The collection of which all is put into a list: `self.optimizers` for `list(self.optimizers.values())`."""
+    if isinstance(value, cst.Call) and dotted(value.func) in ("list", "tuple") and len(value.args) == 1:
+        over = _values_of(value.args[0].value)
+        return over if dotted(over) is not None else None
+    if not isinstance(value, cst.ListComp) or value.for_in.inner_for_in is not None:
+        return None
+    target = dotted(value.for_in.target)
+    over = _values_of(value.for_in.iter) if dotted(value.elt) == target else container(value.elt)
+    path = dotted(over)
+    return None if target is None or path is None or path.partition(".")[0] == target else over
 
 
 def collection(node: cst.CSTNode) -> cst.BaseExpression | None:
     """`optimizers` for `for optimizer in optimizers:`, or for one over `optimizers.values()`."""
     if not isinstance(node, cst.For) or not isinstance(node.target, cst.Name):
         return None
-    over = node.iter
-    if isinstance(over, cst.Call) and isinstance(over.func, cst.Attribute) and over.func.attr.value == "values":
-        over = over.func.value
+    over = _values_of(node.iter)
     return over if dotted(over) is not None else None
+
+
+def _values_of(node: cst.BaseExpression) -> cst.BaseExpression:
+    """`optimizers` for `optimizers.values()`."""
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "values":
+        return node.func.value
+    return node
 
 
 def is_anew(creation: Creation, at: cst.CSTNode) -> bool:

@@ -17,9 +17,10 @@ from amp_migrate.steps.apex_calls import amp_calls, amp_name
 from amp_migrate.steps.apex_guards import is_apex_import
 from amp_migrate.steps.fp16_optimizer import read_backwards
 from amp_migrate.steps.gather import Gathered, Gatherer
-from amp_migrate.steps.model import Backward, Refusal, TrainingStep
+from amp_migrate.steps.model import Backward, OptimizerStep, Refusal, TrainingStep
 from amp_migrate.steps.native import is_scaled
 from amp_migrate.steps.read_fp32 import backward_calls, bodies
+from amp_migrate.steps.steppers import Steppers
 from amp_migrate.tables.apex_names import SCALE_LOSS
 from amp_migrate.trees.calls import named_arguments
 from amp_migrate.trees.tree import Block, Statement, Tree, blocks, find, nested_statements, statements
@@ -39,17 +40,26 @@ class Fold:
 
 @dataclass(frozen=True)
 class ApexStep:
-    """A step that Apex scaled, the branches that fold, and the script's own switch at this place."""
+    """What a function that scales a loss has of a step, and the branches that fold.
+
+    Attributes:
+        switch: the script's own switch at this place.
+        left_out: the statements that will be gone, or see the gradients where they stand as they will then.
+    """
 
     gathered: Gathered
     folds: tuple[Fold, ...]
     switch: cst.BaseExpression | None
+    left_out: frozenset[Statement] = frozenset()
 
 
-def read_steps(file: File, roles: Roles, *, wraps: bool = False) -> Iterator[ApexStep | Refusal]:
-    """The Apex training steps of a file, one for each function that scales a loss.
+def read_steps(
+    file: File, roles: Roles, steppers: Steppers | None = None, *, wraps: bool = False
+) -> Iterator[ApexStep | Refusal]:
+    """What each function of a file that scales a loss has of an Apex training step.
 
     Args:
+        steppers: knows functions that step for others; None where nobody has to know of steps.
         wraps: whether the script has an `FP16_Optimizer`, which goes backward itself.
     """
     scaling = set(amp_calls(file, "scale_loss"))
@@ -64,11 +74,29 @@ def read_steps(file: File, roles: Roles, *, wraps: bool = False) -> Iterator[Ape
         if reads:
             refusal = next((each for each in reads if isinstance(each, Refusal)), None)
             scaled = {each.statement: each for each in reads if isinstance(each, Backward)}
-            yield refusal or _read_function(file, roles, function, body, scaled)
+            yield refusal or _read_function(file, roles, steppers, function, body, scaled)
+
+
+def gatherer(file: File, roles: Roles, left_out: frozenset[Statement]) -> Gatherer:
+    """Builds the steps of an Apex script, whose process runs in mixed precision."""
+    return Gatherer(file, roles, left_out, is_mixed=True)
+
+
+def stepped_elsewhere(
+    file: File, body: Block, left_out: frozenset[Statement], steppers: Steppers | None
+) -> list[OptimizerStep]:
+    """The calls of functions that step for a body, but for those that will be gone."""
+    found = [] if steppers is None else steppers.calls(file, body)
+    return [each for each in found if each.statement not in left_out]
 
 
 def _read_function(
-    file: File, roles: Roles, function: cst.FunctionDef | None, body: Block, scaled: dict[Statement, Backward]
+    file: File,
+    roles: Roles,
+    steppers: Steppers | None,
+    function: cst.FunctionDef | None,
+    body: Block,
+    scaled: dict[Statement, Backward],
 ) -> ApexStep | Refusal:
     withs = [each for each in scaled if isinstance(each, cst.With)]
     folds: list[Fold] = []
@@ -82,10 +110,7 @@ def _read_function(
             fold = _fold(file, around, scaled)
             if fold is not None and fold not in folds:
                 folds.append(fold)
-    for clip in (s for s in nested_statements(body) if isinstance(s, cst.If)):
-        fold = _fold(file, clip, scaled) if _names_amp(file, clip) else None
-        if fold is not None and fold not in folds:
-            folds.append(fold)
+    folds += [fold for fold in clip_folds(file, body, scaled) if fold not in folds]
     dead = {s for fold in folds for s in nested_statements(fold.dead)}
     backwards = [each for statement, each in scaled.items() if statement not in dead]
     inside = {each.call for each in scaled.values()}
@@ -98,11 +123,19 @@ def _read_function(
     backwards.sort(key=lambda each: file.tree.order[each.statement])
     # What else stands under the scale sees scaled gradients there as it will behind the backward.
     under_scale = {s for with_ in withs for each in _rest(with_) for s in (each, *_inside(each))}
-    gathered = Gatherer(file, roles, frozenset(dead | under_scale), is_mixed=True).gather(function, backwards)
-    gathered = gathered if isinstance(gathered, Refusal) else gathered.alone()
+    left_out = frozenset(dead | under_scale)
+    stepped = stepped_elsewhere(file, body, left_out, steppers)
+    gathered = gatherer(file, roles, left_out).gather(function, backwards, stepped_elsewhere=stepped)
     if isinstance(gathered, Refusal):
         return gathered
-    return _mixed_up(file, gathered.step, withs) or ApexStep(gathered, tuple(folds), switch)
+    return _mixed_up(file, gathered.step, withs) or ApexStep(gathered, tuple(folds), switch, left_out)
+
+
+def clip_folds(file: File, body: Block, scaled: dict[Statement, Backward]) -> list[Fold]:
+    """The branches of a body that clip Apex's gradients, beside those that clip the same without it."""
+    choices = (each for each in nested_statements(body) if isinstance(each, cst.If) and _names_amp(file, each))
+    folds = (_fold(file, each, scaled) for each in choices)
+    return [fold for fold in folds if fold is not None]
 
 
 def _mixed_up(file: File, step: TrainingStep, withs: list[cst.With]) -> Refusal | None:

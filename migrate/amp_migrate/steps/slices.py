@@ -54,7 +54,8 @@ class Slices:
             found = self.regions.effects.backward_slice(wanted, before, at)
             if any(self.regions.runs_forward(each) for each in found):
                 return found, True
-            given = [each for each in found if self._hands_on_a_module(each)]
+            # A function of the project that runs the forward itself needs none to be taken for granted before it.
+            given = [] if backward.computes else [each for each in found if self._hands_on_a_module(each)]
             if given:
                 for each in given:
                     self.regions.assume(each)

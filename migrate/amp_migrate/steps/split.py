@@ -135,11 +135,13 @@ class Joiner:
         if function.owner is not None and function.is_bound:
             if self._is_overridden(function):
                 return None
+            if self._project.is_only_method(function):
+                everywhere = self._project.call_sites(function)
+                if everywhere is not None:
+                    return list(everywhere)
             file = function.file
             own = [call for call in file.calls if _is(self._project.own_method(file, call), function)]
-            if own:
-                return [CallSite(file, call) for call in own]
-            return list(self._project.call_sites(function) or ()) if self._project.is_only_method(function) else None
+            return [CallSite(file, call) for call in own] or None
         return list(self._project.call_sites(function) or ())
 
     def _is_overridden(self, function: FunctionRef) -> bool:
@@ -231,8 +233,8 @@ def _is(found: FunctionRef | None, wanted: FunctionRef) -> bool:
 
 
 def _unfit_call(site: CallSite, statement: Statement) -> Refusal | None:
-    """Why a call cannot stand for a backward: it has to be a statement, or all that is assigned in one."""
-    value = statement.value if isinstance(statement, (cst.Expr, cst.Assign)) else None
+    """Why a call cannot stand for a backward: it has to be a statement, or all that is assigned or added in one."""
+    value = statement.value if isinstance(statement, (cst.Expr, cst.Assign, cst.AugAssign)) else None
     if value is site.call:
         return None
     code = site.file.tree.quote(site.call)

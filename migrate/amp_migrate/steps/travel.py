@@ -16,7 +16,7 @@ from amp_migrate.steps.callers import every_call
 from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.origins import container, is_anew, is_parameter, is_same_object, makes, other_name
 from amp_migrate.steps.ways import Creation, NewArgument, NewParameter, Route, Ways
-from amp_migrate.trees.tree import Statement, is_constant
+from amp_migrate.trees.tree import Statement, find, is_constant
 
 _MAX_DEPTH = 6
 SCALER_NAMES = ("scaler", "grad_scaler", "amp_scaler")
@@ -86,10 +86,26 @@ class Traveller:
         free = where.scopes.free(wanted)
         if free is None or free != file.scopes.free(wanted):
             return _lost(file, at, f"the names {', '.join(SCALER_NAMES)} are all taken")
+        prepared = next((self.homes[each] for each in find(owner.body, cst.FunctionDef) if each in self.homes), None)
+        if prepared is not None:
+            return Route(free, (Creation(where, prepared, free),))
         nodes = [node for name in names for node in where.class_attribute(owner, name)]
         method = where.tree.function(nodes[0])
         homes = [node for node in nodes if where.tree.function(node) is method]
         return Route(free, (Creation(where, self._home(where, [homes]), free),))
+
+    def scaler_of(self, file: File, owner: cst.ClassDef, depth: int = 0) -> str | None:
+        """The scaler that objects of a class have, where they have one: their own, or that of a base class."""
+        known = self.ways.creations.get(owner)
+        if known is not None:
+            return known.target
+        for base in owner.bases if depth < _MAX_DEPTH else ():
+            defined = self.project.definition(file, base.value)
+            if defined is not None and isinstance(defined[1], cst.ClassDef):
+                found = self.scaler_of(defined[0], defined[1], depth + 1)
+                if found is not None:
+                    return found
+        return None
 
     def _assigning_class(
         self, file: File, owner: cst.ClassDef, names: list[str], depth: int = 0

@@ -16,6 +16,7 @@ SERVED = (
     "apex.normalization",
     "apex.optimizers",
     "apex.parallel",
+    "apex.pyprof",
 )
 SHIM = "amp_shim"
 # Modules of Apex that the shim has under another name.
@@ -42,6 +43,9 @@ INITIALIZE = (
     "models optimizers enabled opt_level cast_model_type patch_torch_functions keep_batchnorm_fp32 master_weights "
     "loss_scale cast_model_outputs num_losses verbosity min_loss_scale max_loss_scale"
 ).split()
+
+# Those of `amp.init`, which was there before.
+INIT = "enabled loss_scale enable_caching verbose allow_banned".split()
 
 # The parameters of `amp.scale_loss`, in order.
 SCALE_LOSS = "loss optimizers loss_id model delay_unscale delay_overflow_check".split()

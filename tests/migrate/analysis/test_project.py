@@ -94,6 +94,26 @@ def test_method_that_two_classes_define_is_known_on_self_only(project: Make) -> 
     assert sites(project(a=text), "a", "f") == [("a", "self.f()")]
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        "def g(model):\n    model.f()\n",  # the method needs an argument
+        "import tf\ntf.f.Saver()\n",
+        "import tensorflow as tf\ntf.f.Saver()\n",
+        "from tf import python\npython.f(1)\n",
+    ],
+)
+def test_what_only_has_the_name_of_a_method_is_no_call(project: Make, other: str) -> None:
+    made = project(a="class T:\n    def f(self, x): ...\n\nT().f(1)\n", b=other)
+    assert sites(made, "a", "f") == [("a", "T().f(1)")]
+
+
+@pytest.mark.parametrize("call", ["t.f(1)", "t.f(x=1)", "t.f(*xs)", "T.f(t, 1)"])
+def test_method_is_called_on_what_another_file_hands_on(project: Make, call: str) -> None:
+    made = project(a="class T:\n    def f(self, x): ...\nt = T()\n", b=f"from a import T, t\n{call}\n")
+    assert sites(made, "a", "f") == [("b", call)]
+
+
 def test_bound_method_as_a_value_has_unknown_callers(project: Make) -> None:
     assert sites(project(a="class T:\n    def f(self): ...\n    def g(self):\n        run(self.f)\n"), "a", "f") is None
 

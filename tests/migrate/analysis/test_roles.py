@@ -39,6 +39,8 @@ def last_call(made: tuple[Project, dict[str, File]]) -> tuple[Roles, File, cst.C
         "m = nn.Linear(2, 2)\nm.module(x)",
         "m = nn.Linear(2, 2)\nm.forward(x)",
         "m = nn.Linear(2, 2)\nm.encode(x)",
+        "m = nn.Linear(2, 2)\nother = m\nother(x)",
+        "class T:\n    def f(self, g):\n        g.parameters()\n        self.g = g\n        self.g(x)",
         "m = nn.Linear(2, 2)\ndef run(x):\n    return m(x)\nrun(x)",
     ],
 )
@@ -57,6 +59,7 @@ def test_call_runs_a_forward(project: Make, text: str) -> None:
         "m = nn.Linear(2, 2)\nm.state_dict()",
         "m = nn.Linear(2, 2)\nm.load_weights(x)",
         "m = nn.Linear(2, 2)\nm.parameters()",
+        "f = open(x)\ng = f\ng(x)",
         "criterion = nn.MSELoss()\ncriterion(x, y)",
         "F.relu(x)",
         "nn.Linear(2, 2)",

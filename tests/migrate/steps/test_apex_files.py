@@ -41,6 +41,75 @@ def test_step_in_another_function_is_given_the_scaler(rewrites: Check) -> None:
     )
 
 
+def test_module_of_another_library_with_the_name_of_a_method(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "__init__.py": "  ",
+            "other.py": "  import tensorflow as tf\n  saver = tf.train.Saver(tf.train)\n",
+            "trainer.py": """
+              import torch
+              from torch import nn
+            - from apex import amp
+
+              class Trainer:
+            -     def train(self, model, optimizer, loader):
+            +     def train(self, model, optimizer, scaler, loader):
+                      for x in loader:
+            -             loss = model(x).mean()
+            -             with amp.scale_loss(loss, optimizer) as scaled_loss:
+            -                 scaled_loss.backward()
+            -             optimizer.step()
+            +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+            +                 loss = model(x).mean()
+            +             scaler.scale(loss).backward()
+            +             scaler.step(optimizer)
+            +             scaler.update()
+
+              model = nn.Linear(2, 2)
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            - model, optimizer = amp.initialize(model, optimizer)
+            - make().train(model, optimizer, loader)
+            + scaler = torch.amp.GradScaler("cuda")
+            + make().train(model, optimizer, scaler, loader)
+            """,
+        }
+    )
+
+
+def test_step_in_a_method_with_the_name_of_one_that_every_module_has(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          class Trainer:
+        -     def train(self, model, optimizer, loader):
+        +     def train(self, model, optimizer, scaler, loader):
+                  model.train()
+                  for x, y in loader:
+        -             loss = nn.functional.mse_loss(model(x), y)
+        -             with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -                 scaled_loss.backward()
+        -             optimizer.step()
+        +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +                 loss = nn.functional.mse_loss(model(x), y)
+        +             scaler.scale(loss).backward()
+        +             scaler.step(optimizer)
+        +             scaler.update()
+
+          def main(kind):
+              model = nn.Linear(2, 2)
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        +     scaler = torch.amp.GradScaler("cuda")
+              trainer = TRAINERS[kind]()
+        -     trainer.train(model, optimizer, loader)
+        +     trainer.train(model, optimizer, scaler, loader)
+
+          TRAINERS = {"plain": Trainer}
+        """
+    )
+
+
 def test_master_parameters_of_an_optimizer_made_elsewhere(rewrites: Check) -> None:
     rewrites(
         """

@@ -153,3 +153,126 @@ def test_a_condition_that_the_caller_cannot_say(condition: str, call: str, migra
     assert "amp.initialize is not called where the optimizer is made" in {
         finding.message.partition(": ")[2] for finding in plan.findings
     }
+
+
+def test_a_helper_that_is_called_under_a_condition(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          def prepare(model, optimizer, level):
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level=level)
+              return model, optimizer
+
+          def main(args):
+              model = nn.Linear(2, 2)
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        +     amp_enabled = bool(args.fp16) and args.level != "O0"
+        +     scaler = torch.amp.GradScaler("cuda", enabled=amp_enabled)
+              if args.fp16:
+                  model, optimizer = prepare(model, optimizer, args.level)
+              for x in loader:
+        -         loss = model(x).mean()
+        -         if args.fp16:
+        -             with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -                 scaled_loss.backward()
+        -         else:
+        -             loss.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=amp_enabled):
+        +             loss = model(x).mean()
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+        """
+    )
+
+
+def test_a_helper_that_is_called_for_every_run_of_the_script(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          def main():
+        -     amp.initialize(model, optimizer)
+              for x in loader:
+        -         loss = model(x).mean()
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = model(x).mean()
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+          if __name__ == "__main__":
+              main()
+        """
+    )
+
+
+def test_a_method_that_initializes_what_its_object_has(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          class T:
+              def __init__(self, model, args):
+                  self.args = args
+                  self.model = model
+                  self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        +         amp_enabled = args.amp >= 0 and ("O%i" % self.args.amp) != "O0"
+        +         self.scaler = torch.amp.GradScaler("cuda", enabled=amp_enabled)
+                  if args.amp >= 0:
+                      self.prepare()
+              def prepare(self):
+                  args = self.args
+        -         self.model, self.optimizer = amp.initialize(self.model, self.optimizer, opt_level=("O%i" % args.amp))
+              def step(self, x, y):
+        -         loss = nn.functional.mse_loss(self.model(x), y)
+        -         if self.args.amp >= 0:
+        -             with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+        -                 scaled_loss.backward()
+        -         else:
+        -             loss.backward()
+        -         self.optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=self.scaler.is_enabled()):
+        +             loss = nn.functional.mse_loss(self.model(x), y)
+        +         self.scaler.scale(loss).backward()
+        +         self.scaler.step(self.optimizer)
+        +         self.scaler.update()
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        "if fp16:\n    t.prepare()",
+        "self_fp16 = True\nif self_fp16:\n    t.prepare()\nelse:\n    t.prepare()",
+    ],
+)
+def test_a_method_that_somebody_calls_under_a_condition(calls: str, migrate: Check) -> None:
+    plan = migrate(
+        f"""
+from apex import amp
+class T:
+    def __init__(self, model):
+        self.model = model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    def prepare(self):
+        self.model, self.optimizer = amp.initialize(self.model, self.optimizer)
+    def step(self, x):
+        loss = self.model(x).mean()
+        with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+            scaled_loss.backward()
+        self.optimizer.step()
+{calls}
+"""
+    )
+    reason = "when prepare() initializes Apex cannot be said where its object is made"
+    assert reason in " ".join(finding.message for finding in plan.findings)
+    assert "with amp.scale_loss(loss, self.optimizer)" in plan.after

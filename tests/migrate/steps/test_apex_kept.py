@@ -90,7 +90,7 @@ for x in loader:
 """
 
 
-@pytest.mark.parametrize("more", ["print(args.amp)", "use(amp)", "args.amp.init()"])
+@pytest.mark.parametrize("more", ["print(args.amp)", "use(amp)", "args.amp.init().clear()"])
 def test_another_use_of_what_is_kept(more: str, migrate: Check) -> None:
     plan = migrate(f"{SCRIPT}{more}\n")
     assert "from amp_shim import amp\n" in plan.after

@@ -439,6 +439,7 @@ def test_only_the_apex_half_of_a_script_with_native_amp_goes_to_the_shim(migrate
                 scaler.scale(loss).backward()
                 scaler.step(optimizer)
                 scaler.update()
+        print(args.apex)
         """
     )
     renamed = plan.source.text.replace("torch.cuda.amp.GradScaler()", 'torch.amp.GradScaler("cuda")')

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 Check = Callable[..., Any]
 
 
@@ -92,6 +94,37 @@ def test_dictionary_in_self(rewrites: Check) -> None:
         +             loss = nn.functional.mse_loss(self.model(x), y)
         +         self.scaler.scale(loss).backward()
         +         self.scaler.step(self.optimizers["all"])
+        +         self.scaler.update()
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    "gathered",
+    [
+        "[self.optimizers[k] for k in self.optimizers]",
+        "[optimizer for optimizer in self.optimizers.values()]",
+        "list(self.optimizers.values())",
+    ],
+)
+def test_list_that_is_taken_from_a_dictionary(gathered: str, rewrites: Check) -> None:
+    rewrites(
+        f"""
+          class T:
+              def __init__(self, model):
+                  self.model = model
+                  self.optimizers = {{"all": torch.optim.SGD(model.parameters(), lr=0.1)}}
+        +         self.scaler = torch.amp.GradScaler("cuda")
+              def step(self, x):
+                  optimizers = {gathered}
+        -         loss = self.model(x).mean()
+        -         loss.backward()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = self.model(x).mean()
+        +         self.scaler.scale(loss).backward()
+                  for optimizer in optimizers:
+        -             optimizer.step()
+        +             self.scaler.step(optimizer)
         +         self.scaler.update()
         """
     )

@@ -1,0 +1,248 @@
+"""Scripts that train with Apex or with native AMP, as they are told: `if args.amp == "apex": ... else: ...`.
+
+The author has written the native form of everything that Apex does there. What chose Apex chooses that instead, and the
+branches of Apex go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
+from amp_migrate.analysis.scopes import dotted
+from amp_migrate.steps.apex_branches import branch_of
+from amp_migrate.steps.apex_calls import amp_calls, amp_name
+from amp_migrate.steps.apex_functions import is_needless
+from amp_migrate.steps.draft import Draft
+from amp_migrate.steps.model import Refusal
+from amp_migrate.steps.native import is_scaled
+from amp_migrate.steps.read_fp32 import backward_calls
+from amp_migrate.tables.apex_names import AMP
+from amp_migrate.trees import build
+from amp_migrate.trees.tree import Block, Statement, blocks, find, nested_statements, walk
+
+_USE_SHIM = "it runs on amp_shim, which keeps Apex's meaning"
+_NAMING = (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom, cst.NameItem)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How a script chooses between the two.
+
+    Attributes:
+        apex: the test of Apex's branches.
+        native: the comparison that chooses native AMP; None where that is what is left without Apex.
+    """
+
+    apex: cst.BaseExpression
+    native: cst.Comparison | None
+
+    @property
+    def asked(self) -> cst.BaseExpression:
+        """What is compared, or is a flag by itself."""
+        return self.apex.left if isinstance(self.apex, cst.Comparison) else self.apex
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A script that has both.
+
+    Attributes:
+        choice: how it chooses.
+        steps: what scales the loss in the branches of Apex.
+        gone: each `if` or `elif` whose branch goes.
+        widened: the comparisons that choose native AMP.
+    """
+
+    choice: Choice
+    steps: tuple[tuple[File, Statement], ...]
+    gone: tuple[tuple[File, cst.If], ...]
+    widened: tuple[tuple[File, cst.Comparison], ...]
+
+
+def read_beside(project: Project, files: Sequence[File]) -> Beside | Refusal | None:
+    """What it takes to choose native AMP where Apex was chosen; None for a script that has Apex alone."""
+    scaling = [(file, file.tree.statement(call)) for file in files for call in amp_calls(file, "scale_loss")]
+    found = [(file, statement, _choice(file, statement)) for file, statement in scaling]
+    choice = next((each for _, _, each in found if each is not None), None)
+    if choice is None:
+        return None
+    reader = _Reader(choice, files[0])
+    gone = [(file, node) for file in files for node in file.tree.every(cst.If) if reader.chooses_apex(file, node.test)]
+    dead = {each for _, node in gone for each in walk(node.body)}
+    tests = {each for _, node in gone for each in walk(node.test)}
+    for file in files:
+        for node in _uses(file):
+            if node not in dead and not is_needless(file, file.tree.statement(node)):
+                return Refusal(file, node, "apex.amp is used where native AMP is not chosen instead", _USE_SHIM)
+        for node in reader.asked(file):
+            if node not in dead and node not in tests and not reader.is_understood(file, node):
+                reason = f"what {file.tree.quote(node)} decides beside Apex is not understood"
+                return Refusal(file, node, reason, _USE_SHIM)
+    elsewhere = reader.asked_elsewhere(project, files)
+    if elsewhere is not None:
+        return Refusal(*elsewhere, "another file asks whether Apex or native AMP is chosen", _USE_SHIM)
+    comparisons = [(file, node) for file in files for node in file.tree.every(cst.Comparison) if node not in dead]
+    widened = [(file, node) for file, node in comparisons if reader.is_native(file, node)]
+    return Beside(choice, tuple((file, each) for file, each, _ in found), tuple(gone), tuple(widened))
+
+
+class _Reader:
+    """Compares the code of a script with how it chooses."""
+
+    def __init__(self, choice: Choice, file: File) -> None:
+        self._apex = file.tree.code(choice.apex)
+        self._native = None if choice.native is None else file.tree.code(choice.native)
+        self._asked = file.tree.code(choice.asked)
+        self._word = (dotted(choice.asked) or "").rpartition(".")[2]
+
+    def chooses_apex(self, file: File, test: cst.BaseExpression) -> bool:
+        """Whether a test can only be true where Apex is chosen."""
+        if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+            return self.chooses_apex(file, test.left) or self.chooses_apex(file, test.right)
+        return file.tree.code(test) == self._apex
+
+    def is_native(self, file: File, node: cst.Comparison) -> bool:
+        return file.tree.code(node) == self._native
+
+    def asked(self, file: File) -> Iterator[cst.Name | cst.Attribute]:
+        """Wherever the choice is read."""
+        for node in file.uses.get(self._word, ()):
+            if file.tree.code(node) == self._asked and not isinstance(file.tree.parents[node], cst.AssignTarget):
+                yield node
+
+    def is_understood(self, file: File, node: cst.Name | cst.Attribute) -> bool:
+        """Whether a place asks for native AMP, or for anything but one of the two."""
+        parent = file.tree.parents[node]
+        if self._asked == self._apex:
+            return False
+        if not isinstance(parent, cst.Comparison):
+            return True
+        is_equal = len(parent.comparisons) == 1 and isinstance(parent.comparisons[0].operator, cst.Equal)
+        return self._native is not None and is_equal and file.tree.code(parent) != self._apex
+
+    def asked_elsewhere(self, project: Project, files: Sequence[File]) -> tuple[File, cst.CSTNode] | None:
+        """A file that does not use Apex, and asks what this script has chosen."""
+        for file in project.library.mentioning(self._word):
+            for node in file.uses.get(self._word, ()) if file not in files else ():
+                parent = file.tree.parents[node]
+                is_compared = isinstance(parent, cst.Comparison) and file.tree.code(parent) in (
+                    self._apex,
+                    self._native,
+                )
+                if is_compared or (self._asked == self._apex and isinstance(node, cst.Attribute)):
+                    return file, node
+        return None
+
+
+def write_beside(draft: Draft, beside: Beside) -> None:
+    """Write one file of a script that has both."""
+    choice, file = beside.choice, draft.file
+    for where, node in beside.gone:
+        if where is file:
+            for other in _alternatives(file, node):
+                _guard_restored(draft, other)
+            _prune(draft, node)
+    for where, comparison in beside.widened:
+        if where is file and choice.native is not None and isinstance(choice.apex, cst.Comparison):
+            values = (each.comparisons[0].comparator for each in (choice.native, choice.apex))
+            both = ", ".join(map(draft.code, values))
+            draft.edits.replace(comparison, build.expression(f"{draft.code(comparison.left)} in ({both})"))
+
+
+def _choice(file: File, statement: Statement) -> Choice | None:
+    """How an Apex step is chosen, where another branch beside it does the same by native AMP."""
+    inner: cst.CSTNode | None = statement
+    while inner is not None and not isinstance(inner, cst.FunctionDef):
+        at = file.tree.statement(inner)
+        branch = branch_of(file, at)
+        for test, block in () if branch is None else _branches(branch.chain):
+            if branch is None or branch.test is None or block is branch.block or not _goes_natively(block):
+                continue
+            if test is None or _asks_the_same(file, test, branch.test):
+                choice = Choice(branch.test, test if isinstance(test, cst.Comparison) else None)
+                return choice if dotted(choice.asked) is not None else None
+        inner = file.tree.parents.get(file.tree.block(at if branch is None else branch.chain))
+    return None
+
+
+def _goes_natively(block: Block) -> bool:
+    calls = (call for _, call in backward_calls(block))
+    return any(is_scaled(cst.ensure_type(call.func, cst.Attribute).value) for call in calls)
+
+
+def _asks_the_same(file: File, test: cst.BaseExpression, other: cst.BaseExpression) -> bool:
+    """Whether two tests compare one thing with two values."""
+    if not (isinstance(test, cst.Comparison) and isinstance(other, cst.Comparison)):
+        return False
+    if file.tree.code(test.left) != file.tree.code(other.left):
+        return False
+    both = (test.comparisons, other.comparisons)
+    return all(len(each) == 1 and isinstance(each[0].operator, cst.Equal) for each in both)
+
+
+def _branches(chain: cst.If) -> Iterator[tuple[cst.BaseExpression | None, Block]]:
+    """The branches of an `if` with their tests; None is that of an `else`."""
+    tests: list[cst.BaseExpression | None] = []
+    current: cst.If | cst.Else | None = chain
+    while isinstance(current, cst.If):
+        tests.append(current.test)
+        current = current.orelse
+    yield from zip([*tests, None], blocks(chain), strict=False)
+
+
+def _uses(file: File) -> Iterator[cst.CSTNode]:
+    """Whatever names `apex.amp`, but for the imports of it."""
+    for node in file.tree.every(cst.Name, cst.Attribute):
+        names_amp = amp_name(file, node) is not None or AMP in file.names.meanings(node)
+        if names_amp and not isinstance(file.tree.parents[node], _NAMING):
+            yield node
+
+
+def _alternatives(file: File, node: cst.If) -> list[Block]:
+    """The other branches of an `if`, where the one that goes restores Apex's state."""
+    restoring = set(amp_calls(file, "load_state_dict"))
+    if not any(call in restoring for call in find(node.body, cst.Call)):
+        return []
+    chain = file.tree.statement(node)
+    return [block for block in blocks(chain) if block is not node.body]
+
+
+def _guard_restored(draft: Draft, block: Block) -> None:
+    """Let a checkpoint of Apex's days be loaded: it holds no state of a GradScaler."""
+    for statement in nested_statements(block):
+        call = statement.value if isinstance(statement, cst.Expr) else None
+        if not (isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and len(call.args) == 1):
+            continue
+        if call.func.attr.value == "load_state_dict" and "scaler" in draft.code(call.func.value):
+            state = draft.code(call.args[0].value)
+            draft.edits.substitute(statement, draft.guarded(f'if "scale" in {state}:', draft.code(call)))
+
+
+def _prune(draft: Draft, node: cst.If) -> None:
+    """Take the branch of one `if` or `elif` out of its chain."""
+    tree, after = draft.file.tree, node.orelse
+    parent = tree.parents[node]
+    if isinstance(parent, cst.If) and parent.orelse is node:
+        draft.edits.change(parent, _without_next)
+    elif after is None:
+        draft.edits.substitute(tree.statement(node))
+    elif isinstance(after, cst.Else):
+        assert isinstance(after.body, (cst.IndentedBlock, cst.SimpleStatementSuite))
+        draft.edits.splice(node, after.body)
+    else:
+        draft.edits.change(node, _next)
+
+
+def _without_next(node: cst.CSTNode) -> cst.CSTNode:
+    following = cst.ensure_type(cst.ensure_type(node, cst.If).orelse, cst.If)
+    return node.with_changes(orelse=following.orelse)
+
+
+def _next(node: cst.CSTNode) -> cst.CSTNode:
+    chain = cst.ensure_type(node, cst.If)
+    return cst.ensure_type(chain.orelse, cst.If).with_changes(leading_lines=chain.leading_lines)

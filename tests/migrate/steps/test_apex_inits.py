@@ -1,0 +1,105 @@
+"""`amp.init()` for inference, and files that only say what functions compute in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Check = Callable[..., Any]
+
+STEP = """
+  import torch
+  from torch import nn
+  from package.model import suppress
+- from apex import amp
+
+  model = nn.Linear(2, 2)
+  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+- model, optimizer = amp.initialize(model, optimizer)
++ scaler = torch.amp.GradScaler("cuda")
+  for x in loader:
+-     loss = model(x).mean()
+-     with amp.scale_loss(loss, optimizer) as scaled_loss:
+-         scaled_loss.backward()
+-     optimizer.step()
++     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
++         loss = model(x).mean()
++     scaler.scale(loss).backward()
++     scaler.step(optimizer)
++     scaler.update()
+"""
+
+
+MODEL = """
+  from package.layers.nms import nms
+  def suppress(x):
+      return nms(x)
+"""
+
+
+@pytest.mark.parametrize("call", ["handle = amp.init(enabled=half, verbose=True)", "amp.init(half)"])
+def test_handle_that_nobody_uses(call: str, rewrites: Check) -> None:
+    rewrites(
+        f"""
+        - from apex import amp
+        -
+          def main(args):
+              model = nn.Linear(2, 2)
+              half = args.dtype == "float16"
+        -     {call}
+              model.eval()
+              for x in loader:
+                  with torch.no_grad():
+        -             y = model(x)
+        +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(half)):
+        +                 y = model(x)
+        """
+    )
+
+
+@pytest.mark.parametrize("use", ["optimizer = handle.wrap_optimizer(optimizer)", "run(handle)"])
+def test_handle_that_is_used_stays_on_the_shim(use: str, migrate: Check) -> None:
+    plan = migrate(f"from apex import amp\nhandle = amp.init()\n{use}\n")
+    assert "from amp_shim import amp\nhandle = amp.init()\n" in plan.after
+    assert any("amp.init has no native form here" in finding.message for finding in plan.findings)
+
+
+def test_function_of_a_library_goes_with_the_script_that_is_native(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "tools/train.py": STEP,
+            "package/model.py": MODEL,
+            "package/layers/nms.py": """
+              import torch
+            - from apex import amp
+
+            - nms = amp.float_function(torch.ops.nms)
+            + nms = torch.amp.custom_fwd(torch.ops.nms, device_type="cuda", cast_inputs=torch.float32)
+            """,
+        }
+    )
+
+
+def test_function_of_a_library_stays_with_the_script_that_is_on_the_shim(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "package/model.py": MODEL,
+            "tools/train.py": """
+              import torch
+              from package.model import suppress
+            - from apex import amp
+            + from amp_shim import amp
+
+              model, optimizer = amp.initialize(model, optimizer, cast_model_outputs=torch.float16)
+            """,
+            "package/layers/nms.py": """
+              import torch
+            - from apex import amp
+            + from amp_shim import amp
+
+              nms = amp.float_function(torch.ops.nms)
+            """,
+        }
+    )

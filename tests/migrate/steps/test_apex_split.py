@@ -1,0 +1,386 @@
+"""Apex steps whose forward, `scale_loss` and `step()` stand in different functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Check = Callable[..., Any]
+
+
+def test_method_that_is_given_the_loss_goes_backward_and_steps(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          class T:
+              def __init__(self, model, args):
+                  self.args = args
+                  self.model = model
+                  self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -         if args.fp16:
+        -             self.model, self.optimizer = amp.initialize(self.model, self.optimizer, opt_level="O1")
+        +         self.scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+              def optimize(self, loss):
+                  self.optimizer.zero_grad()
+        -         if self.args.fp16:
+        -             with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+        -                 scaled_loss.backward()
+        -         else:
+        -             loss.backward()
+        -         self.optimizer.step()
+        +         self.scaler.scale(loss).backward()
+        +         self.scaler.step(self.optimizer)
+        +         self.scaler.update()
+              def step(self, x, y):
+        -         loss = nn.functional.mse_loss(self.model(x), y)
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=self.scaler.is_enabled()):
+        +             loss = nn.functional.mse_loss(self.model(x), y)
+                  self.optimize(loss)
+          class Other(T):
+              def step_twice(self, x):
+        -         loss = self.model(self.model(x)).mean()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=self.scaler.is_enabled()):
+        +             loss = self.model(self.model(x)).mean()
+                  self.optimize(loss)
+        """
+    )
+
+
+def test_function_that_is_given_the_loss_only_goes_backward(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+        - def backward(loss, optimizer, fp16):
+        -     if fp16:
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -     else:
+        -         loss.backward()
+        + def backward(loss, optimizer, fp16, scaler):
+        +     scaler.scale(loss).backward()
+
+          def main(args):
+              model = nn.Linear(2, 2)
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -     if args.fp16:
+        -         model, optimizer = amp.initialize(model, optimizer)
+        +     scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+              for x, y in loader:
+                  optimizer.zero_grad()
+        -         loss = nn.functional.mse_loss(model(x), y)
+        -         backward(loss, optimizer, args.fp16)
+        -         nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +             loss = nn.functional.mse_loss(model(x), y)
+        +         backward(loss, optimizer, args.fp16, scaler)
+        +         scaler.unscale_(optimizer)
+        +         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        +         scaler.step(optimizer)
+        +         scaler.update()
+        """
+    )
+
+
+def test_gan_whose_methods_go_backward_for_the_one_that_steps(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          class Gan:
+              def __init__(self, opt):
+                  self.opt = opt
+                  self.g = nn.Linear(2, 2)
+                  self.d = nn.Linear(2, 1)
+                  self.criterion = nn.BCEWithLogitsLoss()
+                  self.optimizer_g = torch.optim.Adam(self.g.parameters())
+                  self.optimizer_d = torch.optim.Adam(self.d.parameters())
+        -         if opt.amp:
+        -             [self.g, self.d], [self.optimizer_g, self.optimizer_d] = amp.initialize(
+        -                 [self.g, self.d], [self.optimizer_g, self.optimizer_d], num_losses=2
+        -             )
+        +         self.scaler = torch.amp.GradScaler("cuda", enabled=bool(opt.amp))
+              def forward(self, z):
+                  self.fake = self.g(z)
+              def backward_d(self, real):
+        -         loss = self.criterion(self.d(real), real) + self.criterion(self.d(self.fake.detach()), real)
+        -         if self.opt.amp:
+        -             with amp.scale_loss(loss, self.optimizer_d, loss_id=0) as scaled_loss:
+        -                 scaled_loss.backward()
+        -         else:
+        -             loss.backward()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=self.scaler.is_enabled()):
+        +             loss = self.criterion(self.d(real), real) + self.criterion(self.d(self.fake.detach()), real)
+        +         self.scaler.scale(loss).backward()
+              def backward_g(self, real):
+        -         self.loss_g = self.criterion(self.d(self.fake), real)
+        -         if self.opt.amp:
+        -             with amp.scale_loss(self.loss_g, self.optimizer_g, loss_id=1) as scaled_loss:
+        -                 scaled_loss.backward()
+        -         else:
+        -             self.loss_g.backward()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=self.scaler.is_enabled()):
+        +             self.loss_g = self.criterion(self.d(self.fake), real)
+        +         self.scaler.scale(self.loss_g).backward()
+              def optimize(self, z, real):
+        -         self.forward(z)
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=self.scaler.is_enabled()):
+        +             self.forward(z)
+                  self.optimizer_d.zero_grad()
+                  self.backward_d(real)
+        -         self.optimizer_d.step()
+        +         self.scaler.step(self.optimizer_d)
+                  self.optimizer_g.zero_grad()
+                  self.backward_g(real)
+        -         self.optimizer_g.step()
+        +         self.scaler.step(self.optimizer_g)
+        +         self.scaler.update()
+        """
+    )
+
+
+def test_branches_that_differ_both_stay(rewrites: Check) -> None:
+    rewrites(
+        """
+        - import apex
+        -
+          class T:
+              def __init__(self, model, optimizers, args):
+                  self.args = args
+                  self.model = model
+                  self.optimizers = dict(optimizers)
+        +         amp_enabled = args.amp >= 0
+        +         self.scaler = torch.amp.GradScaler("cuda", enabled=amp_enabled)
+                  if args.amp >= 0:
+                      self.prepare()
+              def prepare(self):
+                  names = self.optimizers.keys()
+        -         self.model, optimizers = apex.amp.initialize(self.model, [self.optimizers[k] for k in names])
+        +         optimizers = [self.optimizers[k] for k in names]
+                  self.optimizers = dict(zip(names, optimizers))
+              def optimize(self, loss):
+                  optimizers = [self.optimizers[k] for k in self.optimizers]
+                  if self.args.amp == -1:
+                      for optimizer in optimizers:
+                          optimizer.zero_grad()
+        -             loss.backward()
+        -             for optimizer in optimizers:
+        -                 optimizer.step()
+        +             self.scaler.scale(loss).backward()
+        +             for optimizer in optimizers:
+        +                 self.scaler.step(optimizer)
+        +             self.scaler.update()
+                  elif self.n % self.args.accumulate == 0:
+        -             with apex.amp.scale_loss(loss, optimizers) as scaled_loss:
+        -                 scaled_loss.backward()
+        -             for optimizer in optimizers:
+        -                 optimizer.step()
+        -                 optimizer.zero_grad()
+        +             self.scaler.scale(loss).backward()
+        +             for optimizer in optimizers:
+        +                 self.scaler.step(optimizer)
+        +                 optimizer.zero_grad()
+        +             self.scaler.update()
+                  else:
+        -             with apex.amp.scale_loss(loss, optimizers, delay_unscale=True) as scaled_loss:
+        -                 scaled_loss.backward()
+        +             self.scaler.scale(loss).backward()
+              def step(self, x):
+        -         loss = self.model(x).mean()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=self.scaler.is_enabled()):
+        +             loss = self.model(x).mean()
+                  self.optimize(loss)
+        """
+    )
+
+
+def test_method_runs_all_but_the_step(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          class Trainer:
+              def __init__(self, model, args):
+                  self.model = model
+                  self.args = args
+              def train(self, loader):
+                  model = self.model
+                  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -         if self.args.fp16:
+        -             model, optimizer = amp.initialize(model, optimizer)
+        +         scaler = torch.amp.GradScaler("cuda", enabled=bool(self.args.fp16))
+                  if self.args.many:
+                      model = nn.DataParallel(model)
+                  total = 0.0
+                  for step, x in enumerate(loader):
+        -             total += self.backward(model, x, optimizer)
+        +             total += self.backward(model, x, optimizer, scaler)
+                      if step % 2:
+        -                 if self.args.fp16:
+        -                     nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
+        -                 else:
+        -                     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        -                 optimizer.step()
+        +                 scaler.unscale_(optimizer)
+        +                 nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        +                 scaler.step(optimizer)
+        +                 scaler.update()
+                          model.zero_grad()
+        -     def backward(self, model, x, optimizer):
+        -         loss = model(x).mean()
+        -         if self.args.fp16:
+        -             with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -                 scaled_loss.backward()
+        -         else:
+        -             loss.backward()
+        +     def backward(self, model, x, optimizer, scaler):
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(self.args.fp16)):
+        +             loss = model(x).mean()
+        +         scaler.scale(loss).backward()
+                  return loss.item()
+        """
+    )
+
+
+def test_function_that_scales_one_loss_and_hands_on_another(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          def backward(loss, optimizer):
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        +     scaler.scale(loss).backward()
+
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = model(x).mean()
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -     other = model(y).mean()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         other = model(y).mean()
+              backward(other, optimizer)
+        -     optimizer.step()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_parts_in_several_files(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "engine.py": """
+              import torch
+            - from apex import amp
+
+            - def go_backward(loss, optimizer):
+            -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+            -         scaled_loss.backward()
+            -     optimizer.step()
+            + def go_backward(loss, optimizer, scaler):
+            +     scaler.scale(loss).backward()
+            +     scaler.step(optimizer)
+            +     scaler.update()
+            """,
+            "loop.py": """
+              import torch
+              from engine import go_backward
+
+            - def train(model, optimizer, loader):
+            + def train(model, optimizer, scaler, loader):
+                  for x in loader:
+            -         loss = model(x).mean()
+            -         go_backward(loss, optimizer)
+            +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+            +             loss = model(x).mean()
+            +         go_backward(loss, optimizer, scaler)
+            """,
+            "main.py": """
+              import torch
+              from torch import nn
+            - from apex import amp
+              from loop import train
+
+              model = nn.Linear(2, 2)
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            - model, optimizer = amp.initialize(model, optimizer)
+            - train(model, optimizer, loader)
+            + scaler = torch.amp.GradScaler("cuda")
+            + train(model, optimizer, scaler, loader)
+            """,
+        }
+    )
+
+
+def test_parts_in_bfloat16(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          def backward(loss, optimizer):
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        +     loss.backward()
+
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer)
+          for x in loader:
+        -     loss = model(x).mean()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +         loss = model(x).mean()
+              backward(loss, optimizer)
+              optimizer.step()
+        """,
+        dtype="bf16",
+    )
+
+
+_HELPER = """
+from apex import amp
+def backward(loss, optimizer):
+    with amp.scale_loss(loss, optimizer) as scaled_loss:
+        scaled_loss.backward()
+def main(loader):
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = amp.initialize(model, optimizer)
+    for x in loader:
+        loss = model(x).mean()
+"""
+
+
+@pytest.mark.parametrize(
+    ("rest", "reason"),
+    [
+        (
+            "backward(loss, optimizer)\nmodel(x).sum().backward()\noptimizer.step()",
+            "a function goes backward by itself, and calls one that does so by Apex",
+        ),
+        (
+            "done = [backward(loss, optimizer)]\noptimizer.step()",
+            "backward(loss, optimizer), which goes backward, is part of a longer expression",
+        ),
+        (
+            "scaler.scale(loss)\nbackward(loss, optimizer)\noptimizer.step()",
+            "Apex and native AMP stand side by side in one step",
+        ),
+        ("backward(loss, optimizer)\nstep(optimizer.step)", "the forward pass behind `loss` is not in this function"),
+    ],
+)
+def test_parts_that_do_not_fit_together_stay_on_the_shim(rest: str, reason: str, migrate: Check) -> None:
+    plan = migrate(_HELPER + "".join(f"        {line}\n" for line in rest.splitlines()))
+    assert "from amp_shim import amp\n" in plan.after
+    assert reason in {finding.message.partition(": ")[2] for finding in plan.findings}
