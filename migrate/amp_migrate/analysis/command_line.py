@@ -10,7 +10,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.scopes import dotted
-from amp_migrate.trees.tree import Statement
+from amp_migrate.trees.nodes import Statement
 
 
 @dataclass(frozen=True)

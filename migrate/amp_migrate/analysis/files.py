@@ -12,7 +12,8 @@ from amp_migrate.analysis.handed import Elsewhere
 from amp_migrate.analysis.names import Names
 from amp_migrate.analysis.scopes import Binding, Scopes, dotted
 from amp_migrate.tables.signatures import OLDEST, Version
-from amp_migrate.trees.tree import Tree, find, is_kind, walk
+from amp_migrate.trees.nodes import find, is_kind, walk
+from amp_migrate.trees.tree import Tree
 
 
 class File:

@@ -17,7 +17,8 @@ from amp_migrate.analysis.handed import Elsewhere, Nowhere
 from amp_migrate.analysis.scopes import Binding, BindingKind, Scope, Scopes, dotted, import_source
 from amp_migrate.analysis.versions import outcome
 from amp_migrate.tables.signatures import FORMS, OLDEST, Version, forms
-from amp_migrate.trees.tree import BLOCK_TYPES, Tree, find, is_constant, walk
+from amp_migrate.trees.nodes import BLOCK_TYPES, find, is_constant, walk
+from amp_migrate.trees.tree import Tree
 
 UNKNOWN = ""
 # What `from torch.cuda.amp import *` brings.

@@ -12,7 +12,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef, Project
 from amp_migrate.analysis.scopes import dotted
-from amp_migrate.trees.tree import find
+from amp_migrate.trees.nodes import find
 
 _GRAD = "torch.autograd.grad"
 _WORD = "autograd"

@@ -13,7 +13,7 @@ from amp_migrate.analysis.command_line import Command, Parser
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.scopes import Binding, BindingKind, dotted
-from amp_migrate.trees.tree import find, walk_own
+from amp_migrate.trees.nodes import find, walk_own
 
 _PARSERS = frozenset({"argparse.ArgumentParser"})
 _CLICK = frozenset({"click.command", "click.option"})

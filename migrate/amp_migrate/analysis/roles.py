@@ -12,6 +12,7 @@ import re
 import libcst as cst
 
 from amp_migrate.analysis.files import File, object_bindings, object_path
+from amp_migrate.analysis.losses import Losses, is_class_name
 from amp_migrate.analysis.own_gradients import OwnGradients
 from amp_migrate.analysis.passing import passed_values
 from amp_migrate.analysis.project import FunctionRef, Project
@@ -19,7 +20,7 @@ from amp_migrate.analysis.replicas import Replicas
 from amp_migrate.analysis.scopes import Binding, BindingKind, dotted
 from amp_migrate.analysis.sparse import SparseModules
 from amp_migrate.tables import torch_names as table
-from amp_migrate.trees.tree import find
+from amp_migrate.trees.nodes import find
 
 _MODULE_NAME = re.compile(r"(^|[._])(model|net|network|ddp_model)$", re.IGNORECASE)
 # How the name of a function begins that does something with a module.
@@ -30,9 +31,6 @@ _OPTIMIZER_NAME = re.compile(
 # What a text holds in which `is_optimizer` can be true of anything.
 OPTIMIZER_SIGN = re.compile(r"optim|(?:\b|_)opt(?:\b|_)|zero_grad", re.IGNORECASE)
 _SCHEDULER_NAME = re.compile(r"sched|warmup", re.IGNORECASE)
-_LOSS_NAME = re.compile(r"(^|[._])(\w*criterion\w*|crit|\w*loss\w*|bce|mse|l1|ce|objective)(\[\])?$", re.IGNORECASE)
-# A module that computes its loss itself: `model_and_loss`, `ModelWithLoss`.
-_MODEL_WITH_LOSS = re.compile(r"(model|net|network)_?(and|with)_?(loss|criterion)", re.IGNORECASE)
 _MAX_DEPTH = 6
 
 
@@ -41,11 +39,11 @@ class Roles:
 
     def __init__(self, project: Project) -> None:
         self.project = project
+        self.losses = Losses(project)
         self.own_gradients = OwnGradients(project)
         self.replicas = Replicas(project)
         self.sparse_modules = SparseModules(project)
         self._forwards: dict[cst.FunctionDef, bool] = {}
-        self._losses: dict[cst.FunctionDef, bool] = {}
         self._modules: dict[cst.CSTNode, bool] = {}
 
     # Modules
@@ -77,7 +75,7 @@ class Roles:
         if path == "self":
             owner = file.tree.owner_class(node)
             return owner is not None and self.is_module_class(file, owner)
-        if self.is_loss_object(file, node) or self.is_optimizer(file, node):
+        if self.losses.is_object(file, node) or self.is_optimizer(file, node):
             return False
         if file.methods_called.get(path, set()) & table.MODULE_EVIDENCE:
             return True
@@ -176,66 +174,11 @@ class Roles:
                 return True
         return _SCHEDULER_NAME.search(path.rpartition(".")[2]) is not None
 
-    def is_loss_object(self, file: File, node: cst.BaseExpression) -> bool:
-        """Whether an expression is a criterion: made from a `torch.nn.*Loss`, or named like one."""
-        path = object_path(node)
-        if path is None:
-            return False
-        if any(_is_loss_class(file, each.value) for each in self.bindings(file, node)):
-            return True
-        return _LOSS_NAME.search(path) is not None and _MODEL_WITH_LOSS.search(path) is None
-
-    def is_loss_call(self, file: File, call: cst.Call) -> bool:
-        """Whether a call computes a loss."""
-        full = file.names.callee(call)
-        if full:
-            return full in table.LOSS_FUNCTIONS or (_LOSS_NAME.search(full) is not None and not _is_class_name(full))
-        found = self.project.definition(file, call.func)
-        if found is not None and isinstance(found[1], cst.ClassDef):
-            return False
-        if isinstance(call.func, cst.Call):  # nn.CrossEntropyLoss()(output, target)
-            return _is_loss_class(file, call.func)
-        return isinstance(call.func, cst.BaseExpression) and self.is_loss_object(file, call.func)
-
-    def computes_loss(self, file: File, call: cst.Call, depth: int = 0) -> bool:
-        """Whether a call computes a loss, by itself or inside a function of the project."""
-        if self.is_loss_call(file, call):
-            return True
-        function = self.project.called(file, call) if depth < _MAX_DEPTH else None
-        if function is None or function.name == "__init__":
-            return False
-        if function.node not in self._losses:
-            self._losses[function.node] = False  # a recursive function is decided by its other calls
-            self._losses[function.node] = any(
-                self.computes_loss(function.file, inner, depth + 1) for inner in find(function.node.body, cst.Call)
-            )
-        return self._losses[function.node]
-
-    def is_banned_loss(self, file: File, call: cst.Call) -> bool:
-        """Whether a call computes a loss that CUDA autocast refuses: `nn.BCELoss`, `F.binary_cross_entropy`."""
-        if file.names.callee(call) == table.BANNED_LOSS_FUNCTION:
-            return True
-        if isinstance(call.func, cst.Call):
-            return file.names.callee(call.func) == table.BANNED_LOSS_CLASS
-        return any(
-            isinstance(each.value, cst.Call) and _class_of(file, each.value) == table.BANNED_LOSS_CLASS
-            for each in self.bindings(file, call.func)
-        )
-
-    def reaches_banned_loss(self, file: File, call: cst.Call, depth: int = 0) -> bool:
-        """Whether a call computes a banned loss, by itself or inside a function of the project."""
-        if self.is_banned_loss(file, call):
-            return True
-        function = self.project.called(file, call) if depth < _MAX_DEPTH else None
-        return function is not None and any(
-            self.reaches_banned_loss(function.file, inner, depth + 1) for inner in find(function.node.body, cst.Call)
-        )
-
     def module_reaches_banned_loss(self, file: File, call: cst.Call) -> bool:
         """Whether the module that a call runs computes a banned loss in one of its own methods."""
         for where, owner in self.classes(file, call.func):
             for inner in (c for method in find(owner.body, cst.FunctionDef) for c in find(method.body, cst.Call)):
-                if self.reaches_banned_loss(where, inner, _MAX_DEPTH - 1):
+                if self.losses.reaches_own_banned(where, inner):
                     return True
         return False
 
@@ -270,7 +213,7 @@ class Roles:
             receiver = call.func.value
             if method in table.MODULE_BOOKKEEPING or dotted(receiver) == "self" or not self.is_module(file, receiver):
                 return False
-            if _is_class_name(method) and any(b.kind is BindingKind.IMPORT for b in self.bindings(file, receiver)):
+            if is_class_name(method) and any(b.kind is BindingKind.IMPORT for b in self.bindings(file, receiver)):
                 return False  # `model = model.RNNModel(...)`, of `import model`
             return not method.startswith(table.BOOKKEEPING_PREFIXES) or self._computes(file, receiver, method)
         return False
@@ -302,24 +245,3 @@ def _last_key(node: cst.CSTNode) -> str | None:
     index = node.slice[0].slice if isinstance(node, cst.Subscript) and len(node.slice) == 1 else None
     key = index.value if isinstance(index, cst.Index) else None
     return str(key.evaluated_value) if isinstance(key, cst.SimpleString) else None
-
-
-def _is_class_name(full: str) -> bool:
-    """Whether a full name ends as classes are named: `losses.DiceLoss` makes a loss, it does not compute one."""
-    return full.rpartition(".")[2][:1].isupper()
-
-
-def _class_of(file: File, call: cst.Call) -> str:
-    """The full name of the class that a construction makes, through `.to(device)` and `.cuda()`."""
-    while isinstance(call.func, cst.Attribute) and isinstance(call.func.value, cst.Call):
-        if call.func.attr.value not in ("to", "cuda"):
-            break
-        call = call.func.value
-    return file.names.callee(call)
-
-
-def _is_loss_class(file: File, value: cst.BaseExpression | None) -> bool:
-    if not isinstance(value, cst.Call):
-        return False
-    full = _class_of(file, value)
-    return full.startswith("torch.nn.") and full.endswith(table.LOSS_CLASS_SUFFIX)

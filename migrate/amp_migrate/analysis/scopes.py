@@ -14,7 +14,8 @@ from typing import Any, TypeAlias, cast
 
 import libcst as cst
 
-from amp_migrate.trees.tree import Tree, children
+from amp_migrate.trees.nodes import children
+from amp_migrate.trees.tree import Tree
 
 ScopeNode: TypeAlias = "cst.Module | cst.FunctionDef | cst.ClassDef | cst.Lambda | cst.BaseComp | cst.DictComp"
 _SCOPE_TYPES = (cst.FunctionDef, cst.ClassDef, cst.Lambda, cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)

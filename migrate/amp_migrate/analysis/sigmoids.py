@@ -14,7 +14,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.tables.torch_names import SIGMOID_CLASS, SIGMOID_FUNCTIONS
-from amp_migrate.trees.tree import find, walk
+from amp_migrate.trees.nodes import find, walk
 
 # Methods that hand on the values they are called on.
 _SHAPES = frozenset("view reshape squeeze unsqueeze flatten contiguous permute transpose".split())

@@ -10,7 +10,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.scopes import BindingKind
-from amp_migrate.trees.tree import find
+from amp_migrate.trees.nodes import find
 
 _PRODUCTS = frozenset({"torch.spmm", "torch.hspmm", "torch.smm", "torch.sspaddmm"})
 _WORDS = ("spmm", "hspmm", "smm", "sspaddmm", "sparse", "to_sparse")

@@ -15,7 +15,7 @@ from amp_migrate.hazards.events import Act, Event, events_in
 from amp_migrate.hazards.paths import Seen, TooManyPaths, walk_paths
 from amp_migrate.hazards.scalers import Scalers
 from amp_migrate.steps.read_fp32 import bodies
-from amp_migrate.trees.tree import Block, Statement
+from amp_migrate.trees.nodes import Block, Statement
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from amp_migrate.analysis.scopes import dotted
 from amp_migrate.hazards.scalers import Scalers
 from amp_migrate.tables.torch_names import GRADIENT_FUNCTIONS
 from amp_migrate.trees.calls import calls_of
-from amp_migrate.trees.tree import Block, Statement, find, header, nested_statements, walk, walk_own
+from amp_migrate.trees.nodes import Block, Statement, find, header, nested_statements, walk, walk_own
 
 
 class Act(Enum):

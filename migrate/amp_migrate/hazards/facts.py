@@ -7,7 +7,8 @@ from typing import TypeAlias
 
 import libcst as cst
 
-from amp_migrate.trees.tree import Tree, find, is_constant
+from amp_migrate.trees.nodes import find, is_constant
+from amp_migrate.trees.tree import Tree
 
 Fact: TypeAlias = "tuple[str, bool]"  # the text of a test, and what it came to
 Facts: TypeAlias = "frozenset[Fact]"

@@ -8,7 +8,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.scopes import Binding
-from amp_migrate.trees.tree import find
+from amp_migrate.trees.nodes import find
 
 # Products of matrices, which autocast computes in low precision whatever they are given.
 _FUNCTIONS = frozenset(f"torch.{name}" for name in "addmm baddbmm bmm einsum matmul mm".split()) | frozenset(

@@ -16,7 +16,8 @@ from amp_migrate.hazards.events import Event
 from amp_migrate.hazards.facts import contradict, implied, without
 from amp_migrate.hazards.states import State, after
 from amp_migrate.steps.flow import reads, writes
-from amp_migrate.trees.tree import Block, Statement, Tree, blocks, nested_statements, statements
+from amp_migrate.trees.nodes import Block, Statement, blocks, nested_statements, statements
+from amp_migrate.trees.tree import Tree
 
 # More ways than anybody can follow, the reader of the finding included.
 _MOST_STATES = 256

@@ -11,7 +11,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.native import AUTOCAST
-from amp_migrate.trees.tree import find, is_constant
+from amp_migrate.trees.nodes import find, is_constant
 
 FLOAT16 = frozenset({"torch.float16", "torch.half"})
 

@@ -8,7 +8,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.scopes import BindingKind, dotted
 from amp_migrate.steps.native import GRAD_SCALER
-from amp_migrate.trees.tree import find, is_constant
+from amp_migrate.trees.nodes import find, is_constant
 
 _MAX_ALIASES = 4
 _WORK = frozenset({"scale", "unscale_", "step", "update"})

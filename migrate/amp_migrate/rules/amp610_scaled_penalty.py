@@ -11,7 +11,7 @@ from amp_migrate.hazards.hazard import Hazard
 from amp_migrate.hazards.regions import argument
 from amp_migrate.hazards.script import Script
 from amp_migrate.report.rule import Rule, Safety
-from amp_migrate.trees.tree import find, is_constant
+from amp_migrate.trees.nodes import find, is_constant
 
 RULE = Rule(
     code="AMP610",

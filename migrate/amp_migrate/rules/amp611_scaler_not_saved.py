@@ -23,7 +23,7 @@ from amp_migrate.steps.checkpoints import (
 )
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.native import GRAD_SCALER
-from amp_migrate.trees.tree import Statement
+from amp_migrate.trees.nodes import Statement
 
 RULE = Rule(
     code="AMP611",

@@ -12,7 +12,7 @@ from amp_migrate.hazards.hazard import Hazard, Repair
 from amp_migrate.hazards.script import Script
 from amp_migrate.report.rule import Rule, Safety
 from amp_migrate.steps.draft import Draft
-from amp_migrate.trees.tree import Statement, find
+from amp_migrate.trees.nodes import Statement, find
 
 RULE = Rule(
     code="AMP613",

@@ -57,7 +57,7 @@ def _is_refused(script: Script, call: cst.Call) -> bool:
     if isinstance(call.func, cst.Call):
         return file.names.callee(call.func) == BANNED_LOSS_CLASS
     bindings = script.roles.bindings(file, call.func)
-    return len(bindings) == 1 and script.roles.is_banned_loss(file, call)
+    return len(bindings) == 1 and script.roles.losses.is_banned(file, call)
 
 
 def _hint(script: Script, call: cst.Call) -> str:

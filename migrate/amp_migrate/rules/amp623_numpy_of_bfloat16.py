@@ -13,7 +13,7 @@ from amp_migrate.steps.model import Region
 from amp_migrate.steps.numpy_outputs import numpy_roots, write_float
 from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.steps.regions import RegionFinder
-from amp_migrate.trees.tree import Statement, statements
+from amp_migrate.trees.nodes import Statement, statements
 
 RULE = Rule(
     code="AMP623",

@@ -12,7 +12,7 @@ from amp_migrate.hazards.halves import multiplies_matrices
 from amp_migrate.hazards.hazard import Hazard
 from amp_migrate.hazards.script import Script
 from amp_migrate.report.rule import Rule, Safety
-from amp_migrate.trees.tree import find
+from amp_migrate.trees.nodes import find
 
 RULE = Rule(
     code="AMP625",

@@ -14,7 +14,8 @@ from amp_migrate.hazards.script import Script
 from amp_migrate.hazards.training import is_step, training_calls
 from amp_migrate.report.rule import Rule, Safety
 from amp_migrate.steps.flow import statement_reads, writes
-from amp_migrate.trees.tree import Tree, nested_statements, walk
+from amp_migrate.trees.nodes import nested_statements, walk
+from amp_migrate.trees.tree import Tree
 
 RULE = Rule(
     code="AMP629",

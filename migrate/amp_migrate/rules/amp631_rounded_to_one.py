@@ -18,7 +18,7 @@ from amp_migrate.settings import Dtype
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.write_native import as_float
 from amp_migrate.tables.torch_names import SIGMOID_FUNCTIONS
-from amp_migrate.trees.tree import find
+from amp_migrate.trees.nodes import find
 
 RULE = Rule(
     code="AMP631",

@@ -19,7 +19,7 @@ from amp_migrate.rules.uses import Use, find_uses
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.descale import Fates
 from amp_migrate.steps.draft import Draft
-from amp_migrate.trees.tree import walk
+from amp_migrate.trees.nodes import walk
 
 _AMBIGUOUS = Unsure(
     "the name stands for different things on different ways to this line",

@@ -16,7 +16,7 @@ from amp_migrate.analysis.scopes import dotted, import_source
 from amp_migrate.rules.old_modules import NEW_MODULE
 from amp_migrate.steps.draft import Draft
 from amp_migrate.tables.signatures import FORMS, forms
-from amp_migrate.trees.tree import Block, Statement, statements, walk
+from amp_migrate.trees.nodes import Block, Statement, statements, walk
 
 
 def folded_guards(file: File, bringing: Collection[cst.CSTNode]) -> Iterator[tuple[cst.Try, Block]]:

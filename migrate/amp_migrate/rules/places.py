@@ -11,7 +11,8 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.analysis.versions import outcome
 from amp_migrate.rules.rule import Rename
-from amp_migrate.trees.tree import Tree, walk
+from amp_migrate.trees.nodes import walk
+from amp_migrate.trees.tree import Tree
 
 _VERSION_WORDS = ("version", "hasattr", "torch_greater", "torch_1", "torch_2", "_available")
 # A question about the machine, as in `torch.cuda.is_available()` and `device.type == "cuda"`, is none about PyTorch.

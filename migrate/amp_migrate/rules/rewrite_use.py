@@ -15,7 +15,7 @@ from amp_migrate.rules.rule import Arguments, Context, Unsure
 from amp_migrate.rules.uses import Use
 from amp_migrate.steps.draft import Draft
 from amp_migrate.trees import build
-from amp_migrate.trees.tree import find, walk
+from amp_migrate.trees.nodes import find, walk
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from amp_migrate.report.rule import Rule
 from amp_migrate.rules.rule import Rename
 from amp_migrate.rules.strings import old_types_in, renamed
 from amp_migrate.steps.draft import Draft
-from amp_migrate.trees.tree import is_kind
+from amp_migrate.trees.nodes import is_kind
 
 _TYPE = re.compile(r"#[ \t]*type:(?![ \t]*ignore\b)")
 _HOLDERS = (cst.SimpleStatementLine, cst.BaseCompoundStatement, cst.IndentedBlock, cst.Param)

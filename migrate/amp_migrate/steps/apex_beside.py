@@ -23,7 +23,7 @@ from amp_migrate.steps.native import is_scaled
 from amp_migrate.steps.read_fp32 import backward_calls
 from amp_migrate.tables.apex_names import AMP
 from amp_migrate.trees import build
-from amp_migrate.trees.tree import Block, Statement, blocks, find, nested_statements, walk
+from amp_migrate.trees.nodes import Block, Statement, blocks, find, nested_statements, walk
 
 _USE_SHIM = "it runs on amp_shim, which keeps Apex's meaning"
 _NAMING = (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom, cst.NameItem)

@@ -12,7 +12,7 @@ from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.flow import reads
 from amp_migrate.tables.apex_names import DYNAMIC_SCALE
 from amp_migrate.trees import build
-from amp_migrate.trees.tree import Block, Statement, walk
+from amp_migrate.trees.nodes import Block, Statement, walk
 
 
 @dataclass(frozen=True)

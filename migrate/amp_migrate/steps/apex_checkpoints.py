@@ -7,8 +7,8 @@ import libcst as cst
 from amp_migrate.steps.checkpoints import KEY, subscript_key
 from amp_migrate.steps.draft import Draft
 from amp_migrate.trees import build
+from amp_migrate.trees.nodes import statements
 from amp_migrate.trees.sequences import remove_at
-from amp_migrate.trees.tree import statements
 
 
 def write_saved(draft: Draft, call: cst.Call, scaler: str | None) -> bool:

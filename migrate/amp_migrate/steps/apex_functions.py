@@ -16,7 +16,7 @@ from amp_migrate.steps.apex_calls import amp_name
 from amp_migrate.steps.draft import Draft
 from amp_migrate.tables.apex_names import AS_REGISTERED
 from amp_migrate.trees import build
-from amp_migrate.trees.tree import Statement
+from amp_migrate.trees.nodes import Statement
 
 # What can be written natively, and since when.
 _SINCE = {"disable_casts": (1, 12), "float_function": (2, 4)}

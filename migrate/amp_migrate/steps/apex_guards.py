@@ -11,7 +11,7 @@ from amp_migrate.steps.apex_functions import is_needless
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.tables.apex_names import AMP
-from amp_migrate.trees.tree import Statement, is_constant, nested_statements, statements
+from amp_migrate.trees.nodes import Statement, is_constant, nested_statements, statements
 
 
 def is_apex_import(file: File, statement: Statement) -> bool:

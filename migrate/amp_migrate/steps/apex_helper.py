@@ -22,7 +22,7 @@ from amp_migrate.steps.flow import reads
 from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.ways import Creation
 from amp_migrate.trees import build
-from amp_migrate.trees.tree import Statement
+from amp_migrate.trees.nodes import Statement
 
 _CONSTANTS = frozenset({"True", "False", "None", "float", "bool"})
 

@@ -18,7 +18,7 @@ from amp_migrate.analysis.scopes import dotted, import_source
 from amp_migrate.steps.fp16_optimizer import wrapper_calls
 from amp_migrate.tables.apex_names import AMP, DELETED, FP16_UTILS, SERVED, STAR_NAMES
 from amp_migrate.tables.apex_natives import public_name
-from amp_migrate.trees.tree import Statement
+from amp_migrate.trees.nodes import Statement
 
 ImportStatement = cst.Import | cst.ImportFrom
 # Apex, and the extension that its kernels are in.

@@ -17,7 +17,7 @@ from amp_migrate.steps.apex_scale import setting_after
 from amp_migrate.steps.model import Refusal
 from amp_migrate.tables.apex_names import DYNAMIC_SCALE, INITIALIZE, NOT_NATIVE
 from amp_migrate.trees.calls import named_arguments
-from amp_migrate.trees.tree import Statement, is_constant, statements
+from amp_migrate.trees.nodes import Statement, is_constant, statements
 
 _IF_DYNAMIC = ' in (None, "dynamic") else '
 _USE_SHIM = "it runs on amp_shim, which keeps Apex's meaning"

@@ -15,7 +15,7 @@ from amp_migrate.steps.apex_calls import amp_calls
 from amp_migrate.steps.apex_initialize import Initialize
 from amp_migrate.tables.apex_names import INIT
 from amp_migrate.trees.calls import named_arguments
-from amp_migrate.trees.tree import is_constant
+from amp_migrate.trees.nodes import is_constant
 
 _NOTE = "amp.init put the whole process into mixed precision: forwards that cannot be seen from here run in float32 now"
 

@@ -31,7 +31,7 @@ from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.steps.travel import Traveller
 from amp_migrate.tables.apex_names import SHIM_SINCE
-from amp_migrate.trees.tree import Statement, nested_statements
+from amp_migrate.trees.nodes import Statement, nested_statements
 
 
 class ApexMigration:

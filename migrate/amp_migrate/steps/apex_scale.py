@@ -11,7 +11,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.steps.apex_calls import amp_calls, amp_name
 from amp_migrate.steps.draft import Draft
 from amp_migrate.trees import build
-from amp_migrate.trees.tree import Statement
+from amp_migrate.trees.nodes import Statement
 
 _SCALERS = re.compile(r"(_amp_state\.)+loss_scalers")
 _SAVED = re.compile(r"loss_scaler\d+")

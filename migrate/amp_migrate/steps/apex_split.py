@@ -19,7 +19,7 @@ from amp_migrate.steps.read_fp32 import backward_calls
 from amp_migrate.steps.split import Joiner, Key, Split, key_of
 from amp_migrate.steps.steppers import Steppers
 from amp_migrate.steps.ways import Route
-from amp_migrate.trees.tree import block_of, nested_statements
+from amp_migrate.trees.nodes import block_of, nested_statements
 
 _USE_SHIM = "it runs on amp_shim, which keeps Apex's meaning"
 

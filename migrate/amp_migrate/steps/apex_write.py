@@ -32,7 +32,7 @@ from amp_migrate.steps.write_native import write_island, write_region, write_ste
 from amp_migrate.steps.write_ways import write_ways
 from amp_migrate.trees import build
 from amp_migrate.trees.edits import Line
-from amp_migrate.trees.tree import Statement, find
+from amp_migrate.trees.nodes import Statement, find
 
 
 @dataclass(frozen=True)

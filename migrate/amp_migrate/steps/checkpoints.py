@@ -12,8 +12,8 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.draft import Draft
 from amp_migrate.trees import build
+from amp_migrate.trees.nodes import Statement, find
 from amp_migrate.trees.sequences import insert_after
-from amp_migrate.trees.tree import Statement, find
 
 KEY = "scaler"
 

@@ -19,7 +19,7 @@ from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.follow_scaler import Component, Follower
 from amp_migrate.steps.native import AUTOCAST, GRAD_SCALER, foreign_autocast, names_any
 from amp_migrate.steps.retarget import Region
-from amp_migrate.trees.tree import is_constant
+from amp_migrate.trees.nodes import is_constant
 
 
 @dataclass(frozen=True)

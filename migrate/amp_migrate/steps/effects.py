@@ -12,7 +12,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.steps.flow import is_plain_number, leaves_graph, overwrites, reads, statement_reads, targets, writes
-from amp_migrate.trees.tree import Block, Statement, find, header, nested_statements
+from amp_migrate.trees.nodes import Block, Statement, find, header, nested_statements
 
 
 class Effects:

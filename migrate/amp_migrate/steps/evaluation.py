@@ -17,7 +17,7 @@ from amp_migrate.steps.no_grad import is_no_grad, is_quiet
 from amp_migrate.steps.read_fp32 import backward_calls, bodies
 from amp_migrate.steps.regions import Placement, RegionFinder, own_blocks
 from amp_migrate.trees.calls import calls_of
-from amp_migrate.trees.tree import Block, Statement, find, statements
+from amp_migrate.trees.nodes import Block, Statement, find, statements
 
 _EVALUATION_NAME = re.compile(
     r"(^|_)(eval\w*|test\w*|valid\w*|val|infer\w*|predict\w*|sample\w*|generate\w*)(_|$)", re.I

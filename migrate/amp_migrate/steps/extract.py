@@ -13,7 +13,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.sigmoids import logits
 from amp_migrate.steps.model import Extraction
-from amp_migrate.trees.tree import Statement, find, walk
+from amp_migrate.trees.nodes import Statement, find, walk
 
 # Code below one of these runs not at all, later, or more than once: nothing can be taken out of it.
 _ELSEWHEN = (cst.IfExp, cst.BooleanOperation, cst.Lambda, cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import libcst as cst
 
 from amp_migrate.analysis.scopes import dotted
-from amp_migrate.trees.tree import Statement, header, walk
+from amp_migrate.trees.nodes import Statement, header, walk
 
 # What tells about a tensor, and not what is in it.
 _ABOUT = frozenset({"device", "dim", "dtype", "ndim", "ndimension", "numel", "shape", "size"})

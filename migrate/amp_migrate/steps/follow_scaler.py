@@ -15,8 +15,8 @@ from amp_migrate.analysis.scopes import BindingKind, dotted
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.native import GRAD_SCALER
 from amp_migrate.trees import build
+from amp_migrate.trees.nodes import blocks, is_constant, statements
 from amp_migrate.trees.sequences import remove_at
-from amp_migrate.trees.tree import blocks, is_constant, statements
 
 Edit: TypeAlias = Callable[[], None]
 _GOES_WITH_ITS_STATEMENT = frozenset({"unscale_", "update", "load_state_dict"})

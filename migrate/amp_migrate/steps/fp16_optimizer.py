@@ -20,7 +20,7 @@ from amp_migrate.steps.model import Backward, Refusal
 from amp_migrate.steps.read_fp32 import backward_calls
 from amp_migrate.tables.apex_names import DYNAMIC_SCALE, FP16_OPTIMIZER, FP16_UTILS, HALF_NETWORKS
 from amp_migrate.trees.calls import named_arguments
-from amp_migrate.trees.tree import Block, is_constant
+from amp_migrate.trees.nodes import Block, is_constant
 
 WRAPPER = "apex.fp16_utils.FP16_Optimizer"
 _USE_SHIM = "it runs on amp_shim, which keeps Apex's meaning"

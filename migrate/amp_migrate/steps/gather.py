@@ -19,7 +19,7 @@ from amp_migrate.steps.regions import RegionFinder
 from amp_migrate.steps.slices import Slices
 from amp_migrate.steps.steppers import optimizer_steps
 from amp_migrate.steps.updates import place_updates
-from amp_migrate.trees.tree import Block, Statement, block_of, blocks, find, nested_statements
+from amp_migrate.trees.nodes import Block, Statement, block_of, blocks, find, nested_statements
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Gatherer:
             if self.is_mixed and not has_forward and not members:
                 has_forward = self.slices.assume_forward(found)
             inline = any(True for _ in find(backward.loss, cst.Call))
-            if any(self.roles.reaches_banned_loss(self.file, call) for call in find(backward.loss, cst.Call)):
+            if any(self.roles.losses.reaches_banned(self.file, call) for call in find(backward.loss, cst.Call)):
                 return self.obstacles.without_name(backward.statement)
             if inline:
                 backwards[index] = Backward(backward.statement, backward.call, backward.loss, inline=True)
@@ -173,7 +173,7 @@ class Gatherer:
 
     def _computes(self, expression: cst.BaseExpression) -> bool:
         return any(
-            self.roles.runs_forward(self.file, call) or self.roles.is_loss_call(self.file, call)
+            self.roles.runs_forward(self.file, call) or self.roles.losses.is_call(self.file, call)
             for call in find(expression, cst.Call)
         )
 

@@ -13,11 +13,10 @@ from amp_migrate.steps.model import Backward, GradientUse, OptimizerStep, Refusa
 from amp_migrate.steps.updates import exclude
 from amp_migrate.tables.torch_names import CLIPPING, GRADIENT_FUNCTIONS
 from amp_migrate.trees.calls import calls_of, named_arguments
-from amp_migrate.trees.tree import (
+from amp_migrate.trees.nodes import (
     LOOP_TYPES,
     Block,
     Statement,
-    Tree,
     blocks,
     find,
     header,
@@ -25,6 +24,7 @@ from amp_migrate.trees.tree import (
     nested_statements,
     walk,
 )
+from amp_migrate.trees.tree import Tree
 
 _CLIP_NAME = re.compile(r"clip_?(master_)?grad", re.IGNORECASE)
 _NOT_ALWAYS = (

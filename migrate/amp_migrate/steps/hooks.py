@@ -9,7 +9,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.trees.tree import walk
+from amp_migrate.trees.nodes import walk
 
 _REGISTERS = frozenset(
     (

@@ -17,7 +17,7 @@ from amp_migrate.steps.model import Refusal, TrainingStep
 from amp_migrate.steps.split import Key, Split, key_of
 from amp_migrate.steps.steppers import loop_over_optimizers, optimizer_steps
 from amp_migrate.steps.ways import Route, ScaledStep
-from amp_migrate.trees.tree import block_of, nested_statements, statements
+from amp_migrate.trees.nodes import block_of, nested_statements, statements
 
 # The way of the scaler to the place where some optimizers are used together.
 Reach: TypeAlias = "Callable[[File, list[cst.BaseExpression]], Route | Refusal]"

@@ -7,7 +7,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.scopes import dotted
-from amp_migrate.trees.tree import Block, find, walk
+from amp_migrate.trees.nodes import Block, find, walk
 
 AUTOCAST = frozenset(
     (

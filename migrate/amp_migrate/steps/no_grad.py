@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.trees.tree import Statement, is_constant
+from amp_migrate.trees.nodes import Statement, is_constant
 
 _QUIET = frozenset(
     {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.grad_mode.no_grad"}

@@ -15,7 +15,7 @@ from amp_migrate.steps.regions import RegionFinder
 from amp_migrate.steps.write_native import as_float
 from amp_migrate.trees import build
 from amp_migrate.trees.calls import calls_of
-from amp_migrate.trees.tree import Block, Statement, blocks, find, nested_statements
+from amp_migrate.trees.nodes import Block, Statement, blocks, find, nested_statements
 
 # Methods that keep a tensor's dtype, so that a chain of them ends in the dtype of its root.
 _KEEPS_DTYPE = frozenset(
@@ -95,7 +95,7 @@ def _is_floating(finder: RegionFinder, node: cst.BaseExpression, depth: int = 0)
     if depth > _MAX_DEPTH:
         return False
     if isinstance(node, cst.Call):
-        if finder.roles.is_module(finder.file, node.func) or finder.roles.is_loss_call(finder.file, node):
+        if finder.roles.is_module(finder.file, node.func) or finder.roles.losses.is_call(finder.file, node):
             return True
         full = finder.file.names.callee(node)
         if full.startswith("torch."):

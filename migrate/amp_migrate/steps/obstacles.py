@@ -13,7 +13,7 @@ from amp_migrate.steps.model import Backward, Extraction, OptimizerStep, Refusal
 from amp_migrate.steps.native import uses_amp
 from amp_migrate.steps.regions import RegionFinder
 from amp_migrate.trees.calls import calls_of
-from amp_migrate.trees.tree import Block, Statement, block_of, find
+from amp_migrate.trees.nodes import Block, Statement, block_of, find
 
 _BF16 = "run with --dtype bf16, which needs no scaler"
 

@@ -7,7 +7,7 @@ import libcst as cst
 from amp_migrate.analysis.scopes import Binding, BindingKind, dotted
 from amp_migrate.steps.flow import reads
 from amp_migrate.steps.ways import Creation
-from amp_migrate.trees.tree import Statement, find, is_constant
+from amp_migrate.trees.nodes import Statement, find, is_constant
 
 
 def container(node: cst.BaseExpression) -> cst.BaseExpression:

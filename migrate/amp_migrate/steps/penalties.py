@@ -20,7 +20,7 @@ from amp_migrate.steps.flow import reads, targets
 from amp_migrate.steps.model import Penalty, PenaltyCall, Refusal
 from amp_migrate.steps.ways import Route
 from amp_migrate.trees.calls import calls_in
-from amp_migrate.trees.tree import Block, Statement, block_of, find, is_constant
+from amp_migrate.trees.nodes import Block, Statement, block_of, find, is_constant
 
 GRAD = "torch.autograd.grad"
 _LOW_SCALE = ("init_scale=1024.0",)

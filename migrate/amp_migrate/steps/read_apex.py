@@ -23,7 +23,8 @@ from amp_migrate.steps.read_fp32 import backward_calls, bodies
 from amp_migrate.steps.steppers import Steppers
 from amp_migrate.tables.apex_names import SCALE_LOSS
 from amp_migrate.trees.calls import named_arguments
-from amp_migrate.trees.tree import Block, Statement, Tree, blocks, find, nested_statements, statements
+from amp_migrate.trees.nodes import Block, Statement, blocks, find, nested_statements, statements
+from amp_migrate.trees.tree import Tree
 
 _CLIP_NORM = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_norm")
 _USE_SHIM = "it runs on amp_shim, which keeps Apex's meaning"

@@ -15,7 +15,7 @@ from amp_migrate.steps.model import Backward, Refusal
 from amp_migrate.steps.native import uses_amp
 from amp_migrate.steps.steppers import Steppers
 from amp_migrate.trees.calls import calls_in
-from amp_migrate.trees.tree import Block, Statement, block_of
+from amp_migrate.trees.nodes import Block, Statement, block_of
 
 # Objects whose `backward(loss)` is a framework's own: its precision is a switch of that framework.
 _FRAMEWORK_NAME = re.compile(r"(^|[._])(accelerator|fabric|engine|model_engine|manager|booster|trainer|strategy)$")

@@ -23,7 +23,7 @@ from amp_migrate.steps.flow import reads
 from amp_migrate.steps.model import Island, Region
 from amp_migrate.steps.no_grad import is_no_grad
 from amp_migrate.trees.calls import calls_of
-from amp_migrate.trees.tree import Block, Statement, blocks, find, nested_statements, statements
+from amp_migrate.trees.nodes import Block, Statement, blocks, find, nested_statements, statements
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class RegionFinder:
     def computes_loss(self, statement: Statement) -> bool:
         """Whether a statement by itself calls a criterion, or a function of the project that does."""
         calls = _calls(statement)
-        return any(self.roles.computes_loss(self.file, call) for call in calls) and not self._prepares(statement)
+        return any(self.roles.losses.computes(self.file, call) for call in calls) and not self._prepares(statement)
 
     def _prepares(self, statement: Statement) -> bool:
         """Whether a statement only makes what is called or unpacked later: `criterion = get_loss(args)`."""
@@ -77,7 +77,7 @@ class RegionFinder:
 
     def banned_calls(self, statement: Statement) -> list[cst.Call]:
         """The calls in a statement that autocast refuses, or that come to one."""
-        return [call for call in _calls(statement) if self.roles.reaches_banned_loss(self.file, call)]
+        return [call for call in _calls(statement) if self.roles.losses.reaches_banned(self.file, call)]
 
     def training(
         self,
@@ -115,7 +115,7 @@ class RegionFinder:
     def island(self, statement: Statement, computed: frozenset[str]) -> Island:
         """The arguments of a banned statement's losses that come out of a region, under the names `computed`."""
         calls = [
-            c for c in _calls(statement) if c in self.banned_calls(statement) or self.roles.is_loss_call(self.file, c)
+            c for c in _calls(statement) if c in self.banned_calls(statement) or self.roles.losses.is_call(self.file, c)
         ]
         return Island(
             tuple(

@@ -12,8 +12,8 @@ from amp_migrate.settings import Dtype
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.native import AUTOCAST
 from amp_migrate.trees import build
+from amp_migrate.trees.nodes import is_constant
 from amp_migrate.trees.sequences import insert_after
-from amp_migrate.trees.tree import is_constant
 
 _NATIVE = frozenset({"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"})
 _FLOAT16 = frozenset({"torch.float16", "torch.half"})

@@ -14,7 +14,7 @@ from amp_migrate.steps.model import Backward
 from amp_migrate.steps.no_grad import is_quiet
 from amp_migrate.steps.regions import RegionFinder
 from amp_migrate.trees.calls import calls_of
-from amp_migrate.trees.tree import LOOP_TYPES, Block, Statement, block_of, blocks, nested_statements, statements
+from amp_migrate.trees.nodes import LOOP_TYPES, Block, Statement, block_of, blocks, nested_statements, statements
 
 _BUILTINS = frozenset(dir(builtins))
 
@@ -115,4 +115,4 @@ class Slices:
             return all(
                 isinstance(each, (cst.Raise, cst.Pass, cst.Expr)) for each in statements(block_of(function.node))
             )
-        return not self.file.class_attribute(owner, path) and not self.roles.is_loss_call(self.file, call)
+        return not self.file.class_attribute(owner, path) and not self.roles.losses.is_call(self.file, call)

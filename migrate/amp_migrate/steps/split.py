@@ -18,7 +18,7 @@ from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.gather import Gathered
 from amp_migrate.steps.model import Backward, Refusal, TrainingStep
 from amp_migrate.steps.steppers import Steppers
-from amp_migrate.trees.tree import Statement, find
+from amp_migrate.trees.nodes import Statement, find
 
 Key: TypeAlias = "tuple[File, cst.FunctionDef | None]"
 # Makes the step of one function from its own calls of backward and those of its parts.

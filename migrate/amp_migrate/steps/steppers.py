@@ -19,7 +19,7 @@ from amp_migrate.steps.model import OptimizerStep
 from amp_migrate.steps.origins import collection
 from amp_migrate.trees import build
 from amp_migrate.trees.calls import calls_in
-from amp_migrate.trees.tree import Block, Statement, block_of, find, statements
+from amp_migrate.trees.nodes import Block, Statement, block_of, find, statements
 
 # How many calls an optimizer is followed through to where it is made.
 _MAX_DEPTH = 4

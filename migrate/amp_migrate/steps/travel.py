@@ -16,7 +16,7 @@ from amp_migrate.steps.callers import every_call
 from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.origins import container, is_anew, is_parameter, is_same_object, makes, other_name
 from amp_migrate.steps.ways import Creation, NewArgument, NewParameter, Route, Ways
-from amp_migrate.trees.tree import Statement, find, is_constant
+from amp_migrate.trees.nodes import Statement, find, is_constant
 
 _MAX_DEPTH = 6
 SCALER_NAMES = ("scaler", "grad_scaler", "amp_scaler")

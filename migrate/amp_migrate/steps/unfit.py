@@ -13,7 +13,7 @@ from amp_migrate.analysis.scopes import BindingKind
 from amp_migrate.analysis.sparse import is_sparse
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.model import Refusal
-from amp_migrate.trees.tree import statements
+from amp_migrate.trees.nodes import statements
 
 _SHARDED = (
     "torch.distributed.fsdp",

@@ -9,7 +9,8 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.steps.model import Backward, OptimizerStep, Refusal
-from amp_migrate.trees.tree import LOOP_TYPES, Statement, Tree, blocks, nested_statements, statements
+from amp_migrate.trees.nodes import LOOP_TYPES, Statement, blocks, nested_statements, statements
+from amp_migrate.trees.tree import Tree
 
 
 def place_updates(file: File, backwards: list[Backward], steps: list[OptimizerStep]) -> tuple[Statement, ...] | Refusal:

@@ -10,7 +10,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef
 from amp_migrate.steps.model import TrainingStep
-from amp_migrate.trees.tree import Statement
+from amp_migrate.trees.nodes import Statement
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from amp_migrate.steps.draft import Draft
 from amp_migrate.tables.apex_names import SHIM, SHIM_MODULES
 from amp_migrate.tables.apex_natives import INNER_MODULES
 from amp_migrate.trees import build
-from amp_migrate.trees.tree import Block, Statement, statements
+from amp_migrate.trees.nodes import Block, Statement, statements
 
 
 def apex_uses(file: File, prefix: str) -> Iterator[cst.Attribute]:

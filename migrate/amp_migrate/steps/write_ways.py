@@ -11,8 +11,8 @@ from amp_migrate.settings import Dtype
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.ways import Creation, NewArgument, NewParameter, Ways
 from amp_migrate.trees import build
+from amp_migrate.trees.nodes import Statement
 from amp_migrate.trees.sequences import insert_after
-from amp_migrate.trees.tree import Statement
 
 
 def write_ways(

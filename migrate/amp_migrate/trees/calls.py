@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from amp_migrate.trees.tree import Block, Statement, find, header, nested_statements
+from amp_migrate.trees.nodes import Block, Statement, find, header, nested_statements
 
 
 def calls_of(statement: Statement) -> Iterator[cst.Call]:

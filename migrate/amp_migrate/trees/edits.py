@@ -13,7 +13,8 @@ from typing import TypeAlias, cast
 import libcst as cst
 
 from amp_migrate.trees.footers import comments_behind, comments_within
-from amp_migrate.trees.tree import BLOCK_TYPES, STATEMENT_TYPES, Block, Statement, Tree, is_kind, statements
+from amp_migrate.trees.nodes import BLOCK_TYPES, STATEMENT_TYPES, Block, Statement, is_kind, statements
+from amp_migrate.trees.tree import Tree
 
 Line: TypeAlias = "cst.SimpleStatementLine | cst.BaseCompoundStatement"
 Change: TypeAlias = Callable[[cst.CSTNode], cst.CSTNode]

@@ -7,7 +7,8 @@ from itertools import takewhile
 
 import libcst as cst
 
-from amp_migrate.trees.tree import Block, Statement, Tree, blocks, statements
+from amp_migrate.trees.nodes import Block, Statement, blocks, statements
+from amp_migrate.trees.tree import Tree
 
 
 def comments_within(block: Block) -> list[cst.EmptyLine]:

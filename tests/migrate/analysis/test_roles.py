@@ -116,7 +116,7 @@ def test_object_that_steps_is_an_optimizer(project: Make, text: str, expected: b
 )
 def test_call_computes_a_loss(project: Make, text: str, expected: bool) -> None:
     roles, file, call = last_call(project(a=HEAD + text + "\n"))
-    assert roles.is_loss_call(file, call) is expected
+    assert roles.losses.is_call(file, call) is expected
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_call_computes_a_loss(project: Make, text: str, expected: bool) -> None:
 )
 def test_loss_is_banned_under_autocast(project: Make, text: str, expected: bool) -> None:
     roles, file, call = last_call(project(a=HEAD + text + "\n"))
-    assert roles.reaches_banned_loss(file, call) is expected
+    assert roles.losses.reaches_banned(file, call) is expected
 
 
 def test_class_of_another_file_is_a_module(project: Make) -> None:

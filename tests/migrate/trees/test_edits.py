@@ -9,7 +9,8 @@ import libcst as cst
 import pytest
 from amp_migrate.trees import build
 from amp_migrate.trees.edits import Edits, Line, apply
-from amp_migrate.trees.tree import STATEMENT_TYPES, Statement, Tree, walk
+from amp_migrate.trees.nodes import STATEMENT_TYPES, Statement, walk
+from amp_migrate.trees.tree import Tree
 
 
 class Sheet:

@@ -1,0 +1,166 @@
+"""Walks over LibCST's nodes, and the blocks and statements that they are.
+
+Layout and punctuation are walked past: most of a tree's nodes are those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
+from functools import cache
+from operator import attrgetter
+from typing import Any, TypeAlias, TypeVar, cast
+
+import libcst as cst
+
+Statement: TypeAlias = "cst.BaseSmallStatement | cst.BaseCompoundStatement"
+Block: TypeAlias = "cst.Module | cst.IndentedBlock | cst.SimpleStatementSuite"
+Function: TypeAlias = "cst.FunctionDef | cst.Lambda"
+N = TypeVar("N", bound=cst.CSTNode)
+M = TypeVar("M", bound=cst.CSTNode)
+K = TypeVar("K", bound=cst.CSTNode)
+
+STATEMENT_TYPES = (cst.BaseSmallStatement, cst.BaseCompoundStatement)
+BLOCK_TYPES = (cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite)
+LOOP_TYPES = (cst.For, cst.While)
+_DEFINITIONS = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
+HOLDERS = (cst.SimpleStatementLine, *BLOCK_TYPES)  # what statements stand in
+_BRANCHES = (cst.IndentedBlock, cst.SimpleStatementSuite, cst.Else, cst.Finally)
+_CLAUSES = (cst.If, cst.Else, cst.ExceptHandler, cst.ExceptStarHandler, cst.Finally, cst.MatchCase)
+
+# Fields that hold layout or punctuation. Walking past them makes a walk about four times faster.
+_LAYOUT = frozenset(
+    {"lpar", "rpar", "lbracket", "rbracket", "lbrace", "rbrace", "comma", "semicolon", "equal", "colon", "dot"}
+    | {"leading_lines", "lines_after_decorators", "header", "footer", "operator", "newline", "first_line", "indent"}
+)
+
+# Half of all nodes; their only fields are text.
+_LEAVES = frozenset({cst.Name, cst.SimpleString, cst.Integer, cst.Float, cst.FormattedStringText, cst.Pass})
+
+
+@cache
+def _semantic_fields(kind: type) -> Callable[[cst.CSTNode], tuple[object, ...]] | None:
+    """What reads the fields of a node that may carry meaning; None for a node that never has one below it."""
+    if kind in _LEAVES:
+        return None
+    # `Module.header` is layout, but so are `If.header`s; no node keeps code in a field of these names.
+    names = [f.name for f in fields(kind) if f.name not in _LAYOUT and not f.name.startswith("whitespace")]
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda node: tuple(getattr(node, name) for name in names)
+
+
+@cache
+def is_kind(kind: type, wanted: type | tuple[type, ...]) -> bool:
+    """`issubclass`, remembered: LibCST's nodes are abstract base classes, whose own check is slow Python code."""
+    return issubclass(kind, wanted)
+
+
+def is_constant(node: cst.CSTNode | None, name: str) -> bool:
+    """Whether an expression is written as one of Python's constants: `None`, `True` or `False`."""
+    return isinstance(node, cst.Name) and node.value == name
+
+
+def children(node: cst.CSTNode) -> list[cst.CSTNode]:
+    """The nodes directly below `node` that carry meaning, in source order of their fields."""
+    # Every pass over every tree comes through here: no generator, no more calls than there must be.
+    read = _semantic_fields(node.__class__)
+    if read is None:
+        return []
+    found: list[Any] = []
+    for value in read(node):
+        if value is None:
+            continue
+        kind: type = value.__class__
+        if kind is tuple or kind is list:
+            found += cast("Sequence[Any]", value)  # nothing but nodes stands in a node's sequences
+        elif is_kind(kind, cst.CSTNode):
+            found.append(value)
+    return found
+
+
+def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """`node` and everything below it, parents before children."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        below = children(current)
+        below.reverse()
+        stack += below
+
+
+def walk_own(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Like `walk`, without going into functions and classes defined below `node`: what runs when `node` runs."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        if current is not node and is_kind(type(current), _DEFINITIONS):
+            continue
+        below = children(current)
+        below.reverse()
+        stack += below
+
+
+def find(node: cst.CSTNode, kind: type[N]) -> Iterator[N]:
+    """All nodes of one type at and below `node`, without nested functions and classes."""
+    return (cast(N, each) for each in walk_own(node) if is_kind(type(each), kind))
+
+
+def statements(block: Block) -> tuple[Statement, ...]:
+    """The statements of a block, the parts of `a; b` each on its own."""
+    found: list[Statement] = []
+    for item in block.body:
+        if type(item) is cst.SimpleStatementLine:
+            found.extend(item.body)
+        else:
+            found.append(cast(Statement, item))
+    return tuple(found)
+
+
+def block_of(node: cst.FunctionDef | cst.For | cst.While) -> Block:
+    """The body of a function or a loop."""
+    assert isinstance(node.body, (cst.IndentedBlock, cst.SimpleStatementSuite))
+    return node.body
+
+
+def blocks(statement: Statement) -> tuple[Block, ...]:
+    """The blocks of a compound statement, `elif` and `except` branches included, in source order."""
+    found: list[Block] = []
+    if is_kind(type(statement), cst.BaseSmallStatement):
+        return ()
+    stack = children(statement)
+    while stack:
+        node = stack.pop(0)
+        if type(node) in BLOCK_TYPES:
+            found.append(cast(Block, node))
+        elif type(node) in _CLAUSES:
+            stack[:0] = children(node)
+    return tuple(found)
+
+
+def nested_statements(block: Block) -> Iterator[Statement]:
+    """Every statement of `block` in source order, blocks below it included, nested functions and classes not."""
+    for statement in statements(block):
+        yield statement
+        if type(statement) not in (cst.FunctionDef, cst.ClassDef):
+            for inner in blocks(statement):
+                yield from nested_statements(inner)
+
+
+def header(statement: Statement) -> tuple[cst.CSTNode, ...]:
+    """What a statement evaluates by itself: all of a simple one, the head of a compound one without its blocks."""
+    if is_kind(type(statement), cst.BaseSmallStatement):
+        return (statement,)
+    found: list[cst.CSTNode] = []
+    node: cst.CSTNode | None = statement
+    while node is not None:
+        elif_branch: cst.CSTNode | None = None
+        for child in children(node):
+            if type(child) is cst.If:
+                elif_branch = child
+            elif type(child) not in _BRANCHES:
+                found.append(child)
+        node = elif_branch
+    return tuple(found)
