@@ -26,6 +26,10 @@ ALIASES = {
     "apex": "amp_shim.apex",
     "apex.amp": "amp_shim.amp",
     "apex.amp._amp_state": "amp_shim.amp._amp_state",
+    "apex.amp.amp": "amp_shim.amp",
+    "apex.amp.frontend": "amp_shim.amp",
+    "apex.amp.handle": "amp_shim.amp.handle",
+    "apex.amp.opt": "amp_shim.amp.handle",
     "apex.amp.scaler": "amp_shim.amp.scaler",
     "apex.contrib": "amp_shim.contrib",
     "apex.fp16_utils": "amp_shim.fp16_utils",
@@ -50,9 +54,12 @@ ALIASES = {
     "apex.parallel": "amp_shim.parallel",
     "apex.parallel.distributed": "amp_shim.parallel.distributed",
     "apex.parallel.multiproc": "amp_shim.parallel.multiproc",
+    "apex.parallel.optimized_sync_batchnorm": "amp_shim.parallel.sync_batchnorm",
+    "apex.parallel.sync_batchnorm": "amp_shim.parallel.sync_batchnorm",
     "apex.parallel.LARC": "amp_shim.parallel.larc",
     "apex.pyprof": "amp_shim.pyprof",
     "apex.pyprof.nvtx": "amp_shim.pyprof.nvtx",
+    "apex_C": "amp_shim.parallel.flat",
 }
 """Apex's modules, and the shim's that stand for them."""
 
@@ -92,7 +99,7 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname in ("apex", "amp_C"):
+        if fullname in ("apex", "amp_C", "apex_C"):
             return ModuleSpec(fullname, _AliasLoader(self.opt_level), is_package=fullname == "apex")
         if fullname.startswith("apex."):
             raise ModuleNotFoundError(advice(fullname), name=fullname)

@@ -183,3 +183,11 @@ def test_second_initialize_gives_fresh_scalers() -> None:
     amp.initialize(*parts(), verbosity=0)
     assert len(first) == 3
     assert len(amp._amp_state.loss_scalers) == 1
+
+
+def test_settled_options_can_be_read_by_name() -> None:
+    amp.initialize(nn.Linear(2, 2), opt_level="O2", keep_batchnorm_fp32=False, verbosity=0)
+    properties = amp._amp_state.opt_properties
+    assert properties is not None
+    assert properties.options["cast_model_type"] is properties.cast_model_type is torch.float16
+    assert properties.options["keep_batchnorm_fp32"] is False

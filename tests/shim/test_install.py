@@ -11,7 +11,8 @@ from pathlib import Path
 
 import amp_shim
 import pytest
-from amp_shim import amp
+from amp_shim import amp, parallel
+from amp_shim.amp import handle
 from amp_shim.install import install, uninstall
 
 SHIM = Path(amp_shim.__file__).parents[1]
@@ -84,6 +85,46 @@ def test_other_parts_of_apex_are_found_where_scripts_look() -> None:
         names,
     )
     assert names["found"] == (True, True, True, True)
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from apex.amp.frontend import initialize, load_state_dict, state_dict",
+        "from apex.amp.handle import AmpHandle, NoOpHandle, disable_casts, scale_loss",
+        "from apex.amp.amp import half_function, init, register_float_function",
+        "from apex.amp.opt import OptimWrapper",
+        "from apex.parallel.sync_batchnorm import SyncBatchNorm",
+        "from apex.parallel.optimized_sync_batchnorm import SyncBatchNorm",
+        "from apex.parallel import ReduceOp",
+    ],
+)
+def test_inner_modules_of_apex_are_the_shims(statement: str) -> None:
+    names: dict[str, object] = {}
+    exec(statement, names)
+    del names["__builtins__"]
+    parts = (amp, handle, parallel)
+    assert names == {name: next(vars(part)[name] for part in parts if name in vars(part)) for name in names}
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("first", ["apex_C", "apex.parallel.distributed"])
+def test_extension_that_flattens_is_answered_too(first: str) -> None:
+    importlib.import_module(first)
+    names: dict[str, object] = {}
+    exec(
+        "import apex_C, torch\n"
+        "from apex.parallel.distributed import flat_dist_call\n"
+        "tensors = [torch.ones(2, 2), torch.zeros(1)]\n"
+        "flat = apex_C.flatten(tensors)\n"
+        "shapes = [tuple(tensor.shape) for tensor in apex_C.unflatten(flat, tensors)]\n"
+        "flat_dist_call(tensors, torch.Tensor.add_, (2.0,))\n",
+        names,
+    )
+    assert names["flat"].tolist() == [1, 1, 1, 1, 0]  # type: ignore[attr-defined]
+    assert names["shapes"] == [(2, 2), (1,)]
+    assert names["tensors"][1].tolist() == [2.0]  # type: ignore[index]
 
 
 @pytest.mark.usefixtures("installed")

@@ -22,6 +22,7 @@ from amp_shim.parallel import (
     convert_syncbn_model,
     create_syncbn_process_group,
 )
+from amp_shim.parallel.distributed import flat_dist_call
 from torch import nn
 from torch.optim import SGD
 
@@ -60,6 +61,7 @@ def _look(rank: int, folder: str) -> None:
         "averaged, predivided": gradients(rank, gradient_predivide_factor=4.0, allreduce_always_fp32=True),
         "switched": switched(rank),
         "reduced by hand": reduced_by_hand(rank),
+        "flat": sent_flat(rank),
         "overflow": overflow(rank),
     }
     torch.save(seen, f"{folder}/{rank}.pt")
@@ -99,6 +101,15 @@ def reduced_by_hand(rank: int) -> list[float]:
     Reducer([tensor]).reduce()
     assert model.weight.grad is not None
     return [model.weight.item(), model.weight.grad.item(), tensor.item()]
+
+
+def sent_flat(rank: int) -> list[list[float]]:
+    """Tensors of two types after an average and after a broadcast from rank 1."""
+    dtypes = (torch.float32, torch.float16, torch.float32)
+    averaged, sent = ([torch.full((n + 1,), rank + n, dtype=dtypes[n]) for n in range(3)] for _ in range(2))
+    flat_dist_call(averaged, dist.all_reduce)
+    flat_dist_call(sent, dist.broadcast, (1,))
+    return [tensor.tolist() for tensor in (*averaged, *sent)]
 
 
 def overflow(rank: int) -> list[Any]:
@@ -166,6 +177,11 @@ def test_reduction_can_be_switched_off_and_on(ranks: list[dict[str, Any]]) -> No
 
 def test_reducer_averages_when_told_to(ranks: list[dict[str, Any]]) -> None:
     assert [rank["reduced by hand"] for rank in ranks] == [[0.0, 0.5, 0.5]] * 2
+
+
+def test_tensors_of_several_types_are_sent_flat(ranks: list[dict[str, Any]]) -> None:
+    expected = [[0.5], [1.5, 1.5], [2.5, 2.5, 2.5], [1.0], [2.0, 2.0], [3.0, 3.0, 3.0]]
+    assert [rank["flat"] for rank in ranks] == [expected, expected]
 
 
 def test_overflow_on_one_rank_skips_the_step_on_all(ranks: list[dict[str, Any]]) -> None:

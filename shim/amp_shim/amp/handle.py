@@ -16,13 +16,16 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from amp_shim.amp.casts import CastHandle
+from amp_shim.amp.casts import CastHandle, disable_casts
 from amp_shim.amp.optimizer import attach
 from amp_shim.amp.options import LEVELS
-from amp_shim.amp.scale_loss import scaled_by
+from amp_shim.amp.scale_loss import scale_loss, scaled_by
 from amp_shim.amp.scaler import LossScaler
 from amp_shim.amp.state import _amp_state
 from amp_shim.policy import APEX_O1, Policy
+
+# Apex keeps `disable_casts` and `scale_loss` here as well.
+__all__ = ["AmpHandle", "NoOpHandle", "OptimWrapper", "activate_casts", "disable_casts", "init", "scale_loss"]
 
 _WITH_BANNED = APEX_O1.with_float("binary_cross_entropy")
 

@@ -39,6 +39,11 @@ class Properties:
     patch_torch_functions_type: torch.dtype = torch.float16
 
     @property
+    def options(self) -> dict[str, Any]:
+        """The seven properties that `initialize` prints, by name; scripts read them so too."""
+        return {name: getattr(self, name) for name in ROWS}
+
+    @property
     def casts_operators(self) -> bool:
         """Whether this is a level of O1's kind, whose weights stay float32."""
         return self.opt_level in ("O1", "O4")
@@ -53,7 +58,7 @@ class Properties:
 
     def table(self) -> str:
         """Seven lines, `name : value`, as `initialize` prints them."""
-        return "\n".join(f"{name:22} : {getattr(self, name)}" for name in ROWS)
+        return "\n".join(f"{name:22} : {value}" for name, value in self.options.items())
 
 
 LEVELS: dict[str, tuple[str, Properties]] = {

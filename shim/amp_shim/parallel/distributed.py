@@ -12,6 +12,17 @@ from torch import Tensor, nn
 from torch.nn import Parameter
 from torch.nn.parallel import DistributedDataParallel as NativeDDP
 
+from amp_shim.parallel.flat import apply_flat_dist_call, flat_dist_call, flatten, unflatten
+
+__all__ = [
+    "DistributedDataParallel",
+    "Reducer",
+    "apply_flat_dist_call",
+    "flat_dist_call",
+    "flatten",
+    "unflatten",
+]
+
 _MIB = 2**20
 _FLOAT_BYTES = 4
 
