@@ -11,6 +11,7 @@ import libcst as cst
 from amp_migrate.analysis.handed import Elsewhere
 from amp_migrate.analysis.names import Names
 from amp_migrate.analysis.scopes import Binding, Scopes, dotted
+from amp_migrate.analysis.spelling import Spelling
 from amp_migrate.tables.signatures import OLDEST, Version
 from amp_migrate.trees.nodes import find, is_kind, walk
 from amp_migrate.trees.tree import Tree
@@ -35,6 +36,11 @@ class File:
     def read_among(self, elsewhere: Elsewhere) -> None:
         """Read the names anew, in the light of what other files of a project hand on."""
         self.names = Names(self.tree, self.scopes, self.names.target_torch, elsewhere)
+
+    @property
+    def spelling(self) -> Spelling:
+        """How full names are written in it."""
+        return Spelling(self.names)
 
     @cached_property
     def calls(self) -> tuple[cst.Call, ...]:

@@ -10,6 +10,7 @@ import libcst as cst
 
 from amp_migrate.analysis.calls import passed
 from amp_migrate.analysis.command_line import Command, Parser
+from amp_migrate.analysis.exports import takers
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.scopes import Binding, BindingKind, dotted
@@ -111,7 +112,7 @@ class CommandLines:
             for path in scope.bindings
             if path.startswith(f"{name}.")
         }
-        users = (file, *self.project.takers(file, function.name.value))
+        users = (file, *takers(self.project, file, function.name.value))
         parsers = {parser for user in users for call in user.calls for parser in self._parser(user, call, 0)}
         fit = (each for each in parsers if read and read <= each.options | set_here and read & each.options)
         return frozenset(map(Parsed, fit))

@@ -151,38 +151,6 @@ class Project:
             self._references[function.node] = self._find_call_sites(function)
         return self._references[function.node]
 
-    def takers(self, file: File, name: str) -> list[File]:
-        """The other files that take a module-level name from `file`: by name, by star, or as `file.name`."""
-        found: list[File] = []
-        for other in self.library.mentioning(name):
-            if other is file:
-                continue
-            bindings = [b for scope in other.scopes.all() for bs in scope.bindings.values() for b in bs]
-            by_name = any(
-                binding.imported.rpartition(".")[2] == name and self.module_of(other, binding.imported) is file
-                for binding in bindings
-                if binding.kind is BindingKind.IMPORT
-            )
-            by_star = name in other.uses and any(
-                self.library.module(origin, other) is file for origin in other.scopes.module.star_imports
-            )
-            if by_name or by_star or any(self.takes(other, use, file) for use in other.uses.get(name, ())):
-                found.append(other)
-        return found
-
-    def takes(self, other: File, use: cst.CSTNode, file: File) -> bool:
-        """Whether an expression of another file is something of the module `file`, as in `compat.autocast`."""
-        return isinstance(use, cst.Attribute) and any(
-            base.partition(".")[0] not in ("", "torch") and self.library.module(base, other) is file
-            for base in other.names.meanings(use.value)
-        )
-
-    def is_exported(self, file: File, name: str) -> bool:
-        """Whether the file's `__all__`, or another file of the project, takes a module-level name from it."""
-        listed = file.scopes.module.bindings.get("__all__", [])
-        code = "".join(file.tree.code(each.node) for each in listed)
-        return f'"{name}"' in code or f"'{name}'" in code or bool(self.takers(file, name))
-
     def module_of(self, file: File, full: str) -> File | None:
         """The project's file that an imported name is taken from."""
         module, _ = module_and_name(full)

@@ -10,6 +10,7 @@ from enum import Enum, auto
 
 import libcst as cst
 
+from amp_migrate.analysis.exports import takers
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.rules.further import further, name_given, taken, uses
@@ -48,7 +49,7 @@ def meant_by_name(project: Project, file: File, value: cst.CSTNode, full: str, h
     meanings = [file.names.meanings(use) for use in uses(file, name) if use is not value]
     if name not in handed_on and not any(full in each for each in meanings):
         return Followed.NOT
-    is_seen = name in handed_on or not project.takers(file, name)
+    is_seen = name in handed_on or not takers(project, file, name)
     is_sure = is_seen and all(each == {full} for each in meanings)
     return Followed.WHOLLY if is_sure else Followed.PARTLY
 

@@ -81,7 +81,7 @@ def decide(
         if use.node in stuck:
             refused[use.node] = stuck[use.node]
             continue
-        if file.names.is_shadowed("torch", use.node):
+        if file.spelling.is_shadowed("torch", use.node):
             refused[use.node] = _SHADOWED
             continue
         if is_provided_for(file, use.node, use.rename):

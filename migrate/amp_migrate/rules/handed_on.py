@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import libcst as cst
 
+from amp_migrate.analysis.exports import takers
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.names import STAR_NAMES
 from amp_migrate.analysis.project import Project
@@ -113,7 +114,7 @@ def _seeds(project: Project, file: File) -> Iterator[Top]:
     names |= {full.rpartition(".")[2] for _, full in _assigned(file)}
     if any(star_imports(file)):
         names |= {name for name in STAR_NAMES if name not in module}
-    yield from ((file, name) for name in sorted(names) if project.takers(file, name))
+    yield from ((file, name) for name in sorted(names) if takers(project, file, name))
     sure, doubtful = find_uses(file)
     for use in (*sure, *doubtful):
         yield from sources(project, file, use.node)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_migrate.analysis.exports import is_exported
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.names import STAR_NAMES
 from amp_migrate.analysis.project import Project
@@ -86,16 +87,14 @@ def moves_of(
         if local in handed_on:  # whoever takes it has torch, so that what is assigned in a handler is never taken
             uses = [use for use in uses if not is_target(file.tree, use)]
         staying = [use for use in uses if use not in removed]
-        is_exported = "." not in local and project.is_exported(file, local)
-        if is_exported and local not in handed_on:
+        is_taken = "." not in local and is_exported(project, file, local)
+        if is_taken and local not in handed_on:
             exported.append((alias, full))
-        elif (
-            uses and not is_exported and all(use in renamed and not moves_with_module(renamed[use]) for use in staying)
-        ):
+        elif uses and not is_taken and all(use in renamed and not moves_with_module(renamed[use]) for use in staying):
             dropped[statement] = (*dropped.get(statement, ()), alias)
         elif not full.startswith(OLD_PACKAGES):
             continue
-        elif not uses and not renamed and not is_exported and not project.library.sees_folder_of(file):
+        elif not uses and not renamed and not is_taken and not project.library.sees_folder_of(file):
             offered.append((alias, full))
         elif all(stays_right(file, use, renamed) for use in staying) and (uses or is_wanted(file, alias, full, wanted)):
             moved[statement] = (*moved.get(statement, ()), alias)
@@ -108,7 +107,7 @@ def moves_of(
         used = {name: uses_of(file, name, f"{package}.{name}") for name in STAR_NAMES}
         used = {name: uses for name, uses in used.items() if uses or name in handed_on}
         every = [use for uses in used.values() for use in uses if use not in removed]
-        stays = any(each not in handed_on and project.is_exported(file, each) for each in STAR_NAMES)
+        stays = any(each not in handed_on and is_exported(project, file, each) for each in STAR_NAMES)
         if not stays and (every or handed_on & used.keys()) and all(use in renamed for use in every):
             named[star] = tuple(used)
             kept.update(every)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_migrate.analysis.exports import is_exported
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.names import STAR_NAMES, UNKNOWN
 from amp_migrate.analysis.project import Project
@@ -56,7 +57,7 @@ def module_values(
     names = {value: _names_given(file, value) or _attribute_given(file, project, value) for value in values}
     left: dict[cst.CSTNode, str] = {}
     for value, full in values.items():
-        exported = next((n for n in names[value] if n not in handed_on and project.is_exported(file, n)), None)
+        exported = next((n for n in names[value] if n not in handed_on and is_exported(project, file, n)), None)
         if not names[value]:
             left[value] = f"{full} left as it was: what is taken from the module cannot be seen"
         elif exported is not None:
@@ -142,5 +143,5 @@ def write_module_values(draft: Draft, values: ModuleValues) -> None:
     """Write what was decided."""
     for value, full in values.moved.items():
         new = successor(full)
-        name = draft.file.names.local(new, value) or draft.torch(value) + new.removeprefix("torch")
+        name = draft.file.spelling.local(new, value) or draft.torch(value) + new.removeprefix("torch")
         draft.edits.replace(value, build.expression(name))

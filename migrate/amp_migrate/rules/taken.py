@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import libcst as cst
 
+from amp_migrate.analysis.exports import takers
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.scopes import Binding, BindingKind, Scope
@@ -71,7 +72,7 @@ def taken_by(project: Project, file: File, binding: Binding) -> Top | None:
 
 def users(project: Project, file: File, name: str) -> Iterator[Top]:
     """The names at the top level of other files that are taken from a name of this one."""
-    for other in project.takers(file, name):
+    for other in takers(project, file, name):
         scope = other.scopes.module
         for local, bindings in scope.bindings.items():
             if any(taken_by(project, other, binding) == (file, name) for binding in bindings):
@@ -85,7 +86,7 @@ def uses_at(project: Project, file: File, name: str) -> Iterator[tuple[File, cst
     for node in _named(file, (name,)):
         if isinstance(node, cst.Name) and file.scopes.of(node).find(name) in (file.scopes.module, None):
             yield file, _whole_chain(file, node)
-    for other in project.takers(file, name):
+    for other in takers(project, file, name):
         for node in _named(other, {name, *_locals(project, other, (file, name))}):
             if (file, name) in _sources_of(project, other, node):
                 yield other, _whole_chain(other, node)

@@ -7,6 +7,7 @@ from typing import cast
 
 import libcst as cst
 
+from amp_migrate.analysis.exports import takers
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
@@ -68,7 +69,7 @@ def leftovers(project: Project, file: File, target_torch: tuple[int, int]) -> It
     """Uses of `apex.amp` that have no native form here."""
     for name, bindings in file.scopes.module.bindings.items():
         for binding in bindings:
-            if binding.imported == AMP and project.takers(file, name):
+            if binding.imported == AMP and takers(project, file, name):
                 yield Refusal(file, binding.node, f"other files take `{name}` from this one")
     about_scale, kept = understood(file), set(keepings(file))
     inits = {each.call.func for each in read_inits(file)}

@@ -12,6 +12,7 @@ from enum import Enum
 
 import libcst as cst
 
+from amp_migrate.analysis.exports import is_exported
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.scopes import dotted, import_source
@@ -92,7 +93,7 @@ class ApexImports:
 
     def _fate_of_star(self, origin: str) -> Fate:
         names = STAR_NAMES.get(origin, ())
-        if names and not any(name in self.file.uses or self.project.is_exported(self.file, name) for name in names):
+        if names and not any(name in self.file.uses or is_exported(self.project, self.file, name) for name in names):
             return Fate.GONE
         return Fate.SHIM if is_in(origin, SERVED) else Fate.STAYS
 
@@ -117,7 +118,7 @@ class ApexImports:
         return Item(
             index,
             public_name(full),
-            self._fate(full, tops, meanings, exported=self.project.is_exported(self.file, local)),
+            self._fate(full, tops, meanings, exported=is_exported(self.project, self.file, local)),
         )
 
     def _fate(self, full: str, tops: list[cst.CSTNode], meanings: frozenset[str], *, exported: bool) -> Fate:

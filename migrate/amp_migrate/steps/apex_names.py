@@ -72,7 +72,7 @@ def native_of(file: File, use: Use, target_torch: tuple[int, int]) -> Native | N
     own = next((name for name in OWN_METHODS.get(use.old, ()) if name in file.uses), None)
     if own is not None:
         return NoForm(use, f"torch's class has no {own}()")
-    if file.names.local("torch", use.node) is None and "torch" in file.uses:
+    if file.spelling.local("torch", use.node) is None and "torch" in file.uses:
         return NoForm(use, "where `torch` comes from cannot be seen")
     parent = file.tree.parents[use.node]
     if not (isinstance(parent, cst.Call) and parent.func is use.node):
@@ -108,7 +108,7 @@ def write_native(draft: Draft, use: Use, native: Native) -> None:
 
 
 def _written(draft: Draft, full: str, at: cst.CSTNode) -> str:
-    local = draft.file.names.local(full, at)
+    local = draft.file.spelling.local(full, at)
     return local if local is not None else draft.torch(at) + full.removeprefix("torch")
 
 

@@ -67,7 +67,7 @@ class ApexRest:
         yield from self._write_imports(file, draft, ApexImports(file, self.project, converted, amp_is_gone=amp_is_gone))
 
     def _is_wanted(self, file: File, use: Use, native: Native) -> bool:
-        return self.wanted(file, use.node, native.code) and not file.names.is_shadowed("torch", use.node)
+        return self.wanted(file, use.node, native.code) and not file.spelling.is_shadowed("torch", use.node)
 
     def _no_form(self, file: File, each: NoForm) -> Finding:
         return _finding(

@@ -47,14 +47,14 @@ class Draft:
 
     def torch(self, at: cst.CSTNode) -> str:
         """How torch is written at a place: the name the user gave it, or `torch`, which is then imported."""
-        name = self.file.names.local("torch", at)
+        name = self.file.spelling.local("torch", at)
         if name is None:
             self._needs_torch = True
         return name or "torch"
 
     def module(self, name: str, at: cst.CSTNode) -> str:
         """How a module such as `functools` is written at a place; it is imported where it is not."""
-        local = self.file.names.local(name, at)
+        local = self.file.spelling.local(name, at)
         if local is None and name not in self._needed:
             self._needed.append(name)
         return local or name
@@ -62,7 +62,7 @@ class Draft:
     def amp(self, name: str, at: cst.CSTNode) -> str:
         """How `torch.amp.<name>` is written at a place, in the target's spelling, through whatever is bound there."""
         full = spelled(f"torch.amp.{name}", self.settings.target_torch)
-        return self.file.names.local(full, at) or self.torch(at) + full.removeprefix("torch")
+        return self.file.spelling.local(full, at) or self.torch(at) + full.removeprefix("torch")
 
     def new_scaler(self, at: cst.CSTNode, *arguments: str) -> str:
         """The call that makes a GradScaler, as it is written at a place."""
@@ -123,7 +123,7 @@ class Draft:
             else:
                 self._at_top(imports, new)
         if self._needs_auto_dtype:
-            torch = self.file.names.local("torch", self.file.tree.module) or "torch"
+            torch = self.file.spelling.local("torch", self.file.tree.module) or "torch"
             module = self.file.tree.module
             is_told = self.settings.target_torch >= (2, 4)
             value = module.default_newline.join(_AUTO_VALUE).format(

@@ -165,7 +165,7 @@ class StepMigration:
             self._refuse(read)
             return None
         step, route = read.step, None
-        if step.file.names.is_shadowed("torch", step.place):
+        if step.file.spelling.is_shadowed("torch", step.place):
             hint = "give it another name, so that torch can be imported"
             self._refuse(Refusal(step.file, step.place, "`torch` is the name of something else here", hint))
             return None

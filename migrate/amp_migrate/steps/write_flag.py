@@ -61,7 +61,7 @@ def _write_option(draft: Draft, line: CommandLine) -> None:
         default = cst.Name("True")
         draft.edits.change(node.params, _with_parameter(node, OPTION, None if line.is_click else default))
         return
-    action = draft.file.names.local("argparse.BooleanOptionalAction", line.statement)
+    action = draft.file.spelling.local("argparse.BooleanOptionalAction", line.statement)
     action = action or f"{draft.module('argparse', line.statement)}.BooleanOptionalAction"
     code = f'{line.name}.add_argument("--{OPTION}", action={action}, default=True, help="{_HELP}")'
     draft.edits.after(line.last_option, draft.line(code))

@@ -126,7 +126,7 @@ def test_stand_in_that_may_be_taken_counts(parse: Parse, tried: str, handled: st
 )
 def test_full_name_is_written_with_what_is_bound_there(parse: Parse, text: str, full: str, local: str | None) -> None:
     file = parse(text)
-    assert file.names.local(full, marked(file)) == local
+    assert file.spelling.local(full, marked(file)) == local
 
 
 @pytest.mark.parametrize(
@@ -145,4 +145,4 @@ def test_full_name_is_written_with_what_is_bound_there(parse: Parse, text: str, 
 )
 def test_what_an_import_brings_is_there_only_once_it_has_run(parse: Parse, text: str, local: str | None) -> None:
     file = parse(text)
-    assert file.names.local("torch.nn", marked(file)) == local
+    assert file.spelling.local("torch.nn", marked(file)) == local
