@@ -37,27 +37,35 @@ def convolutions() -> nn.Module:
 class Case:
     """A training on pictures of noise in 5 classes.
 
-    passes: backward passes before each step, each with a loss scaler of its own. overflows: steps at which the first
-    pass meets an inf.
+    passes: backward passes before each step, each with a loss scaler of its own. delayed: all but the last of them
+    with `delay_unscale`, and with its scaler. overflows: steps at which the first pass meets an inf. resumed: a step
+    before which all is saved, and loaded into a new model, optimizer and amp.
     """
 
     name: str
     model: Callable[[], nn.Module]
     optimizer: Callable[[Any], Optimizer]
     passes: int = 1
+    delayed: bool = False
     overflows: frozenset[int] = frozenset()
+    resumed: int | None = None
 
 
+def _sgd(params: Any) -> Optimizer:
+    return torch.optim.SGD(params, lr=0.05, momentum=0.9)
+
+
+def _adam(params: Any) -> Optimizer:
+    return torch.optim.Adam(params, lr=1e-3, eps=1e-4)
+
+
+_INFS = frozenset({0, 7, 8})
 CASES = (
-    Case("convolutions, SGD", convolutions, lambda params: torch.optim.SGD(params, lr=0.05, momentum=0.9)),
-    Case("attention, Adam", Attention, lambda params: torch.optim.Adam(params, lr=1e-3, eps=1e-4)),
-    Case(
-        "convolutions, two losses, overflows",
-        convolutions,
-        lambda params: torch.optim.SGD(params, lr=0.05),
-        passes=2,
-        overflows=frozenset({0, 7, 8}),
-    ),
+    Case("convolutions, SGD", convolutions, _sgd),
+    Case("attention, Adam", Attention, _adam),
+    Case("convolutions, two losses, overflows", convolutions, _sgd, passes=2, overflows=_INFS),
+    Case("attention, delayed unscaling, overflows", Attention, _adam, passes=2, delayed=True, overflows=_INFS),
+    Case("attention, resumed after an overflow", Attention, _adam, overflows=_INFS, resumed=9),
 )
 
 

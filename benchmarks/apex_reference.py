@@ -11,6 +11,7 @@ O1 the shim rounds to half around float32 arithmetic instead, so losses differ t
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import subprocess
 import sys
@@ -64,25 +65,25 @@ class Comparison:
 
 def train(amp: Any, case: Case, level: str, device: str, steps: int) -> Training:
     """Train by Apex's API, given as its module `amp`."""
-    torch.manual_seed(0)
-    model = case.model().to(device)
-    optimizer = case.optimizer(model.parameters())
-    dynamic = {"loss_scale": "dynamic"} if level != "O0" else {}
-    amp.initialize(model, optimizer, opt_level=level, num_losses=case.passes, verbosity=0, **dynamic)
+    model, optimizer = _start(amp, case, level, device)
     losses: list[Tensor] = []
     scales, skipped, times = [], [], []
     for step in range(steps):
+        if step == case.resumed:
+            model, optimizer = _resume(amp, case, level, device, model, optimizer)
         start = time.perf_counter()
         optimizer.zero_grad()
         for number, (x, y) in enumerate(batches(case, step, device)):
             loss = nn.functional.cross_entropy(model(x), y)
-            with amp.scale_loss(loss, optimizer, loss_id=number) as scaled_loss:
+            delays = case.delayed and number + 1 < case.passes
+            which = 0 if case.delayed else number
+            with amp.scale_loss(loss, optimizer, loss_id=which, delay_unscale=delays) as scaled_loss:
                 scaled_loss.backward()
                 if step in case.overflows and number == 0 and level != "O0":
                     poison(model)
             losses.append(loss.detach())
-            scales.append(float(amp._amp_state.loss_scalers[number].loss_scale()))
-        if optimizer._amp_stash.already_patched:  # type: ignore[attr-defined]
+            scales.append(float(amp._amp_state.loss_scalers[which].loss_scale()))
+        if optimizer._amp_stash.already_patched:
             skipped.append(step)
         else:
             nn.utils.clip_grad_norm_(amp.master_params(optimizer), 5.0)
@@ -90,6 +91,25 @@ def train(amp: Any, case: Case, level: str, device: str, steps: int) -> Training
         times.append(time.perf_counter() - start)
     weights = [param.detach().double().norm().item() for param in model.parameters()]
     return Training([loss.item() for loss in losses], scales, skipped, weights, median(times) * 1e3)
+
+
+def _start(amp: Any, case: Case, level: str, device: str) -> tuple[nn.Module, Any]:
+    torch.manual_seed(0)
+    model = case.model().to(device)
+    optimizer = case.optimizer(model.parameters())
+    dynamic = {"loss_scale": "dynamic"} if level != "O0" else {}
+    amp.initialize(model, optimizer, opt_level=level, num_losses=case.passes, verbosity=0, **dynamic)
+    return model, optimizer
+
+
+def _resume(amp: Any, case: Case, level: str, device: str, model: nn.Module, optimizer: Any) -> tuple[nn.Module, Any]:
+    states = copy.deepcopy((model.state_dict(), optimizer.state_dict(), amp.state_dict()))
+    if level == "O1":
+        amp._amp_state.handle._deactivate()
+    model, optimizer = _start(amp, case, level, device)
+    for part, state in zip((model, optimizer, amp), states, strict=True):
+        part.load_state_dict(state)
+    return model, optimizer
 
 
 def load_apex(folder: Path, device: str) -> Any:
@@ -178,14 +198,14 @@ def main() -> None:
         print(json.dumps([asdict(each) for each in train_all(amp, options.level, options.device, options.steps)]))
         return
     found: list[Comparison] = []
-    print(f"{'':38}{'losses':>10}{'weights':>10}  scales  skips      ms of Apex, of the shim")
+    print(f"{'':42}{'losses':>10}{'weights':>10}  scales  skips      ms of Apex, of the shim")
     for level in LEVELS:
         for each in compare(options.folder, level, options.device, options.steps):
             found.append(each)
             differences = f"{each.loss_difference:10.1e}{each.weight_difference:10.1e}"
             same = f"{'same' if each.same_scales else 'DIFFER':8}{'same' if each.same_skips else 'DIFFER':8}"
             times = f"{each.apex_milliseconds:8.1f}{each.shim_milliseconds:8.1f}"
-            print(f"{each.level} {each.case:35}{differences}  {same}{times}", flush=True)
+            print(f"{each.level} {each.case:39}{differences}  {same}{times}", flush=True)
     output = options.output or RESULTS / f"apex-reference-{options.device}.json"
     result = {"machine": machine(options.device), "comparisons": [asdict(each) for each in found]}
     output.write_text(json.dumps(result, indent=2) + "\n")

@@ -42,6 +42,16 @@ def test_registered_function_is_cast_from_the_next_initialize_until_deactivation
     assert module.twice is native
 
 
+@pytest.mark.parametrize(("level", "half"), [("O1", HALF), ("O4", torch.bfloat16)])
+def test_bfloat16_is_bfloat16_at_either_level_and_half_is_the_levels(level: str, half: torch.dtype) -> None:
+    module = SimpleNamespace(dtype=lambda x: x.dtype)
+    amp.register_bfloat16_function(module, "dtype")
+    amp.initialize(nn.Linear(1, 1), opt_level=level, verbosity=0)
+    assert module.dtype(torch.ones(1)) is torch.bfloat16
+    assert amp.bfloat16_function(lambda x: x.dtype)(torch.ones(1)) is torch.bfloat16
+    assert amp.half_function(lambda x: x.dtype)(torch.ones(1)) is half
+
+
 def test_registering_a_missing_function_is_refused() -> None:
     with pytest.raises(ValueError, match="'nothing'"):
         amp.register_half_function(torch, "nothing")

@@ -11,9 +11,11 @@ import amp_shim.amp._amp_state  # noqa: F401
 from amp_shim.amp.casts import disable_casts
 from amp_shim.amp.checkpoint import load_state_dict, state_dict
 from amp_shim.amp.functions import (
+    bfloat16_function,
     float_function,
     half_function,
     promote_function,
+    register_bfloat16_function,
     register_float_function,
     register_half_function,
     register_promote_function,
@@ -25,6 +27,7 @@ from amp_shim.amp.state import _amp_state, master_params
 
 __all__ = [
     "_amp_state",
+    "bfloat16_function",
     "disable_casts",
     "float_function",
     "half_function",
@@ -33,6 +36,7 @@ __all__ = [
     "load_state_dict",
     "master_params",
     "promote_function",
+    "register_bfloat16_function",
     "register_float_function",
     "register_half_function",
     "register_promote_function",

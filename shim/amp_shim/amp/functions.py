@@ -23,6 +23,11 @@ def half_function(fn: F) -> F:
     return _casting(fn, lambda tensors: torch.get_autocast_dtype(device_type()))
 
 
+def bfloat16_function(fn: F) -> F:
+    """Decorator: under O1 and O4, `fn` gets its floating arguments in bfloat16. ROCm's Apex has it."""
+    return _casting(fn, lambda tensors: torch.bfloat16)
+
+
 def float_function(fn: F) -> F:
     """Decorator: under O1, `fn` gets its floating arguments in float32. Operators inside `fn` are still cast."""
     return _casting(fn, lambda tensors: torch.float32)
@@ -39,6 +44,11 @@ def register_half_function(module: Any, name: str) -> None:
     Raises ValueError if `module` has no such name.
     """
     _register(module, name, half_function)
+
+
+def register_bfloat16_function(module: Any, name: str) -> None:
+    """Like `register_half_function`, with `bfloat16_function`."""
+    _register(module, name, bfloat16_function)
 
 
 def register_float_function(module: Any, name: str) -> None:
