@@ -78,6 +78,21 @@ def test_steps_of_apex_are_counted_by_function(tmp_path: Path) -> None:
     assert sorted(found) == [("train.py", ".again"), ("train.py", ".train"), ("wrapped.py", "")]
 
 
+def test_imports_of_what_apex_has_deleted_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import apex, apex as a, torch\nfrom apex import amp, optimizers\nfrom apex.parallel import *\n"
+        "from .apex import amp\napex.amp.init()\na.RNN.LSTM(1, 1)\napex.normalization.FusedLayerNorm(1)\n"
+    )
+    (tmp_path / "gone.py").write_text("from amp_shim import amp\nimport apex.contrib\n")
+    found = list(runpy.run_path(str(BENCHMARKS / "apex_field.py"))["dead_imports"](tmp_path))
+    assert sorted(found) == [
+        "train.py:1 apex.RNN",
+        "train.py:1 apex.amp",
+        "train.py:2 apex.amp",
+        "train.py:3 apex.parallel",
+    ]
+
+
 def test_nothing_wrong_was_written_on_real_code() -> None:
     runs = measured("field.json")["runs"]
     assert len({run["repository"] for run in runs}) >= 15
