@@ -8,6 +8,7 @@ argument, and from its name only for what people name with one word everywhere.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -78,7 +79,7 @@ class Roles:
             isinstance(value, cst.Call) and self._makes_module(file, value, depth + 1) for value in values
         ):
             return True
-        if depth < _MAX_DEPTH and self._is_passed_module(file, node, bindings, depth):
+        if depth < _MAX_DEPTH and self._is_passed_module(file, node, depth):
             return True
         if path.startswith("self.") and not bindings and self._is_inherited_module(file, node, path):
             return True
@@ -130,24 +131,28 @@ class Roles:
                 todo += [(found[0], each.value) for each in found[1].bases]
         return False
 
-    def _is_passed_module(self, file: File, node: cst.BaseExpression, bindings: list[Binding], depth: int) -> bool:
+    def _is_passed_module(self, file: File, node: cst.BaseExpression, depth: int) -> bool:
         """Whether a parameter is given a module by a caller."""
+        return any(self.is_module(where, value, depth + 2) for where, value in self.passed_values(file, node))
+
+    def passed_values(self, file: File, node: cst.BaseExpression) -> Iterator[tuple[File, cst.BaseExpression]]:
+        """What the callers in sight give for a parameter, each with its file; nothing for any other expression."""
+        bindings = self.bindings(file, node)
         if not (isinstance(node, cst.Name) and len(bindings) == 1 and bindings[0].kind is BindingKind.PARAMETER):
-            return False
+            return
         owner = file.tree.function(bindings[0].node)
         scope = file.scopes.of(node).find(node.value)
         if owner is None and scope is not None and isinstance(scope.node, cst.FunctionDef):
             owner = scope.node
         if owner is None:
-            return False
+            return
         function = self.project.reference(file, owner)
         for site in self.project.call_sites(function) or ():
             given = passed(owner, site.call, node.value, bound=function.is_bound)
             if given is not None and given.argument is not None:
                 value = given.argument.value
-                if (site.file is not file or value is not node) and self.is_module(site.file, value, depth + 2):
-                    return True
-        return False
+                if site.file is not file or value is not node:
+                    yield site.file, value
 
     # Optimizers, schedulers, criteria
 

@@ -64,7 +64,9 @@ def sigmoids_behind(roles: Roles, file: File, value: cst.BaseExpression, depth: 
         made = [each.value for each in roles.bindings(file, value.func)]
         hidden = any(each is not None and any(_constructs(file, inner) for inner in walk(each)) for each in made)
         found = Sigmoids(hidden=hidden)
-        for where, owner in roles.classes(file, value.func):
+        models = [(file, value.func), *roles.passed_values(file, value.func)]
+        owners = [owner for where, model in models for owner in roles.classes(where, model)]
+        for where, owner in dict.fromkeys(owners):  # several callers may pass one model
             found += _of_class(roles, where, owner)
     elif dotted(value) is not None:
         for binding in roles.bindings(file, value):
