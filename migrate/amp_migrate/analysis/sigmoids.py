@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.passing import passed_values
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.tables.torch_names import SIGMOID_CLASS, SIGMOID_FUNCTIONS
@@ -64,7 +65,12 @@ def sigmoids_behind(roles: Roles, file: File, value: cst.BaseExpression, depth: 
         made = [each.value for each in roles.bindings(file, value.func)]
         hidden = any(each is not None and any(_constructs(file, inner) for inner in walk(each)) for each in made)
         found = Sigmoids(hidden=hidden)
-        for where, owner in roles.classes(file, value.func):
+        models = [(file, value.func)]
+        for binding in roles.bindings(file, value.func):
+            if isinstance(binding.node, cst.Param):
+                models += passed_values(roles.project, file, binding.node)
+        owners = [owner for where, model in models for owner in roles.classes(where, model)]
+        for where, owner in dict.fromkeys(owners):  # several callers may pass one model
             found += _of_class(roles, where, owner)
     elif dotted(value) is not None:
         for binding in roles.bindings(file, value):

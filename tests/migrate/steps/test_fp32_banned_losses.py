@@ -305,6 +305,39 @@ def test_sigmoid_of_a_method_and_a_tuple_sees_float32(migrate: Check) -> None:
     assert "return torch.sigmoid(self.fc(z).float())" in plan.after
 
 
+def test_sigmoid_of_a_model_that_is_passed_to_the_function_sees_float32(migrate: Check) -> None:
+    plan = migrate("""
+        class Judge(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.fc = nn.Linear(8, 1)
+                self.sigmoid = nn.Sigmoid()
+
+            def forward(self, x):
+                output = self.fc(x)
+                output = self.sigmoid(output)
+                return output
+
+        def train(net, optimizer, loader):
+            criterion = nn.BCELoss()
+            for x, y in loader:
+                optimizer.zero_grad()
+                outputs = net(x).squeeze()
+                loss = criterion(outputs, y)
+                loss.backward()
+                optimizer.step()
+
+        def main():
+            judge = Judge().to(device)
+            optimizer = torch.optim.SGD(judge.parameters(), lr=0.1)
+            for epoch in range(2):
+                train(judge, optimizer, loader)
+            train(judge, optimizer, loader)
+    """)
+    assert "output = self.sigmoid(output.float())" in plan.after
+    assert plan.after.count(".float()") == 2
+
+
 def test_sigmoid_that_cannot_be_seen_is_told(migrate: Check) -> None:
     plan = migrate(
         """
