@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
-from amp_migrate.analysis.roles import OPTIMIZER_SIGN, Roles
+from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.sigmoids import sigmoids_behind
 from amp_migrate.analysis.wanted import Wanted, everything
 from amp_migrate.report.finding import Finding, Kind
@@ -37,6 +38,9 @@ from amp_migrate.steps.write_flag import write_flags
 from amp_migrate.steps.write_native import as_float, write_island, write_region, write_step
 from amp_migrate.steps.write_ways import write_ways
 from amp_migrate.trees import build
+
+# What the text of a file has that trains, by an optimizer or by hand. One that only clears gradients may look at them.
+_TRAINS = re.compile(r"optim|(?:\b|_)opt(?:\b|_)|\.grad\b", re.IGNORECASE)
 
 
 class StepMigration:
@@ -169,7 +173,7 @@ class StepMigration:
             hint = "give it another name, so that torch can be imported"
             self._refuse(Refusal(step.file, step.place, "`torch` is the name of something else here", hint))
             return None
-        if not step.optimizer_steps and not OPTIMIZER_SIGN.search(step.file.tree.text):
+        if not step.optimizer_steps and not _TRAINS.search(step.file.tree.text):
             hint = "put forward and loss into torch.amp.autocast by hand, if a step elsewhere trains on these gradients"
             self._refuse(Refusal(step.file, step.place, "no optimizer is in sight of it", hint))
             return None

@@ -400,3 +400,17 @@ def test_steps_of_unit_tests_stay_in_float32(tmp_path: Path, name: str, imports:
     path.write_text(UNIT_TEST.format(imports=imports))
     outcome = migrate_paths([tmp_path], Settings())
     assert [each.code for each in outcome.findings] == ["AMP590" if is_test else "AMP501"]
+
+
+def test_gradients_that_hooks_look_at_stay_in_float32(leaves: Check) -> None:
+    leaves(
+        """
+        def saliency(model, x):
+            model.zero_grad()
+            score = model(x).sum()
+            score.backward()
+            return model.seen_by_hooks
+        """,
+        "no optimizer is in sight of it",
+        dtype="bf16",
+    )
