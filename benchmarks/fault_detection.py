@@ -36,6 +36,7 @@ from faults.faults import FAULTS
 HERE = Path(__file__).parent
 FIXTURES = HERE.parent / "fixtures"
 DTYPES = ("fp16", "bf16", "auto")
+IN_FLOAT32 = ("apex_o0",)  # fixtures whose scripts ask for float32: that nothing ran in half is right to say
 # Right as well: the scale starts so high that its first steps are skipped.
 HIGH_SCALE = ('GradScaler("cuda")', 'GradScaler("cuda", init_scale=2.0**24)')
 
@@ -78,6 +79,8 @@ def cases(folder: Path) -> Iterator[Case]:
             if dtype == "fp16":
                 yield from _edited(original, migrated)
     for fixture in sorted(path.parent for path in FIXTURES.glob("*/quick.args")):
+        if fixture.name in IN_FLOAT32:
+            continue
         arguments = tuple((fixture / "quick.args").read_text().split())
         for expected in sorted((fixture / "expected").iterdir()):
             there = folder / fixture.name / expected.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import runpy
 import subprocess
 import sys
@@ -58,6 +59,36 @@ def test_the_shim_did_what_apex_did() -> None:
     assert all(each["same_scales"] and each["same_skips"] for each in found)
     assert all(each["loss_difference"] == 0 for each in found if each["level"] != "O1")
     assert any(each["skipped"] for each in found)
+
+
+def test_the_page_of_verified_examples_is_made_of_the_latest_runs() -> None:
+    made = runpy.run_path(str(BENCHMARKS / "examples_table.py"))["page"](measured("verify_examples.json"))
+    assert (ROOT / "docs/examples-verified.md").read_text(encoding="utf-8") == made, "run benchmarks/examples_table.py"
+
+
+def test_no_example_is_judged_to_train_otherwise() -> None:
+    found = measured("verify_examples.json")["verified"]
+    assert len({each["script"] for each in found}) >= 10
+    blamed = [each["script"] for each in found if each["verdict"] in ("", "FAIL", "MIGRATED_FAILED")]
+    assert blamed == []
+
+
+@pytest.mark.slow
+def test_an_example_is_verified_with_its_data_and_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    names = runpy.run_path(str(BENCHMARKS / "verify_examples.py"))
+    text = (ROOT / "tests/verify/scripts/fp32.py").read_text(encoding="utf-8")
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net/main.py").write_text(f"open('data.txt')\n{text}", encoding="utf-8")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    example = names["Example"]("net/main.py", "--steps 8", prepare=lambda folder: (folder / "data.txt").touch())
+    found = names["verified"](tmp_path, example, "bf16", scratch)
+    assert (found.verdict, found.dtype, found.arguments) == ("PASS", "bf16", "--steps 8")
+    missing = names["verified"](tmp_path, names["Example"]("net/other.py"), "fp16", scratch)
+    assert missing.verdict == ""
+    assert "other.py" in missing.sentence
 
 
 APEX_STEP = """

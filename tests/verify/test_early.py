@@ -89,6 +89,8 @@ def test_the_norm_bound_follows_the_oracle_but_never_falls_below_two_percent() -
     assert early.norm_bound([[NormRatio(0, math.exp(0.1), None, None)]]) == pytest.approx(0.3)
     assert early.norm_bound([[NormRatio(0, 1.0, None, 1.0)]]) == early.NORM_TOLERANCE
     assert early.norm_bound([[NormRatio(0, math.inf, None, None)]]) == early.NORM_TOLERANCE
+    vanished = [NormRatio(0, math.exp(0.1), None, None), NormRatio(1, 0.0, None, None)]
+    assert early.norm_bound([vanished]) == pytest.approx(0.3)
 
 
 def test_two_optimizers_have_a_window_of_twenty_steps_each(make_trace: Make) -> None:

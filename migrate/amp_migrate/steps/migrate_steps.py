@@ -39,8 +39,9 @@ from amp_migrate.steps.write_native import as_float, write_island, write_region,
 from amp_migrate.steps.write_ways import write_ways
 from amp_migrate.trees import build
 
-# What the text of a file has that trains, by an optimizer or by hand. One that only clears gradients may look at them.
-_TRAINS = re.compile(r"optim|(?:\b|_)opt(?:\b|_)|\.grad\b", re.IGNORECASE)
+# What the text of a file has that trains, by an optimizer or by hand. One that only clears gradients, or only reads
+# them, looks at something.
+_TRAINS = re.compile(r"optim|(?:\b|_)opt(?:\b|_)|zero_grad.*\.grad\b|\.grad\b.*zero_grad", re.IGNORECASE | re.DOTALL)
 
 
 class StepMigration:

@@ -136,8 +136,9 @@ def _ratio(reference: float | None, other: float | None) -> float | None:
 
 def norm_bound(floors: Iterable[Iterable[NormRatio]]) -> float:
     """How far, as a log ratio, a norm of a right migration may be from the original's."""
-    largest = max((ratio.farthest for floor in floors for ratio in floor), default=0.0)
-    return max(NORM_TOLERANCE, FLOOR_FACTOR * largest) if math.isfinite(largest) else NORM_TOLERANCE
+    found = (ratio.farthest for floor in floors for ratio in floor)
+    # A norm of zero on one side says nothing of how far the others may go: a saturated sigmoid has no gradient at all.
+    return max(NORM_TOLERANCE, FLOOR_FACTOR * max((far for far in found if math.isfinite(far)), default=0.0))
 
 
 def norms_check(ratios: Sequence[NormRatio], limit: float) -> Check:
