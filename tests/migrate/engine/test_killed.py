@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,15 @@ from amp_migrate.settings import Settings
 pytestmark = [pytest.mark.usefixtures("toy_planner"), pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")]
 KILLS = 200
 OLD, NEW = b"amp, old_amp = 1, 2\n", b"amp, new_amp = 1, 2\n"
+
+
+@pytest.fixture(autouse=True)
+def light_forks() -> Iterator[None]:
+    """Keep the collector off what other tests have left: a child that looks at it copies every page."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture
