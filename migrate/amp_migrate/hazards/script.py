@@ -65,6 +65,16 @@ class Script:
         """Whether some of it runs in float16, as far as the text shows."""
         return self.moved or any(region.is_float16 for region in self.regions.values())
 
+    @property
+    def goes_to_bfloat16(self) -> bool:
+        """Whether this run moves it from float32 to regions that may be bfloat16."""
+        return self.moved and self.settings.dtype is not Dtype.FP16
+
+    @property
+    def computes_in_bfloat16(self) -> bool:
+        """Whether some of it may run in bfloat16, as far as the text shows."""
+        return self.goes_to_bfloat16 or any(region.is_bfloat16 for region in self.regions.values())
+
     def models(self, method: str, beside: re.Pattern[str]) -> Iterator[File]:
         """The files of the script that may call a method, as those of its models may.
 

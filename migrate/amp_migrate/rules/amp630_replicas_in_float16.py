@@ -9,7 +9,6 @@ import libcst as cst
 from amp_migrate.hazards.hazard import Hazard
 from amp_migrate.hazards.script import Script
 from amp_migrate.report.rule import Rule, Safety
-from amp_migrate.settings import Dtype
 
 RULE = Rule(
     code="AMP630",
@@ -38,17 +37,16 @@ OF_MODELS = True
 
 def detect(script: Script) -> Iterator[Hazard]:
     """Every such model that runs in a region which is bfloat16 after this run."""
-    goes_to_bfloat16 = script.moved and script.settings.dtype is not Dtype.FP16
-    if not goes_to_bfloat16 and not any(region.is_bfloat16 for region in script.regions.values()):
+    if not script.computes_in_bfloat16:
         return
     told: set[cst.Call] = set()
     for call in script.file.calls:
-        if not script.roles.calls_module(script.file, call):
-            continue
         region = script.region_around(call)
+        is_bfloat16 = script.goes_to_bfloat16 if region is None else region.is_bfloat16
+        if not is_bfloat16 or not script.roles.calls_module(script.file, call):
+            continue
         found = script.roles.replicas.of(script.file, call.func)
-        is_bfloat16 = region.is_bfloat16 if region is not None else goes_to_bfloat16
-        if found is not None and is_bfloat16 and found[1] not in told:
+        if found is not None and found[1] not in told:
             told.add(found[1])
             file, made = found
             yield Hazard(

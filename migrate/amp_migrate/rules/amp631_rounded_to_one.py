@@ -14,7 +14,6 @@ from amp_migrate.hazards.numbers import number
 from amp_migrate.hazards.regions import argument, is_autocast
 from amp_migrate.hazards.script import Script
 from amp_migrate.report.rule import Rule
-from amp_migrate.settings import Dtype
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.write_native import as_float
 from amp_migrate.tables.torch_names import SIGMOID_FUNCTIONS
@@ -45,12 +44,9 @@ _LIMIT = re.compile(r"[(,=]\s*(?:1(?:\.0*)?\s*-|0?\.999)")
 
 def detect(script: Script) -> Iterator[Hazard]:
     """Every such limit of probabilities in the script, and in what is below its folder."""
-    is_bfloat16 = any(region.is_bfloat16 for region in script.regions.values()) or (
-        script.moved and script.settings.dtype is not Dtype.FP16
-    )
-    if not is_bfloat16 and not script.computes_in_float16:
+    if not script.computes_in_bfloat16 and not script.computes_in_float16:
         return
-    near = _NEAR_IN_BFLOAT16 if is_bfloat16 else _NEAR_IN_FLOAT16
+    near = _NEAR_IN_BFLOAT16 if script.computes_in_bfloat16 else _NEAR_IN_FLOAT16
     files = (file for method in _METHODS for file in script.models(method, _LIMIT))
     for file in dict.fromkeys(files):
         for call in file.calls:
