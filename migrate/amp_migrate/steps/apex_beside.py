@@ -21,11 +21,10 @@ from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.native import is_scaled
 from amp_migrate.steps.read_fp32 import backward_calls
-from amp_migrate.tables.apex_names import AMP
+from amp_migrate.tables.apex_names import AMP, USE_SHIM
 from amp_migrate.trees import build
 from amp_migrate.trees.nodes import Block, Statement, blocks, find, nested_statements, walk
 
-_USE_SHIM = "it runs on amp_shim, which keeps Apex's meaning"
 _NAMING = (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom, cst.NameItem)
 
 
@@ -78,14 +77,14 @@ def read_beside(project: Project, files: Sequence[File]) -> Beside | Refusal | N
     for file in files:
         for node in _uses(file):
             if node not in dead and not is_needless(file, file.tree.statement(node)):
-                return Refusal(file, node, "apex.amp is used where native AMP is not chosen instead", _USE_SHIM)
+                return Refusal(file, node, "apex.amp is used where native AMP is not chosen instead", USE_SHIM)
         for node in reader.asked(file):
             if node not in dead and node not in tests and not reader.is_understood(file, node):
                 reason = f"what {file.tree.quote(node)} decides beside Apex is not understood"
-                return Refusal(file, node, reason, _USE_SHIM)
+                return Refusal(file, node, reason, USE_SHIM)
     elsewhere = reader.asked_elsewhere(project, files)
     if elsewhere is not None:
-        return Refusal(*elsewhere, "another file asks whether Apex or native AMP is chosen", _USE_SHIM)
+        return Refusal(*elsewhere, "another file asks whether Apex or native AMP is chosen", USE_SHIM)
     comparisons = [(file, node) for file in files for node in file.tree.every(cst.Comparison) if node not in dead]
     widened = [(file, node) for file, node in comparisons if reader.is_native(file, node)]
     return Beside(choice, tuple((file, each) for file, each, _ in found), tuple(gone), tuple(widened))

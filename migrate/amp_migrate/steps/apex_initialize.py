@@ -15,12 +15,11 @@ from amp_migrate.steps.apex_calls import amp_calls
 from amp_migrate.steps.apex_guards import is_apex_import
 from amp_migrate.steps.apex_scale import setting_after
 from amp_migrate.steps.model import Refusal
-from amp_migrate.tables.apex_names import DYNAMIC_SCALE, INITIALIZE, NOT_NATIVE
+from amp_migrate.tables.apex_names import DYNAMIC_SCALE, INITIALIZE, NOT_NATIVE, USE_SHIM
 from amp_migrate.trees.calls import named_arguments
 from amp_migrate.trees.nodes import Statement, is_constant, statements
 
 _IF_DYNAMIC = ' in (None, "dynamic") else '
-_USE_SHIM = "it runs on amp_shim, which keeps Apex's meaning"
 
 
 @dataclass(frozen=True)
@@ -65,21 +64,21 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
     statement = file.tree.statement(call)
     arguments = named_arguments(call, INITIALIZE)
     if arguments is None:
-        return Refusal(file, call, "the arguments of amp.initialize are starred", _USE_SHIM)
+        return Refusal(file, call, "the arguments of amp.initialize are starred", USE_SHIM)
     for name, value in arguments.items():
         if name in NOT_NATIVE and not _is_none(value):
-            return Refusal(file, value, f"{name}= of amp.initialize has no native form", _USE_SHIM)
+            return Refusal(file, value, f"{name}= of amp.initialize has no native form", USE_SHIM)
     level = arguments.get("opt_level")
     literal = "O1" if level is None else _string(level)
     if literal is not None and literal not in ("O0", "O1", "O2", "O3"):
-        return Refusal(file, call, f"opt_level {literal!r} has no native form", _USE_SHIM)
+        return Refusal(file, call, f"opt_level {literal!r} has no native form", USE_SHIM)
     if apex_o2 is Apex.SHIM and literal not in ("O0", "O1"):
         reason = "the opt level is known only at run time" if literal is None else f"opt_level is {literal!r}"
-        return Refusal(file, call, f"{reason}, and float16 weights were asked to stay", _USE_SHIM)
+        return Refusal(file, call, f"{reason}, and float16 weights were asked to stay", USE_SHIM)
     rebinds = _rebinds(file, statement, call, arguments)
     if rebinds is None:
         return Refusal(
-            file, call, "the result of amp.initialize is taken apart in a way that is not understood", _USE_SHIM
+            file, call, "the result of amp.initialize is taken apart in a way that is not understood", USE_SHIM
         )
     home, conditions = place_of(file, statement, arguments.get("optimizers"))
     switch = list(conditions)
@@ -152,7 +151,7 @@ def _joined(file: File, chain: cst.If, forms: list[Initialize]) -> Initialize | 
     first, choice = forms[0], choice_of(file, chain, [each.statement for each in forms])
     own = {each.switch[len(place_of(file, each.statement, each.optimizers)[1]) :] for each in forms}
     if choice is None or len(own) > 1 or any(each.rebinds != first.rebinds or each.setting for each in forms):
-        return Refusal(file, chain, "amp.initialize stands in one of several branches", _USE_SHIM)
+        return Refusal(file, chain, "amp.initialize stands in one of several branches", USE_SHIM)
     home, conditions = place_of(file, chain, first.optimizers)
     return replace(
         first,

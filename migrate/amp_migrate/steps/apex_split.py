@@ -19,9 +19,8 @@ from amp_migrate.steps.read_fp32 import backward_calls
 from amp_migrate.steps.split import Joiner, Key, Split, key_of
 from amp_migrate.steps.steppers import Steppers
 from amp_migrate.steps.ways import Route
+from amp_migrate.tables.apex_names import USE_SHIM
 from amp_migrate.trees.nodes import block_of, nested_statements
-
-_USE_SHIM = "it runs on amp_shim, which keeps Apex's meaning"
 
 
 @dataclass(frozen=True)
@@ -66,12 +65,10 @@ def join(
         body = file.tree.module if function is None else block_of(function)
         called = {each.call for each in backwards}
         if known is None and uses_amp(file, body, function):
-            return Refusal(
-                file, backwards[0].statement, "Apex and native AMP stand side by side in one step", _USE_SHIM
-            )
+            return Refusal(file, backwards[0].statement, "Apex and native AMP stand side by side in one step", USE_SHIM)
         if known is None and any(call not in called for _, call in backward_calls(body)):
             reason = "a function goes backward by itself, and calls one that does so by Apex"
-            return Refusal(file, backwards[0].statement, reason, _USE_SHIM)
+            return Refusal(file, backwards[0].statement, reason, USE_SHIM)
         folds = clip_folds(file, body, {}) if known is None else list(known.folds)
         dead = frozenset(s for f in folds for s in nested_statements(f.dead)) if known is None else known.left_out
         stepped = stepped_elsewhere(file, body, dead, steppers)

@@ -18,12 +18,11 @@ from amp_migrate.steps.apex_branches import place_of
 from amp_migrate.steps.apex_initialize import Initialize
 from amp_migrate.steps.model import Backward, Refusal
 from amp_migrate.steps.read_fp32 import backward_calls
-from amp_migrate.tables.apex_names import DYNAMIC_SCALE, FP16_OPTIMIZER, FP16_UTILS, HALF_NETWORKS
+from amp_migrate.tables.apex_names import DYNAMIC_SCALE, FP16_OPTIMIZER, FP16_UTILS, HALF_NETWORKS, USE_SHIM
 from amp_migrate.trees.calls import named_arguments
 from amp_migrate.trees.nodes import Block, is_constant
 
 WRAPPER = "apex.fp16_utils.FP16_Optimizer"
-_USE_SHIM = "it runs on amp_shim, which keeps Apex's meaning"
 # What is asked of a wrapper that its optimizer or the scaler can answer.
 _ANSWERED = frozenset(
     "backward clip_master_grads load_state_dict loss_scale param_groups state state_dict step zero_grad".split()
@@ -47,17 +46,17 @@ def read_wrappers(file: File, apex_o2: Apex) -> Iterator[Initialize | Refusal]:
     """
     for call in wrapper_calls(file):
         if apex_o2 is Apex.SHIM:
-            yield Refusal(file, call, "FP16_Optimizer is for float16 weights, which were asked to stay", _USE_SHIM)
+            yield Refusal(file, call, "FP16_Optimizer is for float16 weights, which were asked to stay", USE_SHIM)
             continue
         statement = file.tree.statement(call)
         arguments = named_arguments(call, FP16_OPTIMIZER)
         target = _target(file, call)
         if arguments is None or target is None or "init_optimizer" not in arguments:
-            yield Refusal(file, call, "FP16_Optimizer is made in a way that is not understood", _USE_SHIM)
+            yield Refusal(file, call, "FP16_Optimizer is made in a way that is not understood", USE_SHIM)
             continue
         if not is_constant(arguments.get("dynamic_loss_args", cst.Name("None")), "None"):
             at = arguments["dynamic_loss_args"]
-            yield Refusal(file, at, "dynamic_loss_args= of FP16_Optimizer has no native form", _USE_SHIM)
+            yield Refusal(file, at, "dynamic_loss_args= of FP16_Optimizer has no native form", USE_SHIM)
             continue
         optimizer = arguments["init_optimizer"]
         home, conditions = place_of(file, statement, target)
@@ -91,7 +90,7 @@ def read_backwards(file: File, roles: Roles, body: Block) -> list[Backward | Ref
         if is_plain and first.keyword is None and others <= {"retain_graph"} and len(others) == len(call.args) - 1:
             found.append(Backward(statement, call, first.value, wrapped=True))
         else:
-            found.append(Refusal(file, call, "FP16_Optimizer goes backward in a way that is not understood", _USE_SHIM))
+            found.append(Refusal(file, call, "FP16_Optimizer goes backward in a way that is not understood", USE_SHIM))
     return found
 
 
@@ -102,11 +101,11 @@ def not_understood(file: File, roles: Roles) -> Iterator[Refusal]:
         if type(file.tree.parents[node]) in (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom):
             continue
         if full.startswith(FP16_UTILS + ".") and not _is_converted(file, node, full):
-            yield Refusal(file, node, f"{full.removeprefix('apex.')} has no native form here", _USE_SHIM)
+            yield Refusal(file, node, f"{full.removeprefix('apex.')} has no native form here", USE_SHIM)
     for _, attribute in wrapper_attributes(file, roles):
         if attribute.attr.value not in _ANSWERED or isinstance(file.tree.parents[attribute], cst.AssignTarget):
             reason = f"FP16_Optimizer's {attribute.attr.value} has no native form here"
-            yield Refusal(file, attribute, reason, _USE_SHIM)
+            yield Refusal(file, attribute, reason, USE_SHIM)
 
 
 def wrapper_attributes(file: File, roles: Roles) -> Iterator[tuple[cst.BaseExpression, cst.Attribute]]:

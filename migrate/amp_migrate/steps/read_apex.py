@@ -21,13 +21,12 @@ from amp_migrate.steps.model import Backward, OptimizerStep, Refusal, TrainingSt
 from amp_migrate.steps.native import is_scaled
 from amp_migrate.steps.read_fp32 import backward_calls, bodies
 from amp_migrate.steps.steppers import Steppers
-from amp_migrate.tables.apex_names import SCALE_LOSS
+from amp_migrate.tables.apex_names import SCALE_LOSS, USE_SHIM
 from amp_migrate.trees.calls import named_arguments
 from amp_migrate.trees.nodes import Block, Statement, blocks, find, nested_statements, statements
 from amp_migrate.trees.tree import Tree
 
 _CLIP_NORM = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_norm")
-_USE_SHIM = "it runs on amp_shim, which keeps Apex's meaning"
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,7 @@ def _read_function(
         if call not in inside and statement not in dead:
             assert isinstance(call.func, cst.Attribute)
             if is_scaled(call.func.value):
-                return Refusal(file, call, "Apex and native AMP stand side by side in one step", _USE_SHIM)
+                return Refusal(file, call, "Apex and native AMP stand side by side in one step", USE_SHIM)
             backwards.append(Backward(statement, call, call.func.value))
     backwards.sort(key=lambda each: file.tree.order[each.statement])
     # What else stands under the scale sees scaled gradients there as it will behind the backward.
@@ -152,7 +151,7 @@ def _mixed_up(file: File, step: TrainingStep, withs: list[cst.With]) -> Refusal 
         is_stepped = any(_always_in(tree, each) in around and tree.loop(each) is tree.loop(with_) for each in steps)
         if len(step.backwards) > 1 or not is_stepped:
             reason = "the body of amp.scale_loss sees the gradients of one backward(), without those before it"
-            return Refusal(file, with_, reason, _USE_SHIM)
+            return Refusal(file, with_, reason, USE_SHIM)
     return None
 
 
@@ -195,10 +194,10 @@ def _read_with(file: File, roles: Roles, statement: cst.With) -> Backward | Refu
         or call.func.value.value != name.value
         or any(_goes_on_training(file, roles, each, name.value) for each in _rest(statement))
     ):
-        return Refusal(file, statement, "the body of amp.scale_loss does more than go backward", _USE_SHIM)
+        return Refusal(file, statement, "the body of amp.scale_loss does more than go backward", USE_SHIM)
     if "delay_overflow_check" in arguments:
         at = arguments["delay_overflow_check"]
-        return Refusal(file, at, "delay_overflow_check= of amp.scale_loss has no native form", _USE_SHIM)
+        return Refusal(file, at, "delay_overflow_check= of amp.scale_loss has no native form", USE_SHIM)
     return Backward(statement, call, arguments["loss"])
 
 

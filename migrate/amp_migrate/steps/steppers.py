@@ -39,9 +39,12 @@ class Steppers:
         found: list[OptimizerStep] = []
         for statement, call in calls_in(body):
             function = self._meant(file, call)
-            optimizer = None if function is None else self._optimizer_at(function, call)
-            if function is not None and optimizer is not None:
-                found.append(OptimizerStep(statement, call, optimizer, function, self._held(function, call)))
+            if function is None:
+                continue
+            own = next(optimizer_steps(self._roles, function.file, block_of(function.node)), None)
+            optimizer = _optimizer_at(function, call, own)
+            if optimizer is not None:
+                found.append(OptimizerStep(statement, call, optimizer, function, _held(call, own)))
         return found
 
     def sites(self, function: FunctionRef) -> list[CallSite] | None:
@@ -100,29 +103,6 @@ class Steppers:
         one = candidates[0]
         return one if is_method and self._roles.project.is_only_method(one) else None
 
-    def _optimizer_at(self, function: FunctionRef, call: cst.Call) -> cst.BaseExpression | None:
-        """What tells at a call where the optimizer comes from: the object, an argument, or the method's own."""
-        own = next(optimizer_steps(self._roles, function.file, block_of(function.node)), None)
-        over = None if own is None else loop_over_optimizers(function.file, own)
-        optimizer = None if own is None else own.optimizer if over is None else collection(over)
-        path = dotted(optimizer)
-        if optimizer is None or path is None:
-            return call.func.value if isinstance(call.func, cst.Attribute) else None
-        if not path.startswith("self."):
-            given = passed(function.node, call, path, bound=function.is_bound)
-            return None if given is None or given.argument is None else given.argument.value
-        receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
-        return optimizer if receiver is None or dotted(receiver) == "self" else receiver
-
-    def _held(self, function: FunctionRef, call: cst.Call) -> cst.BaseExpression | None:
-        """`wrapper.optimizer` for a call `wrapper.step_and_update_lr()`, whose method steps `self.optimizer`."""
-        own = next(optimizer_steps(self._roles, function.file, block_of(function.node)), None)
-        path = None if own is None else dotted(own.optimizer)
-        receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
-        if path is None or not path.startswith("self.") or receiver is None or dotted(receiver) in (None, "self"):
-            return None
-        return build.expression(f"{dotted(receiver)}.{path.removeprefix('self.')}")
-
     def _named(self, name: str) -> list[FunctionRef]:
         """The functions of a name that step an optimizer; files in which none may do so are not parsed."""
         if name not in self._known:
@@ -140,6 +120,29 @@ class Steppers:
             return False
         body = block_of(function.node)
         return any(True for _ in optimizer_steps(self._roles, function.file, body))
+
+
+def _optimizer_at(function: FunctionRef, call: cst.Call, own: OptimizerStep | None) -> cst.BaseExpression | None:
+    """Where the optimizer of a call comes from: the object, an argument, or the method's own. `own`: its first step."""
+    over = None if own is None else loop_over_optimizers(function.file, own)
+    optimizer = None if own is None else own.optimizer if over is None else collection(over)
+    path = dotted(optimizer)
+    if optimizer is None or path is None:
+        return call.func.value if isinstance(call.func, cst.Attribute) else None
+    if not path.startswith("self."):
+        given = passed(function.node, call, path, bound=function.is_bound)
+        return None if given is None or given.argument is None else given.argument.value
+    receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
+    return optimizer if receiver is None or dotted(receiver) == "self" else receiver
+
+
+def _held(call: cst.Call, own: OptimizerStep | None) -> cst.BaseExpression | None:
+    """`wrapper.optimizer` for a call `wrapper.step_and_update_lr()`, whose method steps `self.optimizer`."""
+    path = None if own is None else dotted(own.optimizer)
+    receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
+    if path is None or not path.startswith("self.") or receiver is None or dotted(receiver) in (None, "self"):
+        return None
+    return build.expression(f"{dotted(receiver)}.{path.removeprefix('self.')}")
 
 
 def _may_step(text: str, name: str) -> bool:

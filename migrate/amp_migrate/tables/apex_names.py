@@ -19,6 +19,8 @@ SERVED = (
     "apex.pyprof",
 )
 SHIM = "amp_shim"
+# What follows for a script that has no native form.
+USE_SHIM = "it runs on amp_shim, which keeps Apex's meaning"
 # Modules of Apex that the shim has under another name.
 SHIM_MODULES = {"amp_C": "amp_shim.multi_tensor_apply.amp_c", "apex.parallel.LARC": "amp_shim.parallel.larc"}
 # What does the work of packages that Apex still has, by package.
