@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from statistics import fmean
@@ -88,7 +88,7 @@ def from_events(events: Iterable[Mapping[str, Any]]) -> Trace:
     return Trace(
         environment={key: value for key, value in {**start, **end}.items() if key in _ENVIRONMENT},
         backwards=tuple(map(_backward, of.get("backward", ()))),
-        steps=tuple(map(_step, of.get("step", ()))),
+        steps=tuple(_steps(of.get("step", ()))),
         scales=tuple(Scale(event["scale"], event["attempt"], event.get("scaler", 0)) for event in of.get("scale", ())),
         checkpoints=tuple(Checkpoint(event["optimizer"], event["scaler"]) for event in of.get("checkpoint", ())),
         census=tuple((name, dtype, count) for name, dtype, count in last("census").get("table", ())),
@@ -136,6 +136,15 @@ def _backward(event: Mapping[str, Any]) -> Backward:
     if not math.isfinite(sum(losses)):
         scale = None
     return Backward(sum(losses) / len(losses), event["attempt"], scale, event["autocast"], tuple(event.get("half", ())))
+
+
+def _steps(events: Iterable[Mapping[str, Any]]) -> Iterator[Step]:
+    """The steps. What an optimizer's parameters are is written where they were looked at, and holds from then on."""
+    seen: dict[int, Mapping[str, Any]] = {}
+    for event in events:
+        if "grads" in event:
+            seen[event["optimizer"]] = {key: event[key] for key in ("grads", "dtypes")}
+        yield _step({**seen[event["optimizer"]], **event})
 
 
 def _step(event: Mapping[str, Any]) -> Step:

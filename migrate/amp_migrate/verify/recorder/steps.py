@@ -21,7 +21,7 @@ class StepRecorder:
         self._progress = progress
         self._norms = Norms()
         self._fields: dict[str, Any] = {}
-        self._seen: dict[int, dict[str, Any]] = {}  # by optimizer: what its parameters were when last looked at
+        self._seen: set[int] = set()  # optimizers whose parameters were looked at
         self._withheld: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._ordinals = itertools.count()
         self._scalers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
@@ -76,17 +76,17 @@ class StepRecorder:
         )
 
     def _look(self, attempt: Attempt, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-        """What the parameters are, or were when they were last looked at."""
-        seen = self._seen.get(attempt.optimizer)
-        if seen is not None and not is_looked_at(self._progress.attempts_of(attempt.optimizer)):
-            return seen
+        """What the parameters are; nothing where they are not looked at: what was seen last holds."""
+        first = attempt.optimizer not in self._seen
+        if not first and not is_looked_at(self._progress.attempts_of(attempt.optimizer)):
+            return {}
+        self._seen.add(attempt.optimizer)
         parameters = _parameters(optimizer)
         now = {
             "grads": "".join(["0" if p.grad is None else "1" for p in parameters]),
             "dtypes": sorted(str(dtype).removeprefix("torch.") for dtype in {p.dtype for p in parameters}),
         }
-        self._seen[attempt.optimizer] = now
-        return now if seen is not None else {**now, "shapes": [list(p.shape) for p in parameters]}
+        return {**now, "shapes": [list(p.shape) for p in parameters]} if first else now
 
     def _before_step(self, optimizer: torch.optim.Optimizer) -> None:
         attempt = self._progress.current or self.begin(optimizer, scaled=False)

@@ -7,12 +7,12 @@ import multiprocessing
 import os
 import sys
 import threading
-from collections.abc import Mapping
 from typing import Any, TextIO
 
 _FLUSH_EVERY = 64
 _MOST = 1024
 _TRAINING = ("backward", "step")
+_PLAIN = frozenset((bool, dict, float, int, str, tuple))  # no tensors
 
 
 class Writer:
@@ -55,9 +55,8 @@ class Writer:
             if self._file is None:
                 return
             batch = self._pending[:]
-            values = _read(batch)
-            encode = json.JSONEncoder(default=lambda tensor: values[id(tensor)]).encode
-            self._file.write("".join([f"{encode(event)}\n" for event in batch]))
+            _read(batch)
+            self._file.write("".join([f"{json.dumps(event)}\n" for event in batch]))
             self._file.flush()
             del self._pending[: len(batch)]  # other threads may have added to it
 
@@ -101,16 +100,16 @@ def _rank() -> int | None:
     return made[-1] - 1 if made else None
 
 
-def _read(events: list[dict[str, Any]]) -> Mapping[int, float]:
-    """The values of all tensors in `events`, by their identity: one transfer for each kind of tensor."""
-    kinds: dict[Any, list[Any]] = {}
+def _read(events: list[dict[str, Any]]) -> None:
+    """Put the values of all tensors in `events` in their places: one transfer for each kind of tensor."""
+    kinds: dict[Any, list[tuple[Any, Any, Any]]] = {}
     for event in events:
-        for value in event.values():
-            for item in value if isinstance(value, list) else (value,):
-                if hasattr(item, "detach"):
-                    kinds.setdefault((item.device, item.dtype, item.shape), []).append(item)
-    values: dict[int, float] = {}
-    for tensors in kinds.values():
-        together = sys.modules["torch"].stack(tensors).flatten().tolist()
-        values.update(zip(map(id, tensors), map(float, together), strict=True))
-    return values
+        for key, value in event.items():
+            places = [(value, *each) for each in enumerate(value)] if type(value) is list else [(event, key, value)]
+            for holder, at, item in places:
+                if type(item) not in _PLAIN and hasattr(item, "detach"):
+                    kinds.setdefault((item.device, item.dtype, item.shape), []).append((holder, at, item))
+    for found in kinds.values():
+        together = sys.modules["torch"].stack([item for _, _, item in found]).flatten().tolist()
+        for (holder, at, _), value in zip(found, together, strict=True):
+            holder[at] = float(value)
