@@ -51,12 +51,15 @@ def test_processes_that_train_together_are_recorded_each_by_its_rank(record: Cal
         import torch
         import torch.distributed as dist
         import torch.multiprocessing as mp
+        from apex.parallel import SyncBatchNorm, convert_syncbn_model
 
         def train(rank):
             torch.manual_seed(0)
             dist.init_process_group("nccl", init_method=f"file://{os.getcwd()}/store", rank=rank, world_size=2)
             torch.cuda.set_device(rank)
-            model = torch.nn.SyncBatchNorm.convert_sync_batchnorm(torch.nn.Linear(4, 1)).cuda(rank)
+            layers = torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4), torch.nn.SyncBatchNorm(4), SyncBatchNorm(4)
+            model = torch.nn.Sequential(*layers, torch.nn.Linear(4, 1))
+            model = convert_syncbn_model(torch.nn.SyncBatchNorm.convert_sync_batchnorm(model)).cuda(rank)
             model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[rank])
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
             for step in range(3):

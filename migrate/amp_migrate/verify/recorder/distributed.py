@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import functools
-from types import ModuleType
 from typing import Any
 
 import torch
 import torch.distributed
 import torch.nn.parallel
-
-from .imports import after_import
 
 
 def install() -> None:
@@ -22,17 +19,7 @@ def install() -> None:
     _map_data_parallel()
     # Statistics of each process alone, in both scripts: PyTorch synchronises them on a GPU only.
     holder: Any = torch.nn.SyncBatchNorm
-    holder.convert_sync_batchnorm = staticmethod(_unchanged)
-    for name in ("apex.parallel", "amp_shim.parallel"):
-        after_import(name, _keep_batch_norm)
-
-
-def _unchanged(module: Any, *args: Any, **kwargs: Any) -> Any:
-    return module
-
-
-def _keep_batch_norm(parallel: ModuleType) -> None:
-    parallel.__dict__["convert_syncbn_model"] = _unchanged
+    holder.forward = torch.nn.BatchNorm2d.forward
 
 
 def _map_process_group(distributed: Any) -> None:
@@ -60,3 +47,4 @@ def _map_data_parallel() -> None:
         init(self, module, None, None, **kwargs)
 
     parallel.__init__ = init_on_cpu
+    parallel._passing_sync_batchnorm_handle = lambda self, module: None  # refuses synchronised batch norms on a CPU
