@@ -7,7 +7,9 @@ argument, and from its name only for what people name with one word everywhere.
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -93,9 +95,10 @@ class Roles:
         if path.startswith("self.") and not bindings and self._is_inherited_module(file, node, path):
             return True
         name = _last_key(node) or path
-        if not bindings and _DOES.match(name.rpartition(".")[2]):  # the inherited method of `self.print_network(net)`
+        if not _MODULE_NAME.search(name) or file.methods_called.get(path, set()) & table.TEXT_METHODS:
             return False
-        return _MODULE_NAME.search(name) is not None
+        # `self.restore_model(path)`, `self.print_network(net)` of a class out of sight
+        return bool(bindings) or not (_DOES.match(name.rpartition(".")[2]) or self._is_method(file, node, path))
 
     def _makes_module(self, file: File, call: cst.Call, depth: int) -> bool:
         full = file.names.callee(call)
@@ -127,18 +130,31 @@ class Roles:
 
     def _is_inherited_module(self, file: File, node: cst.BaseExpression, path: str) -> bool:
         """Whether a class that the object's class derives from treats an attribute as a module."""
+        lineage = itertools.islice(self._lineage(file, node), 1, None)
+        return any(where.methods_called.get(path, set()) & table.MODULE_EVIDENCE for where, _ in lineage)
+
+    def _is_method(self, file: File, node: cst.BaseExpression, path: str) -> bool:
+        """Whether `self.name` is a function of the class that the node stands in, or of one that it derives from."""
+        name = path.removeprefix("self.")
+        return any(
+            each.name.value == name and not any("property" in (dotted(d.decorator) or "") for d in each.decorators)
+            for _, owner in self._lineage(file, node)
+            for each in find(owner.body, cst.FunctionDef)
+        )
+
+    def _lineage(self, file: File, node: cst.BaseExpression) -> Iterator[tuple[File, cst.ClassDef]]:
+        """The class that a node stands in, and those of the project that it derives from."""
         owner = file.tree.owner_class(node)
-        todo = [] if owner is None else [(file, base.value) for base in owner.bases]
+        todo = [] if owner is None else [(file, owner)]
         for _ in range(_MAX_DEPTH):
             if not todo:
                 break
-            where, base = todo.pop(0)
-            found = self.project.definition(where, base)
-            if found is not None and isinstance(found[1], cst.ClassDef):
-                if found[0].methods_called.get(path, set()) & table.MODULE_EVIDENCE:
-                    return True
-                todo += [(found[0], each.value) for each in found[1].bases]
-        return False
+            where, cls = todo.pop(0)
+            yield where, cls
+            for base in cls.bases:
+                found = self.project.definition(where, base.value)
+                if found is not None and isinstance(found[1], cst.ClassDef):
+                    todo.append((found[0], found[1]))
 
     def _is_passed_module(self, file: File, node: cst.BaseExpression, bindings: list[Binding], depth: int) -> bool:
         """Whether a parameter is given a module by a caller."""

@@ -80,6 +80,14 @@ MODULE_EVIDENCE = frozenset(
     "children eval modules named_children named_modules named_parameters no_sync parameters train".split()
 )
 
+# Calling one of these on an object shows that it is a text: `args.model.lower()`.
+TEXT_METHODS = frozenset(
+    (
+        "capitalize casefold encode endswith find index isdigit join lower lstrip partition removeprefix removesuffix "
+        "replace rfind rpartition rsplit rstrip split splitlines startswith strip title upper zfill"
+    ).split()
+)
+
 # What runs replicas of a module in threads.
 DATA_PARALLEL = frozenset(("torch.nn.DataParallel", "torch.nn.parallel.DataParallel"))
 

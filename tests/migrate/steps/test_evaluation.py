@@ -458,3 +458,31 @@ def test_inherited_method_that_is_given_a_network_is_no_forward(rewrites: Check)
         """,
         dtype="bf16",
     )
+
+
+def test_name_of_a_model_and_a_method_that_restores_one_are_no_forwards(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Trainer:
+              def __init__(self):
+                  self.net = nn.Linear(2, 2)
+                  self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+              def restore_model(self, path):
+                  self.net.load_state_dict(torch.load(path))
+
+              def train(self, x):
+        -         loss = self.net(x).sum()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +             loss = self.net(x).sum()
+                  loss.backward()
+                  self.optimizer.step()
+
+              def test(self, chosen_model, x):
+                  self.restore_model(chosen_model.split(" ")[0])
+        -         return self.net(x)
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +             return self.net(x)
+        """,
+        dtype="bf16",
+    )
