@@ -1,4 +1,4 @@
-"""What part an object plays in training: module, optimizer, scheduler, criterion.
+"""What is a module, and what runs one.
 
 Nothing here runs code. A role is read from how the object is made where that can be seen, from what is done with it
 (`x.parameters()` shows a module, `x.zero_grad()` together with `x.step()` an optimizer) where it comes in as an
@@ -15,6 +15,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File, object_bindings, object_path
 from amp_migrate.analysis.losses import Losses, is_class_name
+from amp_migrate.analysis.optimizers import is_optimizer
 from amp_migrate.analysis.own_gradients import OwnGradients
 from amp_migrate.analysis.passing import passed_values
 from amp_migrate.analysis.project import FunctionRef, Project
@@ -27,12 +28,6 @@ from amp_migrate.trees.nodes import find
 _MODULE_NAME = re.compile(r"(^|[._])(model|net|network|ddp_model)$", re.IGNORECASE)
 # How the name of a function begins that does something with a module.
 _DOES = re.compile(rf"_*({'|'.join((*table.BOOKKEEPING_PREFIXES, *table.MODULE_VERBS))})_", re.IGNORECASE)
-_OPTIMIZER_NAME = re.compile(
-    r"(^|[._])(\w*optimizer\w*|optim|opt|\w+_opt|opt_\w+|optim_\w+|\w+_optim)(\[\])?$", re.IGNORECASE
-)
-# What a text holds in which `is_optimizer` can be true of anything.
-OPTIMIZER_SIGN = re.compile(r"optim|(?:\b|_)opt(?:\b|_)|zero_grad", re.IGNORECASE)
-_SCHEDULER_NAME = re.compile(r"sched|warmup", re.IGNORECASE)
 _MAX_DEPTH = 6
 
 
@@ -77,7 +72,7 @@ class Roles:
         if path == "self":
             owner = file.tree.owner_class(node)
             return owner is not None and self.is_module_class(file, owner)
-        if self.losses.is_object(file, node) or self.is_optimizer(file, node):
+        if self.losses.is_object(file, node) or is_optimizer(file, node):
             return False
         if file.methods_called.get(path, set()) & table.MODULE_EVIDENCE:
             return True
@@ -165,30 +160,7 @@ class Roles:
             for where, value in passed_values(self.project, file, bindings[0].node)
         )
 
-    # Optimizers, schedulers, criteria
-
-    def is_optimizer(self, file: File, node: cst.BaseExpression) -> bool:
-        """Whether an expression is an optimizer."""
-        path = object_path(node)
-        if path is None or self.is_scheduler(file, node):
-            return False
-        for binding in self.bindings(file, node):
-            value = binding.value if binding.value is not None else binding.source
-            if isinstance(value, cst.Call) and file.names.callee(value).startswith(table.OPTIMIZER_FACTORIES):
-                return True
-        called = file.methods_called.get(path, set())
-        return _OPTIMIZER_NAME.search(path) is not None or {"zero_grad", "step"} <= called
-
-    def is_scheduler(self, file: File, node: cst.BaseExpression) -> bool:
-        """Whether an expression is a learning-rate scheduler."""
-        path = object_path(node)
-        if path is None:
-            return False
-        for binding in self.bindings(file, node):
-            value = binding.value
-            if isinstance(value, cst.Call) and file.names.callee(value).startswith(table.SCHEDULER_FACTORIES):
-                return True
-        return _SCHEDULER_NAME.search(path.rpartition(".")[2]) is not None
+    # Classes
 
     def module_reaches_banned_loss(self, file: File, call: cst.Call) -> bool:
         """Whether the module that a call runs computes a banned loss in one of its own methods."""

@@ -11,6 +11,7 @@ from typing import cast
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.optimizers import is_optimizer
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.hazards.scalers import Scalers
@@ -98,7 +99,7 @@ def _call(file: File, roles: Roles, scalers: Scalers, statement: Statement, call
         if method == "backward" and not file.names.full(call.func):
             yield _backward(file, scalers, statement, call, owner)
             return
-        if method == "step" and not call.args and roles.is_optimizer(file, owner):
+        if method == "step" and not call.args and is_optimizer(file, owner):
             yield Event(Act.STEP, call, statement, optimizer=file.tree.code(owner))
             return
     if _may_use(file, scalers, call):

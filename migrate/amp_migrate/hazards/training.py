@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.optimizers import is_optimizer
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.hazards.regions import AutocastRegion, argument, is_false
 from amp_migrate.hazards.script import Script
@@ -22,7 +23,7 @@ def training_calls(file: File, roles: Roles) -> Iterator[cst.Call]:
             # With an argument it is a wrapper's own, or the backward of a tensor that is no loss.
             if all(arg.keyword is not None for arg in call.args):
                 yield call
-        elif method == "step" and (roles.is_optimizer(file, owner) or _steps_optimizer(file, roles, call)):
+        elif method == "step" and (is_optimizer(file, owner) or _steps_optimizer(file, roles, call)):
             yield call
 
 
@@ -43,4 +44,4 @@ def looping_regions(script: Script) -> list[AutocastRegion]:
 
 
 def _steps_optimizer(file: File, roles: Roles, call: cst.Call) -> bool:
-    return bool(call.args) and roles.is_optimizer(file, call.args[0].value)
+    return bool(call.args) and is_optimizer(file, call.args[0].value)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_migrate.analysis.optimizers import is_scheduler
 from amp_migrate.hazards.course import Course
 from amp_migrate.hazards.events import Act, Event
 from amp_migrate.hazards.hazard import Hazard, Repair
@@ -73,7 +74,7 @@ def _schedulers(script: Script, course: Course, event: Event) -> Iterator[tuple[
             and isinstance(call.func, cst.Attribute)
             and call.func.attr.value == "step"
             and not call.args
-            and script.roles.is_scheduler(script.file, call.func.value)
+            and is_scheduler(script.file, call.func.value)
         ):
             yield statement, call
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.optimizers import is_optimizer
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.settings import Dtype
@@ -241,7 +242,7 @@ class ApexWriter:
             return None
         for name in file.scopes.inside(function).bindings:
             uses = [u for u in file.uses.get(name, ()) if file.tree.function(u) is function]
-            if uses and self.roles.is_optimizer(file, uses[0]):
+            if uses and is_optimizer(file, uses[0]):
                 route = traveller.reach(file, [uses[0]], create=False)
                 if isinstance(route, Route):
                     traveller.ways.add(route)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.optimizers import is_optimizer
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.draft import Draft
@@ -99,7 +100,7 @@ def given_entries(file: File, roles: Roles) -> Iterator[GivenEntry]:
     """Every optimizer that a function restores under the keyword it is passed by."""
     for call in file.calls:
         for index, arg in enumerate(call.args):
-            if arg.keyword is not None and roles.is_optimizer(file, arg.value):
+            if arg.keyword is not None and is_optimizer(file, arg.value):
                 function = roles.project.called(file, call)
                 named = {each.keyword.value for each in call.args if each.keyword is not None}
                 if KEY not in named and function is not None and _restores_keywords(function.file, function.node):
@@ -190,5 +191,5 @@ def _state_owner(file: File, roles: Roles, call: cst.Call, method: str) -> cst.B
     """The optimizer that `method` is called on; None for any other call."""
     if isinstance(call.func, cst.Attribute) and call.func.attr.value == method:
         owner = call.func.value
-        return owner if roles.is_optimizer(file, owner) else None
+        return owner if is_optimizer(file, owner) else None
     return None

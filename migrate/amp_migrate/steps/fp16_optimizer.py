@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.optimizers import is_optimizer
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.settings import Apex
@@ -83,7 +84,7 @@ def read_backwards(file: File, roles: Roles, body: Block) -> list[Backward | Ref
     found: list[Backward | Refusal] = []
     for statement, call in backward_calls(body):
         assert isinstance(call.func, cst.Attribute)
-        if not call.args or not roles.is_optimizer(file, call.func.value):
+        if not call.args or not is_optimizer(file, call.func.value):
             continue
         first, others = call.args[0], {arg.keyword.value for arg in call.args[1:] if arg.keyword is not None}
         is_plain = isinstance(statement, cst.Expr) and statement.value is call and not first.star
@@ -114,7 +115,7 @@ def wrapper_attributes(file: File, roles: Roles) -> Iterator[tuple[cst.BaseExpre
     for name in {path.rpartition(".")[2] for path in wrapped if path is not None}:
         for node in file.uses.get(name, ()):
             parent = file.tree.parents[node]
-            if isinstance(parent, cst.Attribute) and parent.value is node and roles.is_optimizer(file, node):
+            if isinstance(parent, cst.Attribute) and parent.value is node and is_optimizer(file, node):
                 yield node, parent
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.roles import OPTIMIZER_SIGN, Roles
+from amp_migrate.analysis.optimizers import OPTIMIZER_SIGN
+from amp_migrate.analysis.roles import Roles
 from amp_migrate.steps import checkpoints
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.model import Refusal

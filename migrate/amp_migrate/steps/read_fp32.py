@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.optimizers import is_optimizer
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.gather import Gathered, Gatherer
@@ -102,7 +103,7 @@ def _read(file: File, roles: Roles, statement: Statement, call: cst.Call) -> Bac
             "switch mixed precision on in that framework instead",
             code="AMP591",
         )
-    if call.args and (roles.is_optimizer(file, receiver) or roles.is_module(file, receiver)):
+    if call.args and (is_optimizer(file, receiver) or roles.is_module(file, receiver)):
         return Refusal(
             file,
             call,

@@ -12,8 +12,9 @@ import libcst as cst
 
 from amp_migrate.analysis.calls import parameter, passed
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.optimizers import OPTIMIZER_SIGN, is_optimizer
 from amp_migrate.analysis.project import CallSite, FunctionRef
-from amp_migrate.analysis.roles import OPTIMIZER_SIGN, Roles
+from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.model import OptimizerStep
 from amp_migrate.steps.origins import collection
@@ -56,7 +57,7 @@ class Steppers:
             for call in file.calls:
                 if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "step":
                     continue
-                if not self._roles.is_optimizer(file, call.func.value):
+                if not is_optimizer(file, call.func.value):
                     continue
                 meant = self._wrapper(file, call)
                 if meant is not None and meant.node is function.node:
@@ -65,7 +66,7 @@ class Steppers:
 
     def _wrapper(self, file: File, call: cst.Call) -> FunctionRef | None:
         """The `step()` of a class of the project that wraps an optimizer, and shows a scaler nothing of it."""
-        if not isinstance(call.func, cst.Attribute) or not self._roles.is_optimizer(file, call.func.value):
+        if not isinstance(call.func, cst.Attribute) or not is_optimizer(file, call.func.value):
             return None
         for where, owner in self._classes(file, call.func.value):
             methods = {each.name.value: each for each in find(owner.body, cst.FunctionDef)}
@@ -165,7 +166,7 @@ def optimizer_steps(roles: Roles, file: File, body: Block) -> Iterator[Optimizer
         if (
             isinstance(func, cst.Attribute)
             and func.attr.value == "step"
-            and roles.is_optimizer(file, func.value)
+            and is_optimizer(file, func.value)
             and not _follows_zero_grad(file, statement, func.value)
         ):
             yield OptimizerStep(statement, call, func.value)

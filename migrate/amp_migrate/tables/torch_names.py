@@ -64,7 +64,7 @@ MODULE_BOOKKEEPING = frozenset(
 
 # ... and how the names of such methods begin in user code: `parse_batch`, `init_hidden`, `get_parameters`.
 BOOKKEEPING_PREFIXES = tuple(
-    "build configure create freeze get init load log make parse prepare register reset save set update".split()
+    "build configure create freeze get init load log make parse prepare register reset restore save set update".split()
 )
 
 # ... and those of functions that are given a module: `print_network(net)`, `evaluate_model(model)`.

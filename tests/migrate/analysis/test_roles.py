@@ -7,6 +7,7 @@ from collections.abc import Callable
 import libcst as cst
 import pytest
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.optimizers import is_optimizer
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
 
@@ -93,9 +94,9 @@ def test_call_runs_no_forward(project: Make, text: str) -> None:
     ],
 )
 def test_object_that_steps_is_an_optimizer(project: Make, text: str, expected: bool) -> None:
-    roles, file, call = last_call(project(a=HEAD + text + "\n"))
+    _, file, call = last_call(project(a=HEAD + text + "\n"))
     receiver = cst.ensure_type(call.func, cst.Attribute).value
-    assert roles.is_optimizer(file, receiver) is expected
+    assert is_optimizer(file, receiver) is expected
 
 
 @pytest.mark.parametrize(

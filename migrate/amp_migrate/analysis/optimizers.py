@@ -1,0 +1,42 @@
+"""Optimizers and learning-rate schedulers: known by what made them, by what is called on them, or by their name."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File, object_bindings, object_path
+from amp_migrate.tables import torch_names as table
+
+_OPTIMIZER_NAME = re.compile(
+    r"(^|[._])(\w*optimizer\w*|optim|opt|\w+_opt|opt_\w+|optim_\w+|\w+_optim)(\[\])?$", re.IGNORECASE
+)
+# What a text holds in which `is_optimizer` can be true of anything.
+OPTIMIZER_SIGN = re.compile(r"optim|(?:\b|_)opt(?:\b|_)|zero_grad", re.IGNORECASE)
+_SCHEDULER_NAME = re.compile(r"sched|warmup", re.IGNORECASE)
+
+
+def is_optimizer(file: File, node: cst.BaseExpression) -> bool:
+    """Whether an expression is an optimizer."""
+    path = object_path(node)
+    if path is None or is_scheduler(file, node):
+        return False
+    for binding in object_bindings(file, node):
+        value = binding.value if binding.value is not None else binding.source
+        if isinstance(value, cst.Call) and file.names.callee(value).startswith(table.OPTIMIZER_FACTORIES):
+            return True
+    called = file.methods_called.get(path, set())
+    return _OPTIMIZER_NAME.search(path) is not None or {"zero_grad", "step"} <= called
+
+
+def is_scheduler(file: File, node: cst.BaseExpression) -> bool:
+    """Whether an expression is a learning-rate scheduler."""
+    path = object_path(node)
+    if path is None:
+        return False
+    for binding in object_bindings(file, node):
+        value = binding.value
+        if isinstance(value, cst.Call) and file.names.callee(value).startswith(table.SCHEDULER_FACTORIES):
+            return True
+    return _SCHEDULER_NAME.search(path.rpartition(".")[2]) is not None
