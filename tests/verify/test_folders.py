@@ -74,8 +74,25 @@ def test_a_copy_stands_among_links_to_its_neighbours(tmp_path: Path) -> None:
     source = tree(tmp_path / "home" / "work")
     (tmp_path / "home" / "data").mkdir()
     (tmp_path / "home" / "data" / "x.txt").write_text("outside")
-    there = folders.copy_beside(source, tmp_path / "run", without=tmp_path)
+    there = folders.copy_beside(source, tmp_path / "run", without=tmp_path, changed={})
     assert there.name == "work"
     assert (there / ".." / "data" / "x.txt").read_text() == "outside"
     (there / "train.py").write_text("changed")
     assert (source / "train.py").read_text() == "old train"
+
+
+def test_a_copy_of_a_folder_within_a_repository_finds_what_is_above_it_with_its_changes(tmp_path: Path) -> None:
+    root = tree(tmp_path / "home")
+    work = root / "tools" / "deep"
+    work.mkdir(parents=True)
+    (work / "main.py").write_text("old main")
+    (tmp_path / "new").write_text("new")
+    changed = dict.fromkeys((root / "pkg" / "loop.py", work / "main.py", tmp_path / "else.py"), tmp_path / "new")
+    there = folders.copy_beside(work, tmp_path / "run", without=tmp_path, changed=changed)
+    above = there / ".." / ".."
+    assert (there / "main.py").read_text() == "new"
+    assert (above / "pkg" / "loop.py").read_text() == "new"
+    assert (above / "pkg" / "other.py").read_text() == "other"
+    assert (above / "util.py").is_symlink()
+    assert (work / "main.py").read_text() == "old main"
+    assert (root / "pkg" / "loop.py").read_text() == "old loop"

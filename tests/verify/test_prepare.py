@@ -41,6 +41,7 @@ def test_a_migrated_script_finds_its_migrated_siblings(tmp_path: Path, dtype: Dt
     migrated, findings = prepare.migrate(Target(source / "train.py"), dtype, there)
     script = migrated.file
     assert findings
+    assert migrated.changed == {source / name: there / name for name in ("engine.py", "train.py")}
     assert "autocast" in (there / "engine.py").read_text()
     assert "autocast" not in (source / "engine.py").read_text()
     # Up to the import of torch, which this test does without.

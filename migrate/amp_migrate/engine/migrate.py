@@ -19,6 +19,7 @@ from amp_migrate.engine.problems import in_the_file, refused
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.repository import repository
 from amp_migrate.settings import Dtype, Settings
 
 _PLEASE_REPORT = "a fault of this tool, please report it; the file is untouched"
@@ -74,13 +75,15 @@ def migrate_source(source: Source, settings: Settings) -> FilePlan:
 
 
 def migrate_file(path: Path, settings: Settings) -> Outcome:
-    """Plan the migration of one script, of the modules beside it that it imports, and of their other callers.
+    """Plan the migration of one script, of the modules of its repository that it imports, and of their other callers.
 
-    The outcome's plans are those of the script (`plan_of(path)`) and of every other file that changes with it.
+    Outside of every repository, modules are those of the script's folder, or of the one that its outermost package is
+    in. The outcome's plans are those of the script (`plan_of(path)`) and of every other file that changes with it.
     """
     top = path.parent
     while (top / "__init__.py").exists():
         top = top.parent
+    top = repository(top) or top
     workspace = Workspace.open([path, top])
     script = workspace.file(path)
     if script is None:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
+from amp_migrate.repository import repository
 from amp_migrate.verify.usage import UsageError
 
 _NOT_COPIED = frozenset(
@@ -63,15 +64,22 @@ def copy(folder: Path, destination: Path, without: Path) -> None:
         raise UsageError(f"--isolate: {error.filename}: {error.strerror}; use --isolate never") from error
 
 
-def copy_beside(folder: Path, parent: Path, without: Path) -> Path:
-    """Copy a working folder to a place among links to its neighbours, so that `../data` is what it was; returns it."""
-    parent.mkdir(parents=True)
-    destination = parent / (folder.name or "root")
+def copy_beside(folder: Path, parent: Path, without: Path, changed: Mapping[Path, Path]) -> Path:
+    """Copy a working folder, and return the copy; `../data` and `../../lib` are there what they were.
+
+    It stands among links to its neighbours and to those of all folders above it in its repository, so that a script may
+    do `sys.path.append("../..")`. `changed` maps files to others that are put in their places.
+    """
+    top = repository(folder.parent) or folder.parent
+    inside = folder.relative_to(top)
+    if os.access(top, os.R_OK):
+        beside = [path for path in changed if path.is_relative_to(top) and not path.is_relative_to(folder)]
+        overlay(top, {path.relative_to(top): changed[path].read_bytes() for path in beside}, parent, without=inside)
+    destination = parent / inside
     copy(folder, destination, without)
-    if os.access(folder.parent, os.R_OK):
-        for entry in folder.parent.iterdir():
-            if entry.name != destination.name:
-                (parent / entry.name).symlink_to(entry)
+    for path, other in changed.items():
+        if path.is_relative_to(folder):
+            (destination / path.relative_to(folder)).write_bytes(other.read_bytes())
     return destination
 
 
@@ -90,22 +98,33 @@ def _copy(folder: Path, destination: Path, without: Path) -> None:
             shutil.copy2(entry, target)
 
 
-def overlay(folder: Path, changed: Mapping[Path, bytes], destination: Path) -> None:
+def overlay(folder: Path, changed: Mapping[Path, bytes], destination: Path, without: Path | None = None) -> None:
     """Rebuild `folder` at `destination` out of links to its entries, with the changed files in their places.
 
-    `changed` maps paths relative to `folder` to their new bytes. A script started there finds its siblings and its
-    data where it expects them, `__file__` and `sys.path[0]` included; only folders that hold a changed file are real.
+    `changed` maps paths relative to `folder` to their new bytes, and `without` is one that is left out. A script
+    started there finds its siblings and its data where it expects them, `__file__` and `sys.path[0]` included; only
+    folders that hold a changed file, or the one left out, are real.
     """
     destination.mkdir(parents=True, exist_ok=True)
-    opened = {path.parts[0] for path in changed if len(path.parts) > 1}
-    replaced = {path.name for path in changed if len(path.parts) == 1}
+    real = [*changed, *([without] if without is not None else [])]
+    opened = {path.parts[0] for path in real if len(path.parts) > 1}
+    replaced = {path.name for path in real if len(path.parts) == 1}
     for entry in sorted(folder.iterdir()):
         target = destination / entry.name
         if entry.name in opened:
-            inside = {path: data for path, data in changed.items() if path.parts[0] == entry.name}
-            overlay(entry, {path.relative_to(entry.name): data for path, data in inside.items()}, target)
+            inside = {
+                path.relative_to(entry.name): data for path, data in changed.items() if _first(path) == entry.name
+            }
+            left_out = (
+                without.relative_to(entry.name) if without is not None and _first(without) == entry.name else None
+            )
+            overlay(entry, inside, target, left_out)
         elif entry.name not in replaced and entry.name != "__pycache__":
             target.symlink_to(entry.resolve())
     for path, data in changed.items():
         if len(path.parts) == 1:
             (destination / path.name).write_bytes(data)
+
+
+def _first(path: Path) -> str:
+    return path.parts[0]

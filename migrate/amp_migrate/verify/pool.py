@@ -82,10 +82,9 @@ class Pool:
             self.told(found)
             return found
         folder = folders.new(setup.scratch / "runs", re.sub(r"[^\w.=-]+", "-", run.name).lower())
-        cwd = setup.cwd
+        cwd, script = setup.cwd, setup.scripts[run.arm]
         if setup.copy_cwd:
-            cwd = folders.copy_beside(setup.cwd, folder / "cwd", without=setup.scratch)
-        script = setup.scripts[run.arm]
+            cwd = folders.copy_beside(setup.cwd.resolve(), folder / "cwd", setup.scratch, script.changed)
         launch = Launch(
             command=(*(setup.launch or (setup.python,)), *script.words, *setup.arguments, *run.arguments),
             cwd=cwd,
@@ -128,5 +127,6 @@ def _orders(run: Run, setup: Setup) -> RecorderSpec:
         variants=run.variants,
         tf32=run.tf32,
         root=str(setup.scripts[run.arm].root or ""),
+        instead={str(path): str(other) for path, other in setup.scripts[run.arm].changed.items()},
         skips=run.skips,
     )

@@ -98,7 +98,8 @@ def migrate(original: Target, dtype: Dtype, destination: Path) -> tuple[Target, 
     top = _top([root, *(path.parent for path in changed)])
     folders.overlay(top, {path.relative_to(top): data for path, data in changed.items()}, destination)
     there = destination / root.relative_to(top) if original.root is not None else None
-    return Target(destination / script.relative_to(top), original.module, there), said
+    now = {path: destination / path.relative_to(top) for path in changed}
+    return Target(now[script], original.module, there, now), said
 
 
 def _top(parents: Sequence[Path]) -> Path:

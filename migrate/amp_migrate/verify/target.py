@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
@@ -23,11 +23,13 @@ class Target:
         file: the absolute path of its Python file.
         module: the name that it is run by; empty for a script, which is run by its file.
         root: the folder that holds the module, or the outermost of its packages; None for a script.
+        changed: of a script that was migrated here, the file that stands for each file of the original's.
     """
 
     file: Path
     module: str = ""
     root: Path | None = None
+    changed: Mapping[Path, Path] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -155,6 +155,15 @@ def test_a_script_is_migrated_with_the_modules_that_it_imports(tmp_path: Path) -
     assert plan.after.endswith("amp, new_amp = 1, 2\n")
 
 
+def test_a_script_is_migrated_with_the_modules_of_its_repository(tmp_path: Path) -> None:
+    for folder in (".git", "lib", "tools"):
+        (tmp_path / folder).mkdir()
+    for name in ("lib/engine.py", "lib/unrelated.py"):
+        (tmp_path / name).write_text("amp, old_amp = 1, 2\n")
+    (tmp_path / "tools/train.py").write_text("import sys\nsys.path.append('.')\nimport lib.engine\n")
+    assert changed(migrate_file(tmp_path / "tools/train.py", Settings())) == ["engine"]
+
+
 def test_a_script_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
     outcome = migrate_file(tmp_path / "none.py", Settings())
     assert said(outcome) == [("none", "AMP001", "no such file or folder")]

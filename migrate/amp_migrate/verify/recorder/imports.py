@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import spec_from_file_location
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -20,16 +23,23 @@ class _AfterImport:
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name not in self.hooks:
             return None
-        for finder in sys.meta_path:
-            find = getattr(finder, "find_spec", None)
-            if finder is self or find is None:
-                continue
+        spec = _found_without((_AfterImport,), name, path, target)
+        if spec is not None and spec.loader is not None:
+            _call_after_exec(spec.loader, self.hooks.pop(name))
+        return spec
+
+
+def _found_without(
+    left_out: tuple[type, ...], name: str, path: Sequence[str] | None, target: ModuleType | None
+) -> ModuleSpec | None:
+    """What all finders but those of some kinds find."""
+    for finder in sys.meta_path:
+        find = getattr(finder, "find_spec", None)
+        if find is not None and not isinstance(finder, left_out):
             spec: ModuleSpec | None = find(name, path, target)
             if spec is not None:
-                if spec.loader is not None:
-                    _call_after_exec(spec.loader, self.hooks.pop(name))
                 return spec
-        return None
+    return None
 
 
 def _call_after_exec(loader: Any, hooks: list[Hook]) -> None:
@@ -86,3 +96,26 @@ class _SearchFirst:
 def search_first(folder: str) -> None:
     """Look for modules in `folder` before the working folder, which `python -m` would take them from."""
     sys.meta_path.insert(0, _SearchFirst(folder))
+
+
+class _Instead:
+    """A finder that has other files loaded in the places of some, however their modules are found."""
+
+    def __init__(self, files: Mapping[str, str]) -> None:
+        self._files = files
+        stems = (Path(file).parent.name if file.endswith("__init__.py") else Path(file).stem for file in files)
+        self._names = frozenset(stems)
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name.rpartition(".")[2] not in self._names:
+            return None
+        spec = _found_without((_Instead, _AfterImport), name, path, target)
+        other = self._files.get(os.path.realpath(spec.origin)) if spec is not None and spec.origin else None
+        if spec is None or other is None:
+            return None
+        return spec_from_file_location(name, other, submodule_search_locations=spec.submodule_search_locations)
+
+
+def load_instead(files: Mapping[str, str]) -> None:
+    """Load other files in the places of some modules' own, whose real paths are given."""
+    sys.meta_path.insert(0, _Instead(files))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 ENVIRONMENT_VARIABLE = "AMP_VERIFY_SPEC"
@@ -37,6 +37,7 @@ class RecorderSpec:
         variants: names of what is done to make the script faster.
         tf32: TF32 is on, or off, whatever the script says; None leaves it to the script.
         root: folder that modules are looked for in before all others, for a script that is run as a module.
+        instead: files of modules, and which are loaded in their places.
         skips: indices of optimizer steps to leave out, as a loss scaler that met infs would.
     """
 
@@ -60,6 +61,7 @@ class RecorderSpec:
     variants: tuple[str, ...] = ()
     tf32: bool | None = None
     root: str = ""
+    instead: dict[str, str] = field(default_factory=dict)
     skips: tuple[int, ...] = ()
 
     def write(self, path: Path) -> None:

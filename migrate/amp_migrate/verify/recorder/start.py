@@ -7,7 +7,7 @@ import sys
 from types import ModuleType, TracebackType
 
 from . import apex, seeds
-from .imports import after_import, search_first
+from .imports import after_import, load_instead, search_first
 from .place import UsersCode
 from .server import end_with_parent
 from .spec import ENVIRONMENT_VARIABLE, RecorderSpec
@@ -21,6 +21,8 @@ def start() -> None:
     end_with_parent(spec.parent)
     if spec.root:
         search_first(spec.root)
+    if spec.instead:
+        load_instead(spec.instead)
     seeds.seed_python(spec)
     after_import("numpy.random", lambda module: seeds.wrap_numpy(module, spec))
     apex.answer_imports(spec)
