@@ -78,12 +78,13 @@ def test_the_base_changes_with_the_script_its_modules_the_folder_and_the_argumen
     for folder in (project, cwd, cache):
         folder.mkdir()
     script, module, data = project / "train.py", project / "model.py", cwd / "data.txt"
-    for path in (script, module, data):
+    migrated = project / "new.py"
+    for path in (script, module, data, migrated):
         path.write_text("1")
 
     def base(*arguments: str) -> str:
         setup = Setup(
-            scripts={Arm.ORIGINAL: Target(script), Arm.MIGRATED: Target(script)},
+            scripts={Arm.ORIGINAL: Target(script), Arm.MIGRATED: Target(migrated)},
             arguments=arguments,
             python=sys.executable,
             cwd=cwd,
@@ -99,8 +100,8 @@ def test_the_base_changes_with_the_script_its_modules_the_folder_and_the_argumen
         return open_cache(cache, setup, 1, [report]).base
 
     seen = [base(), base("--epochs", "2")]
-    for path in (report, cache / "entry"):
-        path.write_text("a verification's own")
+    for path in (report, cache / "entry", migrated):
+        path.write_text("a verification's own, or not the original's")
     assert base() == seen[0]
     for path in (script, module, data):
         path.write_text("2")

@@ -1,8 +1,8 @@
 """A cache of the original's runs, so that CI pays for the migrated script's only.
 
-A run is found again only if nothing that could change it has changed: the script and the modules beside it, the
-working folder, the arguments, the interpreter and its packages, the machine, and the harness itself. Timing runs are
-never kept, because they compare with the migrated script's of the same minutes.
+A run is found again only if nothing that could change it has changed: the script and the modules of its repository,
+the working folder, the arguments, the interpreter and its packages, the machine, and the harness itself. Timing runs
+are never kept, because they compare with the migrated script's of the same minutes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from amp_migrate.repository import repository
 from amp_migrate.verify import folders
 from amp_migrate.verify.events import read_ranks
 from amp_migrate.verify.plan import Arm, Run
@@ -81,16 +82,18 @@ class Cache:
 
 def open_cache(folder: Path, setup: Setup, threads: int, ours: Collection[Path]) -> Cache:
     """The cache in `folder` for the original's runs. `ours`: what verifications write into the working folder."""
-    original = setup.scripts[Arm.ORIGINAL]
+    original, migrated = setup.scripts[Arm.ORIGINAL], setup.scripts[Arm.MIGRATED]
+    home = original.root or repository(original.file.parent) or original.file.parent
+    not_read = {migrated.file, *original.changed} - {original.file}
     digest = hashlib.sha256()
     for item in (
         *_environment(setup.python, threads),
         *setup.arguments,
         setup.metrics,
         *original.words,
-        *_modules(original.root or original.file.parent),
+        *_modules(home, not_read),
         *_modules(Path(__file__).parent),
-        *_working_folder(setup.cwd, {folder, *ours}),
+        *_working_folder(setup.cwd, {folder, *ours}, not_read),
     ):
         digest.update(item.encode("utf-8", "surrogateescape") + b"\0")
     return Cache(folder, digest.hexdigest())
@@ -110,19 +113,19 @@ def _environment(python: str, threads: int) -> Iterator[str]:
         yield os.environ.get(name, "")
 
 
-def _modules(folder: Path) -> Iterator[str]:
+def _modules(folder: Path, without: Collection[Path] = ()) -> Iterator[str]:
     """Paths and contents of the Python files below a folder."""
     for path in folders.files(folder):
-        if path.suffix == ".py":
+        if path.suffix == ".py" and path not in without:
             yield str(path.relative_to(folder))
             yield hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _working_folder(cwd: Path, ours: Collection[Path]) -> Iterator[str]:
+def _working_folder(cwd: Path, ours: Collection[Path], without: Collection[Path]) -> Iterator[str]:
     """Contents where the folder is small enough to be copied for a run; elsewhere sizes and times."""
     small = folders.copyable(cwd)
     for path in folders.files(cwd):
-        if any(path.is_relative_to(each) for each in ours):
+        if path in without or any(path.is_relative_to(each) for each in ours):
             continue
         yield str(path.relative_to(cwd))
         status = path.stat()

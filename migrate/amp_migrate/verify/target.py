@@ -23,7 +23,7 @@ class Target:
         file: the absolute path of its Python file.
         module: the name that it is run by; empty for a script, which is run by its file.
         root: the folder that holds the module, or the outermost of its packages; None for a script.
-        changed: of a script that was migrated here, the file that stands for each file of the original's.
+        changed: files of the other script, and which of this one's are loaded in their places, wherever they are found.
     """
 
     file: Path

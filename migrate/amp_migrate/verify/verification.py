@@ -12,6 +12,7 @@ import click
 from amp_migrate.settings import Dtype
 from amp_migrate.verify import as_github, as_json, as_junit, as_text, folders, forks, prepare
 from amp_migrate.verify.cache import open_cache
+from amp_migrate.verify.checkouts import apart
 from amp_migrate.verify.convergence import SPREADS, STRICT_SPREADS, Tolerance
 from amp_migrate.verify.ladder import climb, train_whole
 from amp_migrate.verify.options import Comparing, Request, Running
@@ -81,7 +82,8 @@ def pool_of(
         for finding in findings:
             click.echo(finding, err=True)
     else:
-        migrated, findings = target(request.migrated, python, module=request.module), ()
+        original, migrated = apart(original, target(request.migrated, python, module=request.module))
+        findings = ()
     setup = setup_of(
         request,
         {Arm.ORIGINAL: original, Arm.MIGRATED: migrated},
