@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from amp_migrate.verify import run
-from amp_migrate.verify.run import RunResult
+from amp_migrate.verify.plan import Arm, Run
+from amp_migrate.verify.recorder.spec import RecorderSpec
+from amp_migrate.verify.run import Launch, RunResult, execute
 
 pytestmark = pytest.mark.slow
 Record = Callable[..., RunResult]
@@ -117,3 +121,24 @@ def test_the_exit_status_is_the_script_s_own(record: Record, text: str, status: 
 def test_the_interpreter_is_the_one_that_was_asked_for(record: Record) -> None:
     result = record("import sys\nprint(sys.executable)\n", prelude="")
     assert (result.folder / "stdout.log").read_text().strip() == sys.executable
+
+
+def test_a_process_that_takes_its_time_to_open_its_logs_is_waited_for(tmp_path: Path) -> None:
+    class Late:
+        """A forked process on a busy machine: it has not opened its logs when it is first looked at."""
+
+        pid = 2**22 + 1  # above the largest on Linux
+
+        def __init__(self) -> None:
+            self.looks = 0
+
+        def wait(self, timeout: float | None = None) -> int:
+            self.looks += 1
+            if self.looks == 1:
+                raise subprocess.TimeoutExpired("late", timeout or 0.0)
+            return 0
+
+    spec = RecorderSpec(trace=str(tmp_path), parent=os.getpid(), shim="")
+    launch = Launch((sys.executable,), tmp_path, tmp_path, timeout=60, threads=1)
+    result = execute(Run(Arm.ORIGINAL), launch, spec, lambda process: nullcontext(), lambda *_: Late())
+    assert (result.returncode, result.log.read_text()) == (0, "")

@@ -146,6 +146,8 @@ def execute(run: Run, launch: Launch, spec: RecorderSpec, watch: Watch, start: S
     """Run a script to its end, or to a limit: of steps, of time, of output. `watch` surrounds the process's life."""
     orders = launch.folder / "spec.json"
     spec.write(orders)
+    for log in (launch.stdout, launch.stderr):
+        log.touch()  # a process that is forked opens them when its turn comes
     process = start(launch, _recorded(environment(os.environ, launch.threads), orders))
     began = time.monotonic()
     with watch(process):
