@@ -9,9 +9,9 @@ from typing import Protocol
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import BindingKind, dotted, module_and_name
 from amp_migrate.analysis.calls import fits
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.scopes import BindingKind, dotted, module_and_name
 from amp_migrate.trees.nodes import find
 
 _COMMON_METHODS = frozenset("forward __call__ step update backward train eval run fit get to".split())

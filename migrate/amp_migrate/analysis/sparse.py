@@ -7,9 +7,9 @@ from functools import cached_property
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import BindingKind
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
-from amp_migrate.analysis.scopes import BindingKind
 from amp_migrate.trees.nodes import find
 
 _PRODUCTS = frozenset({"torch.spmm", "torch.hspmm", "torch.smm", "torch.sspaddmm"})

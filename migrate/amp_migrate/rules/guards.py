@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted, import_source
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.scopes import dotted, import_source
 from amp_migrate.rules.old_modules import NEW_MODULE
 from amp_migrate.steps.draft import Draft
 from amp_migrate.tables.signatures import FORMS, forms

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.scopes import BindingKind, dotted
 from amp_migrate.trees.nodes import Statement, is_constant
 
 

@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.calls import passed
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef, Project
-from amp_migrate.analysis.scopes import BindingKind, dotted
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.native import GRAD_SCALER
 from amp_migrate.steps.without_scaler import drop_parameter, own_step, unscaled, unscaled_receiver, without_item
