@@ -15,7 +15,7 @@ from amp_migrate.analysis.project import FunctionRef, Project
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.native import GRAD_SCALER
 from amp_migrate.steps.without_scaler import drop_parameter, own_step, unscaled, unscaled_receiver, without_item
-from amp_migrate.trees.nodes import blocks, is_constant, statements
+from amp_migrate.trees.nodes import is_constant
 
 Edit: TypeAlias = Callable[[], None]
 _GOES_WITH_ITS_STATEMENT = frozenset({"unscale_", "update", "load_state_dict"})
@@ -153,12 +153,7 @@ class Follower:
             component.edits.append(lambda: draft.edits.change(call, own_step))
             return True
         if name in _GOES_WITH_ITS_STATEMENT and isinstance(parent, cst.Expr):
-            statement = tree.statement(call)
-            block = tree.block(statement)
-            around = tree.parents.get(block)
-            alone = isinstance(around, cst.If) and around.orelse is None and len(statements(block)) == 1
-            whole = tree.statement(around) if alone and around is not None and len(blocks(around)) == 1 else statement  # type: ignore[arg-type]
-            component.edits.append(lambda: draft.edits.substitute(whole))
+            component.edits.append(lambda: draft.edits.substitute(tree.statement(call)))
             return True
         if name == "state_dict":
             return self._saved(component, draft, call)
