@@ -32,6 +32,9 @@ class Library(Protocol):
     def module(self, dotted_name: str, importer: File) -> File | None:
         """The file that `import dotted_name` in `importer` loads; None where it is not one of the project's."""
 
+    def brings(self, importer: File, file: File, imports: int) -> bool:
+        """Whether a file gets another by way of at most so many imports."""
+
     def sees_folder_of(self, file: File) -> bool:
         """Whether all Python files that stand beside a file can be asked for."""
 
