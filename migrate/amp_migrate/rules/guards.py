@@ -137,9 +137,9 @@ def _second_side(node: cst.CSTNode) -> cst.CSTNode:
 
 
 def _in_parentheses_of(node: cst.IfExp, side: cst.BaseExpression) -> cst.BaseExpression:
-    if isinstance(side, (cst.Name, cst.Attribute, cst.Call)) or not node.lpar:
+    if isinstance(side, (cst.Name, cst.Attribute, cst.Call)) or side.lpar:
         return side
-    return side.with_changes(lpar=[*node.lpar, *side.lpar], rpar=[*side.rpar, *node.rpar])
+    return side.with_changes(lpar=node.lpar, rpar=node.rpar)
 
 
 def _handlers_bind_no_more(file: File, guard: cst.Try) -> bool:
