@@ -42,6 +42,14 @@ def test_registered_function_is_cast_from_the_next_initialize_until_deactivation
     assert module.twice is native
 
 
+def test_registered_function_runs_in_the_widest_type_of_its_arguments() -> None:
+    module = SimpleNamespace(dtypes=lambda *args: [arg.dtype for arg in args])
+    amp.register_promote_function(module, "dtypes")
+    amp.initialize(nn.Linear(1, 1), opt_level="O1", verbosity=0)
+    assert module.dtypes(torch.ones(1).half(), torch.ones(1)) == [FLOAT, FLOAT]
+    assert module.dtypes(torch.ones(1).half()) == [HALF]
+
+
 @pytest.mark.parametrize(("level", "half"), [("O1", HALF), ("O4", torch.bfloat16)])
 def test_bfloat16_is_bfloat16_at_either_level_and_half_is_the_levels(level: str, half: torch.dtype) -> None:
     module = SimpleNamespace(dtype=lambda x: x.dtype)

@@ -147,6 +147,20 @@ def trained(rank: int, level: str) -> list[Any]:
     ]
 
 
+def test_larc_keeps_the_state_and_the_groups_of_its_optimizer() -> None:
+    first, second = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(3))
+    larc = LARC(SGD([first], lr=0.5, momentum=0.9))
+    first.grad = torch.ones(2)
+    larc.step()
+    restored = LARC(SGD([nn.Parameter(torch.ones(2))], lr=0.1, momentum=0.9))
+    restored.load_state_dict(larc.state_dict())
+    (state,) = restored.state.values()
+    assert torch.equal(state["momentum_buffer"], larc.state[first]["momentum_buffer"])
+    assert restored.param_groups[0]["lr"] == 0.5
+    larc.add_param_group({"params": [second], "lr": 0.25})
+    assert [group["lr"] for group in larc.optim.param_groups] == [0.5, 0.25]
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_ranks_train_the_same_weights_as_one_process_would(level: str, ranks: list[dict[str, Any]]) -> None:
     weights, masters = ranks[0][f"trained at {level}"]

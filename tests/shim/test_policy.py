@@ -55,6 +55,21 @@ def test_region_follows_its_policy_and_leaves_nothing_behind() -> None:
         assert x.bfloat16().exp().dtype is torch.bfloat16, "the CPU's own lists do not cast exp"
 
 
+def test_promoted_operator_runs_in_its_widest_argument_type() -> None:
+    half, wide = torch.ones(2, 2, dtype=HALF), torch.ones(2, 2)
+    with NATIVE_CUDA.with_promote("matmul", "exp").autocast("cpu", dtype=HALF):
+        assert (half @ half).dtype is HALF
+        assert (half @ wide).dtype is FLOAT, "native autocast multiplies in half"
+        assert half.exp().dtype is HALF, "native autocast computes exp in float32"
+
+
+def test_operator_that_is_moved_is_in_no_other_list() -> None:
+    policy = NATIVE_CUDA.with_promote("matmul", "exp")
+    assert {"matmul", "exp"} <= policy.promote
+    assert not {"matmul", "exp"} & (policy.half | policy.float)
+    assert policy.with_natural("matmul").treatment("matmul") is Treatment.NATURAL
+
+
 def test_region_can_decorate_and_survives_an_exception() -> None:
     @NATIVE_CUDA.autocast("cpu", dtype=HALF)
     def square(x: Tensor) -> Tensor:

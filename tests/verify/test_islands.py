@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from amp_migrate.verify import islands
 from amp_migrate.verify.localize import choose
-from amp_migrate.verify.trace import Model, Part
+from amp_migrate.verify.model_parts import Model, Part
 
 FINE = Part(0, "fc", "Linear", True, 4, False, False, 1.0, 0.0, 1e-4, 0.1, 100, 2048)
 

@@ -13,10 +13,11 @@ from amp_migrate.verify.cli import main
 from amp_migrate.verify.evidence import Evidence
 from amp_migrate.verify.ladder import climb
 from amp_migrate.verify.localize import Cost, Localised, localize
+from amp_migrate.verify.model_parts import Model, Part
 from amp_migrate.verify.pool import Pool
 from amp_migrate.verify.setup import Setup
 from amp_migrate.verify.speed import Memory, Speed
-from amp_migrate.verify.trace import Model, Part, Trace
+from amp_migrate.verify.trace import Trace
 from amp_migrate.verify.verdict import Assessment, Limits, assess
 from click.testing import CliRunner
 

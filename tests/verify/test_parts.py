@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from amp_migrate.verify.model_parts import Part
 from amp_migrate.verify.run import RunResult
-from amp_migrate.verify.trace import Part
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.scopes import dotted
 from amp_migrate.trees.nodes import Statement
 
 

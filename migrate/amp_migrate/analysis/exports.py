@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import BindingKind
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
-from amp_migrate.analysis.scopes import BindingKind
 
 
 def takers(project: Project, file: File, name: str) -> list[File]:

@@ -12,8 +12,9 @@ from typing import cast
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import Binding, BindingKind, dotted, import_source
 from amp_migrate.analysis.handed import Elsewhere, Nowhere
-from amp_migrate.analysis.scopes import Binding, BindingKind, Scopes, dotted, import_source
+from amp_migrate.analysis.scopes import Scopes
 from amp_migrate.analysis.versions import outcome
 from amp_migrate.tables.signatures import FORMS, OLDEST, Version, forms
 from amp_migrate.trees.nodes import find, walk

@@ -9,9 +9,9 @@ from functools import cached_property
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef, Project
-from amp_migrate.analysis.scopes import dotted
 from amp_migrate.trees.nodes import find
 
 _GRAD = "torch.autograd.grad"

@@ -8,12 +8,12 @@ from typing import TypeVar
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
 from amp_migrate.analysis.calls import passed
 from amp_migrate.analysis.command_line import Command, Parser
 from amp_migrate.analysis.exports import takers
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.project import Project
-from amp_migrate.analysis.scopes import Binding, BindingKind, dotted
 from amp_migrate.trees.nodes import find, walk_own
 
 _PARSERS = frozenset({"argparse.ArgumentParser"})

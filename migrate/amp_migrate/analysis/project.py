@@ -9,9 +9,9 @@ from typing import Protocol
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import BindingKind, dotted, module_and_name
 from amp_migrate.analysis.calls import fits
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.scopes import BindingKind, dotted, module_and_name
 from amp_migrate.trees.nodes import find
 
 _COMMON_METHODS = frozenset("forward __call__ step update backward train eval run fit get to".split())
@@ -31,6 +31,9 @@ class Library(Protocol):
 
     def module(self, dotted_name: str, importer: File) -> File | None:
         """The file that `import dotted_name` in `importer` loads; None where it is not one of the project's."""
+
+    def brings(self, importer: File, file: File, imports: int) -> bool:
+        """Whether a file gets another by way of at most so many imports."""
 
     def sees_folder_of(self, file: File) -> bool:
         """Whether all Python files that stand beside a file can be asked for."""

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
 from amp_migrate.analysis.files import File, object_bindings, object_path
 from amp_migrate.analysis.losses import Losses, is_class_name
 from amp_migrate.analysis.optimizers import is_optimizer
@@ -20,7 +21,6 @@ from amp_migrate.analysis.own_gradients import OwnGradients
 from amp_migrate.analysis.passing import passed_values
 from amp_migrate.analysis.project import FunctionRef, Project
 from amp_migrate.analysis.replicas import Replicas
-from amp_migrate.analysis.scopes import Binding, BindingKind, dotted
 from amp_migrate.analysis.sparse import SparseModules
 from amp_migrate.tables import torch_names as table
 from amp_migrate.trees.nodes import find

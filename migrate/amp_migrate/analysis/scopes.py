@@ -1,4 +1,4 @@
-"""Which names a module binds, where, and to what: one pass over the tree, Python's own scoping rules.
+"""Which names a module binds, and where: one pass over the tree, Python's own scoping rules.
 
 Attributes of names (`self.model`, `state.optimizer`) are recorded beside plain names, under their dotted path: in
 training code an object's home is as often an attribute of `self` as a variable.
@@ -7,48 +7,17 @@ training code an object's home is as often an attribute of `self` as a variable.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import Any, TypeAlias, cast
+from typing import cast
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import Binding, bindings_of, import_source
 from amp_migrate.trees.nodes import children
 from amp_migrate.trees.tree import Tree
 
-ScopeNode: TypeAlias = "cst.Module | cst.FunctionDef | cst.ClassDef | cst.Lambda | cst.BaseComp | cst.DictComp"
 _SCOPE_TYPES = (cst.FunctionDef, cst.ClassDef, cst.Lambda, cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
-
-
-class BindingKind(Enum):
-    """How a name comes to stand for something."""
-
-    IMPORT = "import"
-    PARAMETER = "parameter"
-    ASSIGNMENT = "assignment"
-    FUNCTION = "function"
-    CLASS = "class"
-    OTHER = "other"  # loop targets, with-as, except-as, walrus, del, augmented assignment
-
-
-@dataclass(frozen=True, eq=False)
-class Binding:
-    """One place where a name gets a value.
-
-    Attributes:
-        kind: how it is bound.
-        node: the statement's node (or the `Param`) that binds it.
-        value: the expression it is bound to, where that is known exactly.
-        source: for a value unpacked from a longer one (`a, b = f()`), the expression that is unpacked.
-        imported: for an import, the full dotted name.
-    """
-
-    kind: BindingKind
-    node: cst.CSTNode
-    value: cst.BaseExpression | None = None
-    source: cst.BaseExpression | None = None
-    imported: str = ""
 
 
 @dataclass(eq=False)
@@ -89,19 +58,6 @@ class Scope:
         """All bindings of `name` (or of a dotted path) as seen from here."""
         scope = self.find(name)
         return [] if scope is None else list(scope.bindings.get(name, ()))
-
-
-def dotted(node: cst.CSTNode | None) -> str | None:
-    """`a.b.c` for a name or a chain of attributes on a name; None for anything else."""
-    parts: list[str] = []
-    # Asked of half of all nodes: `isinstance` is slow with LibCST's abstract classes where the answer is no.
-    while type(node) is cst.Attribute:
-        parts.append(node.attr.value)
-        node = node.value
-    if type(node) is not cst.Name:
-        return None
-    parts.append(node.value)
-    return ".".join(reversed(parts))
 
 
 class Scopes:
@@ -155,7 +111,7 @@ def _fill(scope: Scope, node: cst.CSTNode, scopes: dict[cst.CSTNode, Scope]) -> 
     stack = children(node)[::-1]
     while stack:
         current = stack.pop()
-        for name, binding in _bindings(current):
+        for name, binding in bindings_of(current):
             target = scope
             if "." not in name and scope.elsewhere.get(name) == "global":
                 target = scope.module
@@ -178,84 +134,3 @@ def _fill(scope: Scope, node: cst.CSTNode, scopes: dict[cst.CSTNode, Scope]) -> 
             _fill(inner, current, scopes)
         elif kind_of_node not in (cst.Import, cst.ImportFrom):  # their `as` is bound above
             stack.extend(children(current)[::-1])
-
-
-def import_source(node: cst.ImportFrom) -> str:
-    """The module an `from ... import` names, relative dots kept in front."""
-    return "." * len(node.relative) + (dotted(node.module) or "")
-
-
-def module_and_name(full: str) -> tuple[str, str]:
-    """The module and the last name of an imported full name: `.` and `x` for the `.x` of `from . import x`."""
-    name = full.rpartition(".")[2]
-    module = full[: len(full) - len(name)]
-    return (module[:-1] if module.strip(".") else module), name
-
-
-def _bindings(node: cst.CSTNode) -> Iterator[tuple[str, Binding]]:
-    """The names that one node binds by itself."""
-    # A table by exact type: an `isinstance` chain over LibCST's abstract classes would be most of the pass.
-    binder = _BINDERS.get(type(node))
-    return iter(()) if binder is None else binder(node)
-
-
-def _import(node: cst.Import) -> Iterator[tuple[str, Binding]]:
-    for alias in node.names:
-        full = dotted(alias.name) or ""
-        if alias.asname is not None:
-            yield dotted(alias.asname.name) or "", Binding(BindingKind.IMPORT, node, imported=full)
-        else:
-            root = full.partition(".")[0]
-            yield root, Binding(BindingKind.IMPORT, node, imported=root)
-
-
-def _import_from(node: cst.ImportFrom) -> Iterator[tuple[str, Binding]]:
-    if isinstance(node.names, cst.ImportStar):
-        return
-    origin = import_source(node)
-    for alias in node.names:
-        name = dotted(alias.name) or ""
-        local = name if alias.asname is None else dotted(alias.asname.name) or ""
-        separator = "" if origin.endswith(".") else "."
-        yield local, Binding(BindingKind.IMPORT, node, imported=origin + separator + name)
-
-
-def _assign(node: cst.Assign) -> Iterator[tuple[str, Binding]]:
-    for target in node.targets:
-        yield from _targets(target.target, node, node.value)
-
-
-def _targets(
-    target: cst.BaseExpression, node: cst.CSTNode, value: cst.BaseExpression | None
-) -> Iterator[tuple[str, Binding]]:
-    path = dotted(target)
-    kind = BindingKind.OTHER if value is None else BindingKind.ASSIGNMENT
-    if path is not None:
-        yield path, Binding(kind, node, value=value)
-    elif isinstance(target, (cst.Tuple, cst.List)):
-        elements = [element.value for element in target.elements]
-        values: list[cst.BaseExpression] | None = None
-        if isinstance(value, (cst.Tuple, cst.List)) and len(value.elements) == len(elements):
-            values = [element.value for element in value.elements]
-        for index, element in enumerate(elements):
-            if values is not None:
-                yield from _targets(element, node, values[index])
-            else:
-                for name, _ in _targets(element, node, None):
-                    yield name, Binding(kind, node, source=value)
-
-
-_BINDERS: dict[type, Callable[[Any], Iterator[tuple[str, Binding]]]] = {
-    cst.Import: _import,
-    cst.ImportFrom: _import_from,
-    cst.Assign: _assign,
-    cst.AnnAssign: lambda node: _targets(node.target, node, node.value),
-    cst.NamedExpr: lambda node: _targets(node.target, node, node.value),
-    cst.AugAssign: lambda node: _targets(node.target, node, None),
-    cst.For: lambda node: _targets(node.target, node, None),
-    cst.CompFor: lambda node: _targets(node.target, node, None),
-    cst.AsName: lambda node: _targets(node.name, node, None),
-    cst.Param: lambda node: iter([(node.name.value, Binding(BindingKind.PARAMETER, node))]),
-    cst.FunctionDef: lambda node: iter([(node.name.value, Binding(BindingKind.FUNCTION, node))]),
-    cst.ClassDef: lambda node: iter([(node.name.value, Binding(BindingKind.CLASS, node))]),
-}

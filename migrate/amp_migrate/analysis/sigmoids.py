@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.passing import passed_values
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.analysis.scopes import dotted
 from amp_migrate.tables.torch_names import SIGMOID_CLASS, SIGMOID_FUNCTIONS
 from amp_migrate.trees.nodes import find, walk
 

@@ -9,11 +9,14 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
-from amp_migrate.analysis.scopes import BindingKind
 from amp_migrate.trees.nodes import find
 
-_PRODUCTS = frozenset({"torch.spmm", "torch.hspmm", "torch.smm", "torch.sspaddmm"})
-_WORDS = ("spmm", "hspmm", "smm", "sspaddmm", "sparse", "to_sparse")
+_PRODUCTS = ("torch.spmm", "torch.hspmm", "torch.smm", "torch.sspaddmm")
+_LAYOUTS = ("coo", "csr", "csc", "bsr", "bsc")
+_WORDS = (
+    *("sparse", "to_sparse", *(each.rpartition(".")[2] for each in _PRODUCTS)),
+    *(word for layout in _LAYOUTS for word in (f"to_sparse_{layout}", f"sparse_{layout}_tensor")),
+)
 _MAX_IMPORTS = 3
 
 
@@ -32,9 +35,8 @@ class SparseModules:
 
     def below(self, file: File) -> Iterator[tuple[File, cst.Call]]:
         """The sparse calls of modules in files that a file imports, directly or through others."""
-        if self._calls:
-            brought = self._brought(file)
-            yield from ((where, call) for where, call in self._calls if where in brought)
+        library = self._project.library
+        yield from ((where, call) for where, call in self._calls if library.brings(file, where, _MAX_IMPORTS))
 
     @cached_property
     def _calls(self) -> list[tuple[File, cst.Call]]:
@@ -45,26 +47,6 @@ class SparseModules:
             for call in file.calls
             if is_sparse(file, call) and _is_of_module(file, call)
         ]
-
-    def _brought(self, file: File) -> set[File]:
-        found: set[File] = set()
-        level = [file]
-        for _ in range(_MAX_IMPORTS):
-            brought = {
-                other
-                for each in level
-                for bindings in each.scopes.module.bindings.values()
-                for binding in bindings
-                if binding.kind is BindingKind.IMPORT
-                for other in (
-                    self._project.module_of(each, binding.imported),
-                    self._project.library.module(binding.imported, each),
-                )
-                if other is not None
-            }
-            level = [each for each in brought if each is not file and each not in found]
-            found.update(level)
-        return found
 
 
 def _is_of_module(file: File, call: cst.Call) -> bool:

@@ -6,8 +6,9 @@ from itertools import takewhile
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import Binding, BindingKind
 from amp_migrate.analysis.names import Names
-from amp_migrate.analysis.scopes import Binding, BindingKind, Scope
+from amp_migrate.analysis.scopes import Scope
 from amp_migrate.trees.nodes import BLOCK_TYPES, is_constant
 
 

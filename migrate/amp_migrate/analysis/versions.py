@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from amp_migrate.analysis.scopes import BindingKind
+from amp_migrate.analysis.bindings import BindingKind
 from amp_migrate.tables.signatures import FORMS, Version, forms
 
 if TYPE_CHECKING:

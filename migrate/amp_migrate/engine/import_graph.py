@@ -32,6 +32,16 @@ class ImportGraph:
         """A file and every file that it imports, directly or through others."""
         return self._closure(source, lambda path: True) | {source.path}
 
+    def within(self, source: Source, imports: int) -> frozenset[Path]:
+        """The files that a file brings in by way of at most so many imports."""
+        found: set[Path] = set()
+        level: Iterable[Source] = [source]
+        for _ in range(imports):
+            paths = {path for each in level for path in self.direct(each)} - found
+            found |= paths
+            level = filter(None, map(self._workspace.file, paths))
+        return frozenset(found)
+
     def groups(self, sources: Iterable[Source]) -> list[list[Source]]:
         """`sources` in groups: one that reaches another is in the other's group."""
         groups: list[list[Source]] = []

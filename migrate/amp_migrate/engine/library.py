@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from amp_migrate.analysis.files import File
+from amp_migrate.engine.import_graph import ImportGraph
 from amp_migrate.engine.neighbours import Neighbours
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
@@ -45,6 +46,7 @@ class ParsedLibrary:
         self._files: dict[Path, File | None] = {}
         self._modules: dict[Path, Source | None] = {}
         self._sources: dict[File, Source] = {}
+        self._imports = ImportGraph(workspace)
 
     def candidates(self) -> Iterator[File]:
         """The files that may hold something to migrate."""
@@ -86,6 +88,10 @@ class ParsedLibrary:
         if path not in self._modules:
             self._modules[path] = self._workspace.file(path)
         return self._modules[path]
+
+    def brings(self, importer: File, file: File, imports: int) -> bool:
+        """Whether a file gets another by way of at most so many imports."""
+        return self._sources[file].path in self._imports.within(self._sources[importer], imports)
 
     def sees_folder_of(self, file: File) -> bool:
         """Whether all Python files that stand beside a file can be asked for."""

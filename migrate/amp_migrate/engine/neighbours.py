@@ -6,10 +6,10 @@ import re
 from functools import cache
 from typing import Protocol
 
+from amp_migrate.analysis.bindings import module_and_name
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.handed import is_followed
 from amp_migrate.analysis.names import STAR_NAMES
-from amp_migrate.analysis.scopes import module_and_name
 
 # A name that is none of these is followed from where it is made of one of them, not through further imports and stars.
 _WORDS = frozenset({"torch", "cuda", "cpu", "amp", "autocast_mode", "grad_scaler", *STAR_NAMES})

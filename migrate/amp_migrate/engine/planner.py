@@ -6,7 +6,7 @@ creates the optimizer to the file that steps it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,6 +14,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
+from amp_migrate.analysis.wanted import Wanted
 from amp_migrate.engine.annotate import annotate
 from amp_migrate.engine.library import Parsed, ParsedLibrary
 from amp_migrate.engine.source import Source
@@ -89,42 +90,41 @@ def _plan_project(workspace: Workspace, settings: Settings, parsed: Parsed) -> I
     for file in handed:
         steps.findings.extend(
             rename_names(
-                file,
-                steps.project,
-                steps.draft(file),
-                other.dtype,
-                other.descaler.fates,
-                wanted,
-                handed[file],
+                file, steps.project, steps.draft(file), other.dtype, other.descaler.fates, wanted, handed[file]
             )
         )
-    own = frozenset(candidates)
-
-    def wanted_here(file: File, node: cst.CSTNode, code: str) -> bool:
-        # A script that is planned elsewhere has its hazards found there, together with all else that changes in it.
-        is_script = "backward" in file.tree.text or speaks_of_amp(file.tree.text)
-        return (file in own or not is_script) and wanted(file, node, code)
-
-    hazards = HazardFinder(steps.draft, other.dtype, wanted_here)
+    hazards = HazardFinder(steps.draft, other.dtype, partial(_wanted_here, frozenset(candidates), wanted))
     for file in candidates:
         has_amp = speaks_of_amp(library.source(file).text)
         if has_amp or file.name in moved:
             script = Script(file, steps.roles, settings, has_amp, file.name in moved, other.regions)
             steps.findings.extend(hazards.find(script))
     by_name: dict[str, list[Finding]] = {}
-    for finding in dict.fromkeys(steps.findings):  # scripts that run one model find its hazards together
+    for finding in sorted(set(steps.findings)):  # scripts that run one model find its hazards together
         by_name.setdefault(finding.path, []).append(finding)
+    yield from _file_plans(library, settings, steps, by_name)
+
+
+def _wanted_here(candidates: frozenset[File], wanted: Wanted, file: File, node: cst.CSTNode, code: str) -> bool:
+    """Whether a hazard is to be told; a script planned elsewhere has its own found there, with all that changes."""
+    is_script = "backward" in file.tree.text or speaks_of_amp(file.tree.text)
+    return (file in candidates or not is_script) and wanted(file, node, code)
+
+
+def _file_plans(
+    library: ParsedLibrary, settings: Settings, steps: StepMigration, by_name: Mapping[str, Sequence[Finding]]
+) -> Iterator[FilePlan]:
+    """The new text of every file that changes or has findings, in order of name."""
     files = {file.name: file for file in library.parsed}
     if settings.annotate:
         for name, findings in by_name.items():
             pragmas = read_pragmas(library.source(files[name]).text)
-            left = [each for each in sorted(findings) if each.kind is Kind.LEFT]
+            left = [each for each in findings if each.kind is Kind.LEFT]
             left = [each for each in left if not why_unwanted(each.code, each.line, settings, pragmas)]
             if left:
                 annotate(steps.draft(files[name]), left)
     for name in sorted({*by_name, *(file.name for file, draft in steps.drafts.items() if draft.edits)}):
-        file = files[name]
-        draft = steps.drafts.get(file)
-        source = library.source(file)
+        draft = steps.drafts.get(files[name])
+        source = library.source(files[name])
         after = source.text if draft is None or draft.changes_nothing else draft.finish()
-        yield FilePlan(source, after, tuple(sorted(by_name.get(name, ()))))
+        yield FilePlan(source, after, tuple(by_name.get(name, ())))

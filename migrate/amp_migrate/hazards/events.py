@@ -10,10 +10,10 @@ from typing import cast
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.optimizers import is_optimizer
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.analysis.scopes import dotted
 from amp_migrate.hazards.scalers import Scalers
 from amp_migrate.tables.torch_names import GRADIENT_FUNCTIONS
 from amp_migrate.trees.calls import calls_of

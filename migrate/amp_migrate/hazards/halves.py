@@ -6,8 +6,8 @@ import re
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import Binding
 from amp_migrate.analysis.files import File, object_bindings
-from amp_migrate.analysis.scopes import Binding
 from amp_migrate.trees.nodes import find
 
 # Products of matrices, which autocast computes in low precision whatever they are given.

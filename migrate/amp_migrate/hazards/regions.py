@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.scopes import dotted
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.native import AUTOCAST
 from amp_migrate.trees.nodes import find, is_constant

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.analysis.scopes import BindingKind, dotted
 from amp_migrate.steps.native import GRAD_SCALER
 from amp_migrate.trees.nodes import find, is_constant
 

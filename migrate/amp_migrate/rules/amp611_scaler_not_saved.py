@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.scopes import BindingKind, dotted
 from amp_migrate.hazards.course import Course
 from amp_migrate.hazards.events import Act
 from amp_migrate.hazards.hazard import Hazard, Repair

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_migrate.analysis.scopes import dotted
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.hazards.hazard import Hazard
 from amp_migrate.hazards.regions import AutocastRegion
 from amp_migrate.hazards.script import Script

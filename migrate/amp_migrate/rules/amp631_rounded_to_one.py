@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File, object_bindings
-from amp_migrate.analysis.scopes import dotted
 from amp_migrate.hazards.hazard import Hazard
 from amp_migrate.hazards.numbers import number
 from amp_migrate.hazards.regions import argument, is_autocast

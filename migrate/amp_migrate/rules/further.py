@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.calls import positional_names
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
-from amp_migrate.analysis.scopes import dotted
 from amp_migrate.rules.places import is_only_tested, is_target
 
 _PROPERTIES = frozenset({"property", "cached_property", "functools.cached_property"})

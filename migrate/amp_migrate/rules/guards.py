@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted, import_source
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.scopes import dotted, import_source
 from amp_migrate.rules.old_modules import NEW_MODULE
 from amp_migrate.steps.draft import Draft
 from amp_migrate.tables.signatures import FORMS, forms
@@ -137,9 +137,9 @@ def _second_side(node: cst.CSTNode) -> cst.CSTNode:
 
 
 def _in_parentheses_of(node: cst.IfExp, side: cst.BaseExpression) -> cst.BaseExpression:
-    if isinstance(side, (cst.Name, cst.Attribute, cst.Call)) or not node.lpar:
+    if isinstance(side, (cst.Name, cst.Attribute, cst.Call)) or side.lpar:
         return side
-    return side.with_changes(lpar=[*node.lpar, *side.lpar], rpar=[*side.rpar, *node.rpar])
+    return side.with_changes(lpar=node.lpar, rpar=node.rpar)
 
 
 def _handlers_bind_no_more(file: File, guard: cst.Try) -> bool:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted, import_source
 from amp_migrate.analysis.exports import is_exported
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.names import STAR_NAMES
 from amp_migrate.analysis.project import Project
-from amp_migrate.analysis.scopes import dotted, import_source
 from amp_migrate.analysis.wanted import Wanted
 from amp_migrate.rules.old_modules import NEW_MODULE, OLD_MODULES, OLD_PACKAGES, home, moves_with_module, successor
 from amp_migrate.rules.places import is_imported, is_only_tested, is_target

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.exports import is_exported
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.names import STAR_NAMES, UNKNOWN
 from amp_migrate.analysis.project import Project
-from amp_migrate.analysis.scopes import dotted
 from amp_migrate.rules.imports import stays_right, uses_of
 from amp_migrate.rules.old_modules import OLD_MODULES, successor
 from amp_migrate.rules.places import is_imported, is_only_tested, is_target

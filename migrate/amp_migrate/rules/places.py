@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.scopes import dotted
 from amp_migrate.analysis.versions import outcome
 from amp_migrate.rules.rule import Rename
 from amp_migrate.trees.nodes import walk

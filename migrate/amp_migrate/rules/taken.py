@@ -7,10 +7,11 @@ from typing import TypeAlias
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import Binding, BindingKind
 from amp_migrate.analysis.exports import takers
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
-from amp_migrate.analysis.scopes import Binding, BindingKind, Scope
+from amp_migrate.analysis.scopes import Scope
 from amp_migrate.rules.old_modules import OLD_MODULES
 from amp_migrate.rules.places import is_imported, is_target
 from amp_migrate.rules.rule import all_renames

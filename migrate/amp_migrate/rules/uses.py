@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import Binding, BindingKind
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.scopes import Binding, BindingKind
 from amp_migrate.report.rule import Rule
 from amp_migrate.rules.old_modules import OLD_PACKAGES
 from amp_migrate.rules.places import is_target

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
-from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.apex_branches import branch_of
 from amp_migrate.steps.apex_calls import amp_calls, amp_name
 from amp_migrate.steps.apex_functions import is_needless

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.flow import reads
 from amp_migrate.tables.apex_names import DYNAMIC_SCALE
 from amp_migrate.trees import build

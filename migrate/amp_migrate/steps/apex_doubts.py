@@ -7,11 +7,11 @@ from typing import cast
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.exports import takers
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.apex_calls import amp_calls, amp_name, keepings
 from amp_migrate.steps.apex_functions import is_native
 from amp_migrate.steps.apex_group import Group

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.apex_calls import keepings
 from amp_migrate.steps.apex_functions import is_needless
 from amp_migrate.steps.draft import Draft

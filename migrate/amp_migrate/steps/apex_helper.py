@@ -12,10 +12,10 @@ from dataclasses import replace
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.calls import passed
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
-from amp_migrate.analysis.scopes import BindingKind, dotted
 from amp_migrate.steps.apex_branches import place_of
 from amp_migrate.steps.apex_initialize import Initialize
 from amp_migrate.steps.flow import reads

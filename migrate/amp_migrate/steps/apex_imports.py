@@ -12,10 +12,10 @@ from enum import Enum
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted, import_source
 from amp_migrate.analysis.exports import is_exported
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
-from amp_migrate.analysis.scopes import dotted, import_source
 from amp_migrate.steps.fp16_optimizer import wrapper_calls
 from amp_migrate.tables.apex_names import AMP, DELETED, FP16_UTILS, SERVED, STAR_NAMES
 from amp_migrate.tables.apex_natives import public_name

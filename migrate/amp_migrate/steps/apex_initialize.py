@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.scopes import BindingKind, dotted
 from amp_migrate.settings import Apex
 from amp_migrate.steps.apex_branches import branch_of, choice_of, chosen_scale, place_of
 from amp_migrate.steps.apex_calls import amp_calls
 from amp_migrate.steps.apex_guards import is_apex_import
+from amp_migrate.steps.apex_results import rebinds_of
 from amp_migrate.steps.apex_scale import setting_after
 from amp_migrate.steps.model import Refusal
 from amp_migrate.tables.apex_names import DYNAMIC_SCALE, INITIALIZE, NOT_NATIVE, USE_SHIM
@@ -75,7 +75,7 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
     if apex_o2 is Apex.SHIM and literal not in ("O0", "O1"):
         reason = "the opt level is known only at run time" if literal is None else f"opt_level is {literal!r}"
         return Refusal(file, call, f"{reason}, and float16 weights were asked to stay", USE_SHIM)
-    rebinds = _rebinds(file, statement, call, arguments)
+    rebinds = rebinds_of(file, statement, call, arguments)
     if rebinds is None:
         return Refusal(
             file, call, "the result of amp.initialize is taken apart in a way that is not understood", USE_SHIM
@@ -195,54 +195,6 @@ def _only_for_apex(file: File, home: Statement, gone: Collection[Statement | Non
     assert isinstance(home, cst.If)
     others = [each for each in statements(_block(home.body)) if each not in gone]
     return home.orelse is None and all(is_apex_import(file, each) for each in others)
-
-
-def _rebinds(
-    file: File, statement: Statement, call: cst.Call, arguments: dict[str, cst.BaseExpression]
-) -> list[str] | None:
-    """What the script goes on doing with the result; None where that cannot be seen."""
-    if isinstance(statement, cst.Expr) and statement.value is call:
-        return []
-    named = (arguments.get(name) for name in ("models", "optimizers"))
-    given = [each for each in named if each is not None and not _is_none(each)]
-    if isinstance(statement, cst.Return) and statement.value is call:
-        return [f"return {_given_back(file, given)}"]
-    if not isinstance(statement, cst.Assign) or statement.value is not call or len(statement.targets) != 1:
-        return None
-    target = statement.targets[0].target
-    if isinstance(target, cst.Name) and len(given) > 1:
-        return [f"{target.value} = {_given_back(file, given)}"]
-    targets = [each.value for each in target.elements] if isinstance(target, cst.Tuple) else [target]
-    if len(targets) != len(given):
-        return None
-    lines: list[str] = []
-    for left, right in zip(targets, given, strict=True):
-        code = (_flat_code(file, left), _flat_code(file, right))
-        if code[0] != code[1] and code[0] != "_":
-            lines.append(f"{file.tree.code(left)} = {file.tree.code(right)}")
-    return lines
-
-
-def _given_back(file: File, given: list[cst.BaseExpression]) -> str:
-    """What `initialize` returns: a pair only where there is an optimizer."""
-    codes = [file.tree.code(each) for each in given]
-    if len(codes) > 1 and _may_be_none(file, given[1]):
-        return f"({codes[0]}, {codes[1]}) if {codes[1]} is not None else {codes[0]}"
-    return ", ".join(codes)
-
-
-def _may_be_none(file: File, node: cst.BaseExpression) -> bool:
-    """Whether a name may stand for None: a parameter may, and what is assigned None somewhere."""
-    path = dotted(node)
-    bindings = [] if path is None else file.scopes.of(node).lookup(path)
-    return any(binding.kind is BindingKind.PARAMETER or is_constant(binding.value, "None") for binding in bindings)
-
-
-def _flat_code(file: File, node: cst.BaseExpression) -> str:
-    """The text of an expression, a list and a tuple of the same names alike."""
-    if isinstance(node, (cst.List, cst.Tuple)):
-        return ",".join(_flat_code(file, element.value) for element in node.elements)
-    return file.tree.code(node)
 
 
 def _is_none(value: cst.BaseExpression | None) -> bool:

@@ -10,11 +10,12 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.steps.apex_folds import clip_folds
 from amp_migrate.steps.gather import Gathered
 from amp_migrate.steps.model import Backward, Refusal, TrainingStep
 from amp_migrate.steps.move_split import Reach, scale_parts
 from amp_migrate.steps.native import uses_amp
-from amp_migrate.steps.read_apex import ApexStep, clip_folds, gatherer, stepped_elsewhere
+from amp_migrate.steps.read_apex import ApexStep, gatherer, stepped_elsewhere
 from amp_migrate.steps.read_fp32 import backward_calls
 from amp_migrate.steps.split import Joiner, Key, Split, key_of
 from amp_migrate.steps.steppers import Steppers

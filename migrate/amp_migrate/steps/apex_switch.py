@@ -6,10 +6,10 @@ import re
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import BindingKind
 from amp_migrate.analysis.calls import passed
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
-from amp_migrate.analysis.scopes import BindingKind
 from amp_migrate.steps.apex_initialize import Initialize
 from amp_migrate.steps.flow import reads
 from amp_migrate.trees import build

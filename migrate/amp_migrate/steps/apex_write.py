@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.optimizers import is_optimizer
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.settings import Dtype
@@ -20,6 +19,7 @@ from amp_migrate.steps.apex_helper import is_chosen, seen_from
 from amp_migrate.steps.apex_initialize import Initialize
 from amp_migrate.steps.apex_parameters import parameters_of
 from amp_migrate.steps.apex_scale import scale_reads, write_read
+from amp_migrate.steps.apex_scalers import scaler_at
 from amp_migrate.steps.apex_switch import VARIABLE, is_short, is_visible, switch_code
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.evaluation import evaluation_regions
@@ -223,31 +223,9 @@ class ApexWriter:
         )
 
     def _scaler_at(self, file: File, place: cst.CSTNode, traveller: Traveller | None) -> str | None:
-        """The scaler as code at a place that names no optimizer: one of the scopes around, or of a parameter."""
         if traveller is None or self.dtype is Dtype.BF16:
             return None
-        scope_nodes: list[cst.CSTNode] = [*file.tree.ancestors(place)]
-        for node in scope_nodes:
-            known = traveller.ways.creations.get(node)
-            if known is not None:
-                return known.target
-            inherited = traveller.scaler_of(file, node) if isinstance(node, cst.ClassDef) else None
-            if inherited is not None:
-                return inherited
-            parameter = traveller.ways.parameters.get(node)
-            if parameter is not None:
-                return parameter.name
-        function = file.tree.function(place)
-        if function is None:
-            return None
-        for name in file.scopes.inside(function).bindings:
-            uses = [u for u in file.uses.get(name, ()) if file.tree.function(u) is function]
-            if uses and is_optimizer(file, uses[0]):
-                route = traveller.reach(file, [uses[0]], create=False)
-                if isinstance(route, Route):
-                    traveller.ways.add(route)
-                    return route.scaler
-        return None
+        return scaler_at(traveller, self.roles, file, place)
 
     def _write_master_params(self, file: File, dead: Iterable[cst.CSTNode]) -> None:
         gone = {call for block in dead for call in find(block, cst.Call)}

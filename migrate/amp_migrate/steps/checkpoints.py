@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.optimizers import is_optimizer
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.draft import Draft
 from amp_migrate.trees import build
 from amp_migrate.trees.nodes import Statement, find

@@ -6,8 +6,8 @@ from functools import cached_property
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.scopes import dotted
 from amp_migrate.settings import Dtype, Settings
 from amp_migrate.tables.signatures import forms, spelled
 from amp_migrate.trees import build

@@ -67,10 +67,6 @@ class Effects:
                     names.difference_update(more)
         return found[::-1]
 
-    def attributes_read(self, function: cst.FunctionDef) -> frozenset[str]:
-        """The attributes of `self` that a method reads, by itself or through other methods."""
-        return self._method(function)[0]
-
     def _ends(self, statement: Statement) -> bool:
         """Whether a statement assigns what no gradient comes back from, by itself or by the function it calls."""
         if leaves_graph(statement):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import libcst as cst
 
-from amp_migrate.analysis.scopes import dotted
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.trees.nodes import Statement, header, walk
 
 # What tells about a tensor, and not what is in it.

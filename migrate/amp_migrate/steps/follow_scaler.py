@@ -8,15 +8,14 @@ from typing import TypeAlias
 
 import libcst as cst
 
-from amp_migrate.analysis.calls import parameter, passed
+from amp_migrate.analysis.bindings import BindingKind, dotted
+from amp_migrate.analysis.calls import passed
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef, Project
-from amp_migrate.analysis.scopes import BindingKind, dotted
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.native import GRAD_SCALER
-from amp_migrate.trees import build
-from amp_migrate.trees.nodes import blocks, is_constant, statements
-from amp_migrate.trees.sequences import remove_at
+from amp_migrate.steps.without_scaler import drop_parameter, own_step, unscaled, unscaled_receiver, without_item
+from amp_migrate.trees.nodes import is_constant
 
 Edit: TypeAlias = Callable[[], None]
 _GOES_WITH_ITS_STATEMENT = frozenset({"unscale_", "update", "load_state_dict"})
@@ -147,19 +146,14 @@ class Follower:
         parent = tree.parents[call]
         if name == "scale" and len(call.args) == 1:
             component.scaled.append((draft.file, call))
-            change = _unscaled_receiver if isinstance(parent, cst.Attribute) else _unscaled
+            change = unscaled_receiver if isinstance(parent, cst.Attribute) else unscaled
             component.edits.append(lambda: draft.edits.change(call, change))
             return True
         if name == "step" and call.args:
-            component.edits.append(lambda: draft.edits.change(call, _own_step))
+            component.edits.append(lambda: draft.edits.change(call, own_step))
             return True
         if name in _GOES_WITH_ITS_STATEMENT and isinstance(parent, cst.Expr):
-            statement = tree.statement(call)
-            block = tree.block(statement)
-            around = tree.parents.get(block)
-            alone = isinstance(around, cst.If) and around.orelse is None and len(statements(block)) == 1
-            whole = tree.statement(around) if alone and around is not None and len(blocks(around)) == 1 else statement  # type: ignore[arg-type]
-            component.edits.append(lambda: draft.edits.substitute(whole))
+            component.edits.append(lambda: draft.edits.substitute(tree.statement(call)))
             return True
         if name == "state_dict":
             return self._saved(component, draft, call)
@@ -175,7 +169,9 @@ class Follower:
         holder = tree.parents[parent]
         if isinstance(parent, cst.DictElement) and isinstance(holder, cst.Dict):
             index = list(holder.elements).index(parent)
-            component.edits.append(lambda: draft.edits.change(holder, lambda node: _without(node, "elements", index)))
+            component.edits.append(
+                lambda: draft.edits.change(holder, lambda node: without_item(node, "elements", index))
+            )
             return True
         return False
 
@@ -207,8 +203,8 @@ class Follower:
             drops.append((self.draft(site.file), site.call, given.index))
         component.holders.append(holder)
         for draft, passing, index in drops:
-            component.edits.append(_dropping(draft, passing, "args", index))
-        component.edits.append(lambda: self._drop_parameter(function, name))
+            component.edits.append(_dropping(draft, passing, index))
+        component.edits.append(lambda: drop_parameter(self.draft(function.file), function.node, name))
         return True
 
     def _holds_scaler(self, holder: Holder) -> bool:
@@ -234,41 +230,6 @@ class Follower:
                 return param.name.value
         return None
 
-    def _drop_parameter(self, function: FunctionRef, name: str) -> None:
-        param = parameter(function.node, name)
 
-        def drop(node: cst.CSTNode) -> cst.CSTNode:
-            for group in ("posonly_params", "params", "kwonly_params"):
-                for index, each in enumerate(getattr(function.node.params, group)):
-                    if each is param:
-                        return _without(node, group, index)
-            return node
-
-        self.draft(function.file).edits.change(function.node.params, drop)
-
-
-def _dropping(draft: Draft, node: cst.CSTNode, field_name: str, index: int) -> Edit:
-    return lambda: draft.edits.change(node, lambda updated: _without(updated, field_name, index))
-
-
-def _without(node: cst.CSTNode, field_name: str, index: int) -> cst.CSTNode:
-    return node.with_changes(**{field_name: remove_at(getattr(node, field_name), index)})
-
-
-def _unscaled(node: cst.CSTNode) -> cst.CSTNode:
-    """`scaler.scale(loss)` is `loss`."""
-    assert isinstance(node, cst.Call)
-    return node.args[0].value
-
-
-def _unscaled_receiver(node: cst.CSTNode) -> cst.CSTNode:
-    """The same where a dot follows: in parentheses if the dot would bind to a part of it."""
-    value = _unscaled(node)
-    assert isinstance(value, cst.BaseExpression)
-    return build.grouped(value)
-
-
-def _own_step(node: cst.CSTNode) -> cst.CSTNode:
-    """`scaler.step(optimizer, closure)` is `optimizer.step(closure)`."""
-    assert isinstance(node, cst.Call)
-    return node.with_changes(func=cst.Attribute(node.args[0].value, cst.Name("step")), args=list(node.args[1:]))
+def _dropping(draft: Draft, call: cst.Call, index: int) -> Edit:
+    return lambda: draft.edits.change(call, lambda node: without_item(node, "args", index))

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.optimizers import is_optimizer
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.analysis.scopes import dotted
 from amp_migrate.settings import Apex
 from amp_migrate.steps.apex_branches import place_of
 from amp_migrate.steps.apex_initialize import Initialize

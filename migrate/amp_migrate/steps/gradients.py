@@ -6,9 +6,9 @@ import re
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.model import Backward, GradientUse, OptimizerStep, Refusal, ScaledClip
 from amp_migrate.steps.updates import exclude
 from amp_migrate.tables.torch_names import CLIPPING, GRADIENT_FUNCTIONS

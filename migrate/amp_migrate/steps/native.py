@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
-from amp_migrate.analysis.scopes import dotted
 from amp_migrate.trees.nodes import Block, find, walk
 
 AUTOCAST = frozenset(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.extract import extractions
 from amp_migrate.steps.hooks import reading_hook
 from amp_migrate.steps.model import Backward, Extraction, OptimizerStep, Refusal

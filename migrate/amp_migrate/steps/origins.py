@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amp_migrate.analysis.scopes import Binding, BindingKind, dotted
+from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
 from amp_migrate.steps.flow import reads
 from amp_migrate.steps.ways import Creation
 from amp_migrate.trees.nodes import Statement, find, is_constant

@@ -12,10 +12,10 @@ from typing import cast
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.flow import reads, targets
 from amp_migrate.steps.model import Penalty, PenaltyCall, Refusal
 from amp_migrate.steps.ways import Route

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.optimizers import is_optimizer
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.gather import Gathered, Gatherer
 from amp_migrate.steps.model import Backward, Refusal
 from amp_migrate.steps.native import uses_amp

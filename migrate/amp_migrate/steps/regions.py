@@ -13,9 +13,9 @@ from typing import cast
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.analysis.scopes import dotted
 from amp_migrate.analysis.sigmoids import logits
 from amp_migrate.pragmas import CELL
 from amp_migrate.steps.effects import Effects

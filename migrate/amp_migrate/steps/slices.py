@@ -6,9 +6,9 @@ import builtins
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.flow import reads
 from amp_migrate.steps.model import Backward
 from amp_migrate.steps.no_grad import is_quiet

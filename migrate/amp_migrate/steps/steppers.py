@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.calls import parameter, passed
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.optimizers import OPTIMIZER_SIGN, is_optimizer
 from amp_migrate.analysis.project import CallSite, FunctionRef
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.model import OptimizerStep
 from amp_migrate.steps.origins import collection
 from amp_migrate.trees import build

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import Binding, dotted
 from amp_migrate.analysis.calls import parameter, passed
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
-from amp_migrate.analysis.scopes import Binding, Scope, dotted
+from amp_migrate.analysis.scopes import Scope
 from amp_migrate.steps.callers import every_call
 from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.origins import container, is_anew, is_parameter, is_same_object, makes, other_name

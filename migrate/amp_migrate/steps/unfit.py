@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import BindingKind
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.analysis.scopes import BindingKind
 from amp_migrate.analysis.sparse import is_sparse
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.model import Refusal

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted, import_source
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.scopes import dotted, import_source
 from amp_migrate.steps.apex_guards import complains
 from amp_migrate.steps.apex_imports import Fate, ImportStatement, Item, guard_of
 from amp_migrate.steps.draft import Draft

@@ -13,9 +13,9 @@ from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.report.report import Report
 from amp_migrate.verify import islands
 from amp_migrate.verify.localize import Cost, Localised
+from amp_migrate.verify.model_parts import Part
 from amp_migrate.verify.plan import Arm
 from amp_migrate.verify.setup import Setup
-from amp_migrate.verify.trace import Part
 from amp_migrate.verify.verdict import Assessment, Verdict
 
 SCHEMA = "amp-migrate/localize/1"

@@ -10,13 +10,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from amp_migrate.verify.model_parts import Model, Part
 from amp_migrate.verify.trace import (
     Anatomy,
     Backward,
     Checkpoint,
     Failure,
-    Model,
-    Part,
     Product,
     Profile,
     Scale,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
-from amp_migrate.verify.trace import Model, Part
+from amp_migrate.verify.model_parts import Model, Part
 
 Island = tuple[int, str]
 """A part of a model: the model's index and the part's name, which is empty for the whole model."""

@@ -9,11 +9,11 @@ from amp_migrate.verify import early, gates, islands, plan, speed
 from amp_migrate.verify.evidence import Evidence
 from amp_migrate.verify.gates import Check, Status
 from amp_migrate.verify.ladder import reference, timed
+from amp_migrate.verify.model_parts import Model, Part
 from amp_migrate.verify.plan import Arm, Run
 from amp_migrate.verify.pool import Pool
 from amp_migrate.verify.search import grow, shrink
 from amp_migrate.verify.speed import Memory, Speed
-from amp_migrate.verify.trace import Model, Part
 from amp_migrate.verify.verdict import Assessment, Verdict
 
 _OF_PRECISION = frozenset({"G4", "G5", "S", "N"})  # checks that a part in float32 could let pass

@@ -30,6 +30,9 @@ class Library:
     def module(self, dotted_name: str, importer: File) -> File | None:
         return self.files.get(dotted_name.lstrip("."))
 
+    def brings(self, importer: File, file: File, imports: int) -> bool:
+        return importer is not file
+
     def sees_folder_of(self, file: File) -> bool:
         return True
 

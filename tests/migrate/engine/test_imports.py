@@ -77,6 +77,14 @@ def test_a_file_reaches_what_it_imports_through_others(tmp_path: Path) -> None:
     assert {path.stem for path in graph.reachable(files["lone"])} == {"lone"}
 
 
+def test_a_file_is_brought_in_by_so_many_imports_and_no_fewer(tmp_path: Path) -> None:
+    workspace, files = project(tmp_path)
+    graph = ImportGraph(workspace)
+    assert {path.stem for path in graph.within(files["main"], 1)} == {"engine"}
+    assert {path.stem for path in graph.within(files["main"], 2)} == {"engine", "helper"}
+    assert graph.within(files["lone"], 3) == frozenset()
+
+
 def test_groups_hold_what_reaches_each_other_even_through_files_outside(tmp_path: Path) -> None:
     workspace, files = project(tmp_path)
     chosen = [files[name] for name in ("main", "lone", "helper", "other", "shared")]

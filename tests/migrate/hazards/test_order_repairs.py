@@ -39,6 +39,12 @@ def test_a_second_unscale_in_one_block_goes(between: str) -> None:
     check(SECOND + between + SECOND + CLIP + END, SECOND + between + CLIP + END, "AMP602", Kind.MIGRATED)
 
 
+def test_a_second_unscale_goes_behind_that_of_another_optimizer() -> None:
+    both = "scaler.unscale_(other)\n" + SECOND
+    end = "scaler.step(other)\n" + END
+    check(both + SECOND + CLIP + end, both + CLIP + end, "AMP602", Kind.MIGRATED)
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 Check = Callable[..., Any]
 
 
@@ -84,4 +86,36 @@ def test_more_arguments_than_parameters(leaves: Check) -> None:
             pass
         """,
         "more arguments than the function takes",
+    )
+
+
+@pytest.mark.parametrize("half", ["torch.float16", "torch.half"])
+def test_float16_that_is_named_becomes_bfloat16(rewrites: Check, half: str) -> None:
+    rewrites(
+        f"""
+        - with torch.cuda.amp.autocast(True, {half}): pass
+        + with torch.amp.autocast(device_type="cuda", enabled=True, dtype=torch.bfloat16): pass
+        """,
+        dtype="bf16",
+    )
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+def test_bfloat16_that_is_named_stays(rewrites: Check, dtype: str) -> None:
+    rewrites(
+        """
+        - with torch.cuda.amp.autocast(dtype=torch.bfloat16): pass
+        + with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16): pass
+        """,
+        dtype=dtype,
+    )
+
+
+def test_float16_of_the_cpu_stays_whatever_cuda_gets(rewrites: Check) -> None:
+    rewrites(
+        """
+        - with torch.cpu.amp.autocast(dtype=torch.float16): pass
+        + with torch.amp.autocast(device_type="cpu", dtype=torch.float16): pass
+        """,
+        dtype="bf16",
     )

@@ -107,3 +107,25 @@ def test_stand_in_that_may_replace_a_working_import(leaves: Check) -> None:
         """,
         "stands for different things",
     )
+
+
+def test_the_arm_of_an_expression_that_is_taken_stays(rewrites: Check) -> None:
+    rewrites(
+        """
+        - autocast = torch.amp.autocast if hasattr(torch, "amp") else torch.cuda.amp.autocast
+        - old = torch.cuda.amp.GradScaler if not hasattr(torch, "amp") else torch.amp.GradScaler
+        + autocast = torch.amp.autocast
+        + old = torch.amp.GradScaler
+        """
+    )
+
+
+def test_the_arm_that_stays_is_in_the_parentheses_of_its_expression(rewrites: Check) -> None:
+    rewrites(
+        """
+        - one = 2 * (torch.cuda.amp.autocast if not hasattr(torch, "amp") else torch.amp.autocast or wide)
+        - two = 2 * (torch.cuda.amp.autocast if not hasattr(torch, "amp") else (torch.amp.autocast or wide))
+        + one = 2 * (torch.amp.autocast or wide)
+        + two = 2 * (torch.amp.autocast or wide)
+        """
+    )

@@ -130,6 +130,8 @@ def test_value_that_cannot_be_followed(leaves: Check, use: str) -> None:
         "(lambda: (torch.cuda.amp.autocast,))",
         "dict(region=torch.cuda.amp.autocast)",
         "f(torch.cuda.amp.autocast)",
+        "pool.submit(torch.cuda.amp.autocast)",
+        "other = torch.cuda.amp.autocast",
     ],
 )
 def test_value_that_has_no_name(leaves: Check, made: str) -> None:

@@ -346,6 +346,30 @@ def test_update_in_a_branch_of_its_own(rewrites: Check) -> None:
     )
 
 
+def test_update_in_an_elif_leaves_the_other_branches(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+        - scaler = torch.cuda.amp.GradScaler()
+          for i, x in enumerate(loader):
+        -     with torch.cuda.amp.autocast():
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                  loss = model(x)
+        -     scaler.scale(loss).backward()
+        -     scaler.step(optimizer)
+        +     loss.backward()
+        +     optimizer.step()
+              if i % 10 == 0:
+                  print(loss.item())
+        -         scaler.update()
+              elif i % 10 == 1:
+        -         scaler.update()
+        +         pass
+        """,
+        dtype="bf16",
+    )
+
+
 def test_native_region_moves_with_its_scaler(rewrites: Check) -> None:
     rewrites(
         """

@@ -324,3 +324,31 @@ def test_output_for_numpy_is_float32_where_the_dtype_is_found_at_run_time(migrat
 def test_name_of_the_dtype_is_not_one_of_the_users(migrate: Check) -> None:
     plan = migrate("amp_dtype = None\n" + LOOP, "auto")
     assert plan.after == plan.source.text or "dtype=amp_dtype)" not in plan.after
+
+
+@pytest.mark.parametrize(
+    ("given", "switch"),
+    [
+        ("", "amp_dtype == torch.float16"),
+        (", enabled=args.amp", "args.amp and amp_dtype == torch.float16"),
+        (", enabled=args.amp or args.half", "(args.amp or args.half) and amp_dtype == torch.float16"),
+    ],
+)
+def test_a_native_scaler_is_on_where_the_dtype_found_at_run_time_needs_it(
+    migrate: Check, given: str, switch: str
+) -> None:
+    plan = migrate(
+        f"""
+        model = nn.Linear(2, 2)
+        scaler = torch.amp.GradScaler("cuda"{given})
+        for x in loader:
+            with torch.amp.autocast("cuda"):
+                loss = model(x)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        """,
+        dtype="auto",
+    )
+    assert f'scaler = torch.amp.GradScaler("cuda", enabled={switch})\n' in plan.after
+    assert 'with torch.amp.autocast("cuda", dtype=amp_dtype):\n' in plan.after

@@ -162,6 +162,34 @@ def test_penalty_of_a_method_of_the_trainer(rewrites: Check) -> None:
     )
 
 
+def test_penalty_that_the_trainer_keeps_in_itself(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Trainer:
+              def penalize(self, x):
+        -         grads = torch.autograd.grad(self.critic(x).sum(), x, create_graph=True)[0]
+        +         grads = torch.autograd.grad(self.scaler.scale(self.critic(x).sum()), x, create_graph=True)[0]
+        +         grads = grads / self.scaler.get_scale()
+                  self.penalty = grads.norm()
+
+              def train(self, loader):
+                  self.critic = nn.Linear(2, 2)
+                  self.optimizer = torch.optim.Adam(self.critic.parameters())
+        +         self.scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
+                  for x in loader:
+                      self.penalize(x)
+        -             loss = self.critic(x).mean() + self.penalty
+        -             loss.backward()
+        -             self.optimizer.step()
+        +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +                 loss = self.critic(x).mean() + self.penalty
+        +             self.scaler.scale(loss).backward()
+        +             self.scaler.step(self.optimizer)
+        +             self.scaler.update()
+        """
+    )
+
+
 def test_penalty_in_bfloat16_needs_no_scale(rewrites: Check) -> None:
     rewrites(
         """

@@ -257,9 +257,12 @@ def test_sparse_tensors(leaves: Check, dtype: str) -> None:
     )
 
 
-def test_sparse_products_of_a_module_that_is_imported(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "product", ["torch.spmm(a, x)", "torch.sparse_csr_tensor(*a) @ x", "a.to_sparse_coo() @ x", "torch.sparse.mm(a, x)"]
+)
+def test_sparse_products_of_a_module_that_is_imported(tmp_path: Path, product: str) -> None:
     (tmp_path / "layers.py").write_text(
-        "import torch\nclass Graph(torch.nn.Module):\n    def forward(self, a, x):\n        return torch.spmm(a, x)\n"
+        f"import torch\nclass Graph(torch.nn.Module):\n    def forward(self, a, x):\n        return {product}\n"
     )
     (tmp_path / "models.py").write_text("from layers import Graph\nclass Net(Graph):\n    pass\n")
     step = UNIT_TEST.format(imports="from {} import Net")

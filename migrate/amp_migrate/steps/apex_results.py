@@ -1,0 +1,57 @@
+"""What a script does with the models and optimizers that `amp.initialize` gives back."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import BindingKind, dotted
+from amp_migrate.analysis.files import File
+from amp_migrate.trees.nodes import Statement, is_constant
+
+
+def rebinds_of(
+    file: File, statement: Statement, call: cst.Call, arguments: dict[str, cst.BaseExpression]
+) -> list[str] | None:
+    """The lines that stay of a call: what becomes of its result, as code; None where that cannot be seen."""
+    if isinstance(statement, cst.Expr) and statement.value is call:
+        return []
+    named = (arguments.get(name) for name in ("models", "optimizers"))
+    given = [each for each in named if each is not None and not is_constant(each, "None")]
+    if isinstance(statement, cst.Return) and statement.value is call:
+        return [f"return {_given_back(file, given)}"]
+    if not isinstance(statement, cst.Assign) or statement.value is not call or len(statement.targets) != 1:
+        return None
+    target = statement.targets[0].target
+    if isinstance(target, cst.Name) and len(given) > 1:
+        return [f"{target.value} = {_given_back(file, given)}"]
+    targets = [each.value for each in target.elements] if isinstance(target, cst.Tuple) else [target]
+    if len(targets) != len(given):
+        return None
+    lines: list[str] = []
+    for left, right in zip(targets, given, strict=True):
+        code = (_flat_code(file, left), _flat_code(file, right))
+        if code[0] != code[1] and code[0] != "_":
+            lines.append(f"{file.tree.code(left)} = {file.tree.code(right)}")
+    return lines
+
+
+def _given_back(file: File, given: list[cst.BaseExpression]) -> str:
+    """What `initialize` returns: a pair only where there is an optimizer."""
+    codes = [file.tree.code(each) for each in given]
+    if len(codes) > 1 and _may_be_none(file, given[1]):
+        return f"({codes[0]}, {codes[1]}) if {codes[1]} is not None else {codes[0]}"
+    return ", ".join(codes)
+
+
+def _may_be_none(file: File, node: cst.BaseExpression) -> bool:
+    """Whether a name may stand for None: a parameter may, and what is assigned None somewhere."""
+    path = dotted(node)
+    bindings = [] if path is None else file.scopes.of(node).lookup(path)
+    return any(binding.kind is BindingKind.PARAMETER or is_constant(binding.value, "None") for binding in bindings)
+
+
+def _flat_code(file: File, node: cst.BaseExpression) -> str:
+    """The text of an expression, a list and a tuple of the same names alike."""
+    if isinstance(node, (cst.List, cst.Tuple)):
+        return ",".join(_flat_code(file, element.value) for element in node.elements)
+    return file.tree.code(node)
