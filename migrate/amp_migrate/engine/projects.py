@@ -7,7 +7,7 @@ take minutes, and find what only has the same name.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from amp_migrate.analysis.components import Components
@@ -44,28 +44,54 @@ class Projects:
         """The files of the project that a file belongs to."""
         return self._by_file[file]
 
+    def elsewhere(self, dotted: str, importer: str) -> str | None:
+        """The one file that an import may mean which none of the usual folders has, for a file of the tree.
+
+        It is further up, or anywhere beside the file if that changes where Python looks for modules.
+        """
+        found = self._imports.elsewhere(dotted, importer) if importer in self._imports.texts else ()
+        return found[0] if len(found) == 1 else None
+
+    @cached_property
+    def _imports(self) -> _Imports:
+        return _Imports(self._files, self._roots, {file: _Text(self._read(file)) for file in self._files})
+
     @cached_property
     def _by_file(self) -> dict[str, frozenset[str]]:
         found = Components(self._files)
         by_folder: dict[str, str] = {}
         for file in self._files:
             found.link(by_folder.setdefault(os.path.dirname(file), file), file)
-        imports = _Imports(self._files, self._roots)
-        for file in self._files:
-            text = self._read(file)
-            for target in imports.of(file, text):
+        for file, text in self._imports.texts.items():
+            for target in self._imports.of(file):
                 found.link(file, target)
-            if any(word in text for word in _DYNAMIC):
+            if text.is_dynamic:
                 for folder in _below(os.path.dirname(file), by_folder):
                     found.link(file, by_folder[folder])
         projects = map(frozenset, found.all())
         return {file: project for project in projects for file in project}
 
 
-class _Imports:
-    """Which of some files the imports of a text may load."""
+class _Text:
+    """What is known of a text once it is forgotten.
 
-    def __init__(self, files: Collection[str], roots: Sequence[str]) -> None:
+    Attributes:
+        imported: the modules that it names in its imports.
+        is_dynamic: whether it may load files that it does not name.
+        changes_path: whether it changes where Python looks for modules.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.imported = imported_modules(text)
+        self.is_dynamic = any(word in text for word in _DYNAMIC)
+        self.changes_path = _PATH in text
+
+
+class _Imports:
+    """Which of some files the imports of one of them may load."""
+
+    def __init__(self, files: Collection[str], roots: Sequence[str], texts: Mapping[str, _Text]) -> None:
+        self.texts = texts
         self._files = frozenset(files)
         self._roots = roots
         # An import can only succeed if its first name is that of a file or a folder: most are of other packages.
@@ -74,37 +100,54 @@ class _Imports:
         for file in files:
             self._by_stem.setdefault(_stem(file), []).append(file)
         self._resolved: dict[tuple[str, str], str | None] = {}
+        self._searching: dict[str, bool] = {}
 
-    def of(self, importer: str, text: str) -> set[str]:
-        """The files that a file with this text may load."""
+    def of(self, importer: str) -> set[str]:
+        """The files that a file may load."""
         found: set[str] = set()
-        folder = os.path.dirname(importer)
-        for dotted in imported_modules(text):
-            root = dotted.partition(".")[0]
-            if root and (root not in self._names or root == _LEFT_BEHIND):
-                continue
-            key = folder, dotted
-            if key not in self._resolved:
-                self._resolved[key] = modules.resolve(dotted, importer, self._files, self._roots)
-            target = self._resolved[key]
-            if target is not None:
-                found.add(target)
-            else:
-                found.update(self._elsewhere(dotted, folder, _PATH in text))
+        for dotted in self.texts[importer].imported:
+            target = self._resolve(dotted, importer)
+            found.update([target] if target is not None else self.elsewhere(dotted, importer))
         return found
 
-    def _elsewhere(self, dotted: str, folder: str, anywhere: bool) -> list[str]:
-        """The files that an import may mean for a script in `folder` which is run from a folder further up.
+    def elsewhere(self, dotted: str, importer: str) -> list[str]:
+        """The files that an import may mean for a script which is run from a folder further up.
 
-        Args:
-            anywhere: the script changes where Python looks for modules: any folder beside its own may be meant.
+        One that changes where Python looks for modules, itself or by a module that it imports for that, may mean files
+        in any folder beside its own.
         """
-        path = dotted.replace(".", os.sep)
+        root = dotted.partition(".")[0]
+        if not root or not self._is_here(root):
+            return []
+        path, folder = dotted.replace(".", os.sep), os.path.dirname(importer)
         ends = (f"{os.sep}{path}.py", os.path.join(f"{os.sep}{path}", "__init__.py"))
         of_that_name = [file for file in self._by_stem.get(path.rpartition(os.sep)[2], ()) if file.endswith(ends)]
-        if anywhere:
+        if of_that_name and self._changes_path(importer):
             return [file for file in of_that_name if file.startswith(os.path.dirname(folder) + os.sep)]
         return [file for file in of_that_name if folder.startswith(_before(file, path) + os.sep)]
+
+    def _is_here(self, name: str) -> bool:
+        """Whether an import that begins with a name can be one of a file of the tree."""
+        return name in self._names and name != _LEFT_BEHIND
+
+    def _resolve(self, dotted: str, importer: str) -> str | None:
+        root = dotted.partition(".")[0]
+        if root and not self._is_here(root):
+            return None
+        key = os.path.dirname(importer), dotted
+        if key not in self._resolved:
+            self._resolved[key] = modules.resolve(dotted, importer, self._files, self._roots)
+        return self._resolved[key]
+
+    def _changes_path(self, importer: str) -> bool:
+        """Whether a file, or one that it imports (`import _init_paths`), changes where Python looks for modules."""
+        if importer not in self._searching:
+            text = self.texts[importer]
+            imported = (self._resolve(dotted, importer) for dotted in text.imported)
+            self._searching[importer] = text.changes_path or any(
+                target is not None and self.texts[target].changes_path for target in imported
+            )
+        return self._searching[importer]
 
 
 def _stem(file: str) -> str:

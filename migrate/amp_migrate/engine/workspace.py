@@ -133,8 +133,9 @@ class Workspace:
 
     def locate(self, dotted: str, importer: Path) -> Path | None:
         """The file of this workspace that `import dotted` (`.engine` if relative) in `importer` would load; unread."""
-        real = modules.resolve(dotted, self._real(importer), self._by_real, self._discovery.roots)
-        return None if real is None else self._by_real[real].path
+        at = self._real(importer)
+        real = modules.resolve(dotted, at, self._by_real, self._discovery.roots) or self._projects.elsewhere(dotted, at)
+        return self._by_real[real].path if real in self._by_real else None
 
     def sees_folder_of(self, source: Source) -> bool:
         """Whether all Python files that stand beside a file are in this workspace."""
