@@ -37,8 +37,8 @@ def read_steps(file: File, roles: Roles, steppers: Steppers | None) -> Iterator[
     )
     for function, body in bodies(file):
         calls = [(s, call) for s, call in backward_calls(body) if not _is_other_function(file, roles, call)]
-        if not knows_torch:  # somebody else's `backward`, unless it looks just like a tensor's
-            calls = [(s, call) for s, call in calls if isinstance(s, cst.Expr) and not call.args]
+        if not knows_torch and not any(isinstance(s, cst.Expr) and not call.args for s, call in calls):
+            continue  # somebody else's `backward`: none looks just like a tensor's
         if not calls or uses_amp(file, body, function):
             continue
         backwards: list[Backward] = []
