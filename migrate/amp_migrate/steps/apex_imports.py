@@ -17,7 +17,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.scopes import dotted, import_source
 from amp_migrate.steps.fp16_optimizer import wrapper_calls
-from amp_migrate.tables.apex_names import AMP, DELETED, FP16_UTILS, SERVED, STAR_NAMES
+from amp_migrate.tables.apex_names import AMP, DELETED, FP16_UTILS, SERVED, STAR_NAMES, WITHDRAWN
 from amp_migrate.tables.apex_natives import public_name
 from amp_migrate.trees.nodes import Statement
 
@@ -52,7 +52,7 @@ class Item:
     @property
     def is_deleted(self) -> bool:
         """Whether Apex has it no more."""
-        return is_in(self.full, DELETED)
+        return is_in(self.full, (*DELETED, *WITHDRAWN))
 
 
 class ApexImports:
@@ -127,7 +127,8 @@ class ApexImports:
             return Fate.GONE
         if not is_in(full, DELETED) and (len(meanings) > 1 or not (tops or is_in(public_name(full), SERVED))):
             return Fate.PROVIDED_FOR
-        return Fate.SHIM if is_in(public_name(full), SERVED) else Fate.STAYS
+        is_served = is_in(public_name(full), SERVED) and not is_in(public_name(full), WITHDRAWN)
+        return Fate.SHIM if is_served else Fate.STAYS
 
     def _is_gone(self, top: cst.CSTNode) -> bool:
         """Whether the longest chain that begins with a name, or a part of it, is something else now."""

@@ -18,6 +18,8 @@ SERVED = (
     "apex.parallel",
     "apex.pyprof",
 )
+# What was taken out of packages that are still there, and that the shim does not have either.
+WITHDRAWN = ("apex.optimizers.FP16_Optimizer",)
 SHIM = "amp_shim"
 # What follows for a script that has no native form.
 USE_SHIM = "it runs on amp_shim, which keeps Apex's meaning"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from amp_migrate.engine.migrate import migrate as migrate_paths
+from amp_migrate.report.finding import Kind
 from amp_migrate.settings import Settings
 from amp_migrate.tables.apex_names import DELETED, SERVED, SHIM_MODULES
 
@@ -65,6 +66,20 @@ def test_module_that_the_shim_has_comes_from_there(migrate: Check, before: str, 
 @pytest.mark.parametrize("form", ["from {} import thing\n", "import {}\n", "import {} as thing\n"])
 def test_deleted_package_that_the_shim_lacks_is_told(leaves: Check, package: str, form: str) -> None:
     leaves(form.format(package), "Apex has deleted what it names")
+
+
+def test_name_that_a_living_package_lost_is_told_and_the_others_come_from_the_shim(rewrites: Check) -> None:
+    plan = rewrites(
+        """
+        - from apex.optimizers import FP16_Optimizer, FusedAdam
+        + from apex.optimizers import FP16_Optimizer
+        + from amp_shim.optimizers import FusedAdam
+
+          optimizer = FP16_Optimizer(FusedAdam(params, bias_correction=False, max_grad_norm=1.0))
+        """
+    )
+    left = [finding.message for finding in plan.findings if finding.kind is Kind.LEFT]
+    assert left == ["import left as it was: Apex has deleted what it names, and amp_shim does not have it"]
 
 
 def test_module_used_for_deleted_and_living_packages_keeps_both(rewrites: Check) -> None:
