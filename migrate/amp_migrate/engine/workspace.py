@@ -144,6 +144,10 @@ class Workspace:
             return True
         return all(os.path.join(folder, each) in self._by_real for each in os.listdir(folder) if each.endswith(".py"))
 
+    def may_run_together(self, one: Source, other: Source) -> bool:
+        """Whether two files may be of one script: they stand in one folder, or some file loads both."""
+        return self._projects.may_run_together(self._real(one.path), self._real(other.path))
+
     def text_not_given(self, dotted: str, importer: Path) -> str | None:
         """The text of what `import dotted` in a file would load, if that is on the disk and not in this workspace."""
         real = modules.resolve(dotted, self._real(importer), _OnDisk(), self._discovery.roots)

@@ -86,6 +86,25 @@ def test_an_import_off_the_usual_folders_is_the_one_file_that_it_may_mean(tmp_pa
     assert Workspace.open([tmp_path]).locate("model", tmp_path / "evaluate.py") is None
 
 
+def test_files_run_together_where_one_loads_both() -> None:
+    files = {
+        "main.py": "import data, a.model\n",
+        "data.py": "",
+        "a/model.py": "import b.layers\n",
+        "b/layers.py": "",
+        "c/main.py": "import data, d.net\n",
+        "d/net.py": "",
+        "e/main.py": "importlib.import_module(name)\n",
+        "e/f/plugin.py": "",
+    }
+    found = Projects([f"/r/{name}" for name in files], ["/r"], lambda file: files[file.removeprefix("/r/")])
+    assert found.may_run_together("/r/data.py", "/r/b/layers.py")
+    assert found.may_run_together("/r/main.py", "/r/data.py")
+    assert found.may_run_together("/r/e/f/plugin.py", "/r/e/main.py")
+    assert not found.may_run_together("/r/d/net.py", "/r/b/layers.py")
+    assert not found.may_run_together("/r/d/net.py", "/r/main.py")
+
+
 def test_a_workspace_comes_apart_where_there_is_something_to_migrate(tmp_path: Path) -> None:
     texts = {
         "a/x.py": "loss.backward()\n",
