@@ -15,6 +15,7 @@ from amp_migrate.analysis.scopes import dotted
 from amp_migrate.steps.apex_calls import amp_calls, amp_name, keepings
 from amp_migrate.steps.apex_functions import is_native
 from amp_migrate.steps.apex_group import Group
+from amp_migrate.steps.apex_guards import insists
 from amp_migrate.steps.apex_initialize import Initialize
 from amp_migrate.steps.apex_inits import read_inits
 from amp_migrate.steps.apex_scale import understood
@@ -85,7 +86,7 @@ def leftovers(project: Project, file: File, target_torch: tuple[int, int]) -> It
             yield Refusal(file, node, f"amp.{used} has no native form here")
             continue
         is_amp = (AMP in file.names.meanings(node) and parent not in kept) or dotted(node) in paths
-        if is_amp and not isinstance(parent, cst.AssignTarget):
+        if is_amp and not isinstance(parent, cst.AssignTarget) and not insists(file, file.tree.statement(node)):
             yield Refusal(file, node, "amp itself is used as a value")
     for call in amp_calls(file, "state_dict"):
         if call not in about_scale and isinstance(file.tree.parents[call], (cst.Subscript, cst.Attribute)):
