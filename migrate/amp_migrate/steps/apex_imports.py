@@ -22,8 +22,9 @@ from amp_migrate.tables.apex_natives import public_name
 from amp_migrate.trees.nodes import Statement
 
 ImportStatement = cst.Import | cst.ImportFrom
-# Apex, and the extension that its kernels are in.
-_ROOTS = ("apex", "amp_C")
+# The extensions that Apex has its kernels in.
+_EXTENSIONS = ("amp_C", "apex_C")
+_ROOTS = ("apex", *_EXTENSIONS)
 
 
 class Fate(Enum):
@@ -102,7 +103,7 @@ class ApexImports:
         if not is_in(full, _ROOTS):
             return
         if full == "apex" or (
-            alias.asname is None and full != "amp_C"
+            alias.asname is None and full not in _EXTENSIONS
         ):  # binds `apex`, and the packages follow in chains
             local = dotted(alias.asname.name) if alias.asname is not None else "apex"
             named = {".".join(full.split(".")[:2])} - {"apex"}

@@ -52,6 +52,7 @@ def test_shim_has_every_module_that_it_is_asked_for(package: str) -> None:
     ("before", "after"),
     [
         ("import amp_C", "import amp_shim.multi_tensor_apply.amp_c as amp_C"),
+        ("import apex_C", "import amp_shim.parallel.flat as apex_C"),
         ("from apex.parallel.LARC import LARC", "from amp_shim.parallel.larc import LARC"),
         ("from apex.optimizers import FusedAdam", "from amp_shim.optimizers import FusedAdam"),
         ("from apex.multi_tensor_apply import *", "from amp_shim.multi_tensor_apply import *"),
