@@ -35,7 +35,7 @@ def is_apex_import(file: File, statement: Statement) -> bool:
 
 
 def insists(file: File, statement: Statement) -> bool:
-    """Whether a statement only sees to it that `apex.amp` is there: `assert amp is not None`, or an `if` that raises."""
+    """Whether a statement only makes sure that `apex.amp` is there: `assert amp is not None`, an `if` that raises."""
     if isinstance(statement, cst.Assert):
         return _tests_for(file, statement.test, present=True)
     if not isinstance(statement, cst.If) or statement.orelse is not None:

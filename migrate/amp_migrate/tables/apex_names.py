@@ -28,6 +28,7 @@ USE_SHIM = "it runs on amp_shim, which keeps Apex's meaning"
 SHIM_MODULES = {
     "amp_C": "amp_shim.multi_tensor_apply.amp_c",
     "apex.parallel.LARC": "amp_shim.parallel.larc",
+    "apex.parallel.distributed": "amp_shim.parallel.distributed",
     "apex_C": "amp_shim.parallel.flat",
 }
 # What does the work of packages that Apex still has, by package.

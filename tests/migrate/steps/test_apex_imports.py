@@ -55,12 +55,17 @@ def test_shim_has_every_module_that_it_is_asked_for(package: str) -> None:
         ("import apex_C", "import amp_shim.parallel.flat as apex_C"),
         ("from apex.parallel.LARC import LARC", "from amp_shim.parallel.larc import LARC"),
         ("from apex.optimizers import FusedAdam", "from amp_shim.optimizers import FusedAdam"),
+        (
+            "from apex.parallel.distributed import flat_dist_call",
+            "from amp_shim.parallel.distributed import flat_dist_call",
+        ),
         ("from apex.multi_tensor_apply import *", "from amp_shim.multi_tensor_apply import *"),
     ],
 )
 def test_module_that_the_shim_has_comes_from_there(migrate: Check, before: str, after: str) -> None:
     text = f"{before}\nfrom apex import fp16_utils\n\nthing = amp_C.multi_tensor_scale, LARC(optimizer)\n"
     assert after in migrate(text).after.splitlines()
+    exec(after)  # the shim has that name
 
 
 @pytest.mark.parametrize("package", sorted(set(DELETED) - set(SERVED)))
