@@ -25,6 +25,8 @@ from amp_migrate.steps.native import is_scaled
 from amp_migrate.steps.read_fp32 import backward_calls, bodies
 from amp_migrate.tables.apex_names import AMP, API
 
+_STATE = ("state_dict", "load_state_dict", "master_params")
+
 
 def without_steps(initializes: list[Initialize]) -> Iterable[Refusal]:
     """Optimizers that Apex prepares for a step which is in none of the files."""
@@ -33,6 +35,15 @@ def without_steps(initializes: list[Initialize]) -> Iterable[Refusal]:
         if optimizers is not None and each.file.tree.code(optimizers) not in ("None", "[]"):
             reason = "no step that scales its loss is among the files that were given"
             yield Refusal(each.file, each.call, reason, "give the files with the training step, too")
+
+
+def without_initialize(group: Group) -> Iterable[Refusal]:
+    """Files that scale losses, or save and restore Apex's state, for a script that prepares its models elsewhere."""
+    steps = ((each.gathered.step.file, each.gathered.step.place) for each in group.all_steps)
+    about_state = ((file, call) for file in group.files for name in _STATE for call in amp_calls(file, name))
+    for file, place in (*steps, *about_state):
+        yield Refusal(file, place, "amp.initialize is not among the files that were given")
+        return
 
 
 def without_forwards(group: Group, roles: Roles) -> Iterable[Refusal]:
