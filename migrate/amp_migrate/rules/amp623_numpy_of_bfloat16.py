@@ -9,8 +9,9 @@ import libcst as cst
 from amp_migrate.hazards.hazard import Hazard
 from amp_migrate.hazards.script import Script
 from amp_migrate.report.rule import Rule
+from amp_migrate.steps.held_outputs import HeldOutputs
 from amp_migrate.steps.model import Region
-from amp_migrate.steps.numpy_outputs import NumpyOutputs, write_float
+from amp_migrate.steps.numpy_outputs import numpy_roots, write_float
 from amp_migrate.steps.regions import RegionFinder
 from amp_migrate.trees.nodes import Statement, statements
 
@@ -43,7 +44,7 @@ def detect(script: Script) -> Iterator[Hazard]:
     if not regions:
         return
     finder = RegionFinder(file, script.roles)
-    for root in NumpyOutputs(finder, regions).roots():
+    for root in numpy_roots(HeldOutputs(finder, regions)):
         if not _holds_loss(finder, root.node):
             yield Hazard(
                 root.node,

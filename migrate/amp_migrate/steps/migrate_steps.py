@@ -26,8 +26,8 @@ from amp_migrate.steps.gather import Gathered
 from amp_migrate.steps.keep_scalers import keep_in_checkpoints
 from amp_migrate.steps.model import Backward, Refusal, TrainingStep
 from amp_migrate.steps.move_split import scale_parts
-from amp_migrate.steps.numpy_outputs import float_for_numpy
 from amp_migrate.steps.penalties import with_low_scale
+from amp_migrate.steps.region_outputs import cast_outputs
 from amp_migrate.steps.regions import Placement
 from amp_migrate.steps.split import Joiner, Split
 from amp_migrate.steps.steppers import Steppers
@@ -80,9 +80,8 @@ class StepMigration:
                 write_region(self.draft(file), region, self.settings.dtype, conditions.get(region.first))
             for island in placed.islands:
                 write_island(self.draft(file), island)
-            if self.settings.dtype is not Dtype.FP16:
-                trained = (region for move in self._moved.get(file, ()) for region in move.step.regions)
-                float_for_numpy(self.draft(file), self.roles, [*placed.regions, *trained])
+            trained = (region for move in self._moved.get(file, ()) for region in move.step.regions)
+            cast_outputs(self.draft(file), self.roles, [*placed.regions, *trained], self.settings.dtype)
         keep_in_checkpoints(self.roles, self._traveller, self.draft)
         apex = ApexMigration(self.project, self.roles, self.settings, self.draft, self.wanted)
         apex.run(files)
