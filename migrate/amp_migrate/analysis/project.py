@@ -38,6 +38,9 @@ class Library(Protocol):
     def sees_folder_of(self, file: File) -> bool:
         """Whether all Python files that stand beside a file can be asked for."""
 
+    def may_run_together(self, one: File, other: File) -> bool:
+        """Whether two files may be of one script: they stand in one folder, or some file loads both."""
+
     def text_not_given(self, dotted_name: str, importer: File) -> str | None:
         """The text of what `import dotted_name` in `importer` loads, if that is on the disk and cannot be asked for."""
 

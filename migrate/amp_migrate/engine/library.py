@@ -97,6 +97,10 @@ class ParsedLibrary:
         """Whether all Python files that stand beside a file can be asked for."""
         return self._workspace.sees_folder_of(self._sources[file])
 
+    def may_run_together(self, one: File, other: File) -> bool:
+        """Whether two files may be of one script: they stand in one folder, or some file loads both."""
+        return self._workspace.may_run_together(self._sources[one], self._sources[other])
+
     def text_not_given(self, dotted_name: str, importer: File) -> str | None:
         """The text of what `import dotted_name` in `importer` loads, if that is on the disk and cannot be asked for."""
         return self._workspace.text_not_given(dotted_name, self._sources[importer].path)

@@ -133,8 +133,9 @@ class Workspace:
 
     def locate(self, dotted: str, importer: Path) -> Path | None:
         """The file of this workspace that `import dotted` (`.engine` if relative) in `importer` would load; unread."""
-        real = modules.resolve(dotted, self._real(importer), self._by_real, self._discovery.roots)
-        return None if real is None else self._by_real[real].path
+        at = self._real(importer)
+        real = modules.resolve(dotted, at, self._by_real, self._discovery.roots) or self._projects.elsewhere(dotted, at)
+        return self._by_real[real].path if real in self._by_real else None
 
     def sees_folder_of(self, source: Source) -> bool:
         """Whether all Python files that stand beside a file are in this workspace."""
@@ -142,6 +143,10 @@ class Workspace:
         if self._real(source.path) in self._texts or not os.path.isdir(folder):
             return True
         return all(os.path.join(folder, each) in self._by_real for each in os.listdir(folder) if each.endswith(".py"))
+
+    def may_run_together(self, one: Source, other: Source) -> bool:
+        """Whether two files may be of one script: they stand in one folder, or some file loads both."""
+        return self._projects.may_run_together(self._real(one.path), self._real(other.path))
 
     def text_not_given(self, dotted: str, importer: Path) -> str | None:
         """The text of what `import dotted` in a file would load, if that is on the disk and not in this workspace."""

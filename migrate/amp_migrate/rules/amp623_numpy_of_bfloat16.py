@@ -9,9 +9,9 @@ import libcst as cst
 from amp_migrate.hazards.hazard import Hazard
 from amp_migrate.hazards.script import Script
 from amp_migrate.report.rule import Rule
+from amp_migrate.steps.held_outputs import HeldOutputs
 from amp_migrate.steps.model import Region
 from amp_migrate.steps.numpy_outputs import numpy_roots, write_float
-from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.steps.regions import RegionFinder
 from amp_migrate.trees.nodes import Statement, statements
 
@@ -38,22 +38,20 @@ FLOAT16_ONLY = False
 
 
 def detect(script: Script) -> Iterator[Hazard]:
-    """Every module's output that goes from a bfloat16 region to NumPy in the same function."""
+    """Every output that goes from a bfloat16 region to NumPy, in the same function or in one that called it."""
     file = script.file
-    found = [(region, _covered(region.node)) for region in script.regions.values() if region.is_bfloat16]
-    if not found:
+    regions = [_covered(region.node) for region in script.regions.values() if region.is_bfloat16]
+    if not regions:
         return
     finder = RegionFinder(file, script.roles)
-    for _, body in bodies(file):
-        inside = [covered for region, covered in found if file.tree.body(region.node) is body]
-        for root in numpy_roots(finder, body, inside) if inside else ():
-            if not _holds_loss(finder, root):
-                yield Hazard(
-                    root,
-                    f"{file.tree.quote(root)} comes from a bfloat16 region, and .numpy() of it raises",
-                    f"write {file.tree.quote(root)}.float()",
-                    lambda draft, root=root: write_float(draft, finder, root),  # type: ignore[misc]
-                )
+    for root in numpy_roots(HeldOutputs(finder, regions)):
+        if not _holds_loss(finder, root.node):
+            yield Hazard(
+                root.node,
+                f"{file.tree.quote(root.node)} comes from a bfloat16 region, and .numpy() of it raises",
+                f"write {file.tree.quote(root.node)}.float()",
+                lambda draft, root=root: write_float(draft, root),  # type: ignore[misc]
+            )
 
 
 def _covered(node: cst.With) -> Region:

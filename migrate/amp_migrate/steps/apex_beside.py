@@ -15,17 +15,15 @@ from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.steps.apex_branches import branch_of
-from amp_migrate.steps.apex_calls import amp_calls, amp_name
+from amp_migrate.steps.apex_calls import amp_calls, amp_uses
 from amp_migrate.steps.apex_functions import is_needless
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.native import is_scaled
 from amp_migrate.steps.read_fp32 import backward_calls
-from amp_migrate.tables.apex_names import AMP, USE_SHIM
+from amp_migrate.tables.apex_names import USE_SHIM
 from amp_migrate.trees import build
 from amp_migrate.trees.nodes import Block, Statement, blocks, find, nested_statements, walk
-
-_NAMING = (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom, cst.NameItem)
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ def read_beside(project: Project, files: Sequence[File]) -> Beside | Refusal | N
     dead = {each for _, node in gone for each in walk(node.body)}
     tests = {each for _, node in gone for each in walk(node.test)}
     for file in files:
-        for node in _uses(file):
+        for node in amp_uses(file):
             if node not in dead and not is_needless(file, file.tree.statement(node)):
                 return Refusal(file, node, "apex.amp is used where native AMP is not chosen instead", USE_SHIM)
         for node in reader.asked(file):
@@ -192,14 +190,6 @@ def _branches(chain: cst.If) -> Iterator[tuple[cst.BaseExpression | None, Block]
         tests.append(current.test)
         current = current.orelse
     yield from zip([*tests, None], blocks(chain), strict=False)
-
-
-def _uses(file: File) -> Iterator[cst.CSTNode]:
-    """Whatever names `apex.amp`, but for the imports of it."""
-    for node in file.tree.every(cst.Name, cst.Attribute):
-        names_amp = amp_name(file, node) is not None or AMP in file.names.meanings(node)
-        if names_amp and not isinstance(file.tree.parents[node], _NAMING):
-            yield node
 
 
 def _alternatives(file: File, node: cst.If) -> list[Block]:

@@ -10,6 +10,8 @@ from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.tables.apex_names import AMP, API
 
+_NAMING = (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom, cst.NameItem)
+
 
 def amp_name(file: File, node: cst.CSTNode) -> str | None:
     """What a name of `apex.amp` stands for (`scale_loss`); None for any other name.
@@ -51,3 +53,11 @@ def amp_calls(file: File, name: str) -> Iterator[cst.Call]:
     for call in file.calls:
         if amp_name(file, call.func) == name:
             yield call
+
+
+def amp_uses(file: File) -> Iterator[cst.Name | cst.Attribute]:
+    """Whatever names `apex.amp`, or something of it, but for the imports."""
+    for node in file.tree.every(cst.Name, cst.Attribute):
+        names_amp = amp_name(file, node) is not None or AMP in file.names.meanings(node)
+        if names_amp and not isinstance(file.tree.parents[node], _NAMING):
+            yield node

@@ -15,6 +15,7 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.steps.apex_calls import amp_calls, amp_name, keepings
 from amp_migrate.steps.apex_functions import is_native
 from amp_migrate.steps.apex_group import Group
+from amp_migrate.steps.apex_guards import insists
 from amp_migrate.steps.apex_initialize import Initialize
 from amp_migrate.steps.apex_inits import read_inits
 from amp_migrate.steps.apex_scale import understood
@@ -24,6 +25,8 @@ from amp_migrate.steps.native import is_scaled
 from amp_migrate.steps.read_fp32 import backward_calls, bodies
 from amp_migrate.tables.apex_names import AMP, API
 
+_STATE = ("state_dict", "load_state_dict", "master_params")
+
 
 def without_steps(initializes: list[Initialize]) -> Iterable[Refusal]:
     """Optimizers that Apex prepares for a step which is in none of the files."""
@@ -32,6 +35,15 @@ def without_steps(initializes: list[Initialize]) -> Iterable[Refusal]:
         if optimizers is not None and each.file.tree.code(optimizers) not in ("None", "[]"):
             reason = "no step that scales its loss is among the files that were given"
             yield Refusal(each.file, each.call, reason, "give the files with the training step, too")
+
+
+def without_initialize(group: Group) -> Iterable[Refusal]:
+    """Files that scale losses, or save and restore Apex's state, for a script that prepares its models elsewhere."""
+    steps = ((each.gathered.step.file, each.gathered.step.place) for each in group.all_steps)
+    about_state = ((file, call) for file in group.files for name in _STATE for call in amp_calls(file, name))
+    for file, place in (*steps, *about_state):
+        yield Refusal(file, place, "amp.initialize is not among the files that were given")
+        return
 
 
 def without_forwards(group: Group, roles: Roles) -> Iterable[Refusal]:
@@ -85,7 +97,7 @@ def leftovers(project: Project, file: File, target_torch: tuple[int, int]) -> It
             yield Refusal(file, node, f"amp.{used} has no native form here")
             continue
         is_amp = (AMP in file.names.meanings(node) and parent not in kept) or dotted(node) in paths
-        if is_amp and not isinstance(parent, cst.AssignTarget):
+        if is_amp and not isinstance(parent, cst.AssignTarget) and not insists(file, file.tree.statement(node)):
             yield Refusal(file, node, "amp itself is used as a value")
     for call in amp_calls(file, "state_dict"):
         if call not in about_scale and isinstance(file.tree.parents[call], (cst.Subscript, cst.Attribute)):

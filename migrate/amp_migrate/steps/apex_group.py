@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+
+import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
-from amp_migrate.steps.apex_calls import amp_calls
+from amp_migrate.steps.apex_calls import amp_calls, amp_uses
+from amp_migrate.steps.apex_guards import insists
 from amp_migrate.steps.apex_imports import is_in
 from amp_migrate.steps.apex_initialize import Initialize
 from amp_migrate.steps.apex_split import ApexSplit
@@ -31,6 +35,16 @@ class Group:
     steps: list[ApexStep] = field(default_factory=list)
     splits: list[ApexSplit] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing of `apex.amp` is used: it is only imported."""
+        return not any(map(wrapper_calls, self.files)) and not any(
+            True
+            for file in self.files
+            for node in amp_uses(file)
+            if not (isinstance(file.tree.parents[node], cst.AssignTarget) or insists(file, file.tree.statement(node)))
+        )
 
     @property
     def all_steps(self) -> list[ApexStep]:
@@ -58,6 +72,12 @@ def groups_of(project: Project, files: list[File]) -> list[Group]:
                 for moved in theirs.files:
                     group_of[moved] = mine
     return list(dict.fromkeys(group_of.values()))
+
+
+def idle_files(project: Project, files: Iterable[File]) -> frozenset[File]:
+    """The files that import `apex.amp` for nothing, as do all of their script: they compute in float32."""
+    groups = groups_of(project, [file for file in files if asks_apex(file)])
+    return frozenset(file for group in groups if group.is_idle for file in group.files)
 
 
 def _imported(project: Project, file: File) -> list[File]:

@@ -17,7 +17,8 @@ from amp_migrate.trees.nodes import Statement, is_constant, nested_statements, s
 def is_apex_import(file: File, statement: Statement) -> bool:
     """Whether a statement only brings in `apex.amp`, by itself or in a `try` that complains where it is missing.
 
-    A registration that native AMP does without belongs to it, and a global or an attribute that `apex.amp` is kept in.
+    A registration that native AMP does without belongs to it, and a global or an attribute that `apex.amp` is kept in;
+    so does what insists that the import succeeded.
     """
     if isinstance(statement, cst.Global):
         return all(file.names.meanings(item.name) == {AMP} for item in statement.names)
@@ -30,7 +31,32 @@ def is_apex_import(file: File, statement: Statement) -> bool:
         body = statements(_block(statement.body))
         handled = [each for handler in statement.handlers for each in statements(_block(handler.body))]
         return all(is_apex_import(file, each) for each in body) and all(complains(each) for each in handled)
-    return is_needless(file, statement) or any(statement is each for each in keepings(file))
+    return insists(file, statement) or is_needless(file, statement) or any(statement is each for each in keepings(file))
+
+
+def insists(file: File, statement: Statement) -> bool:
+    """Whether a statement only makes sure that `apex.amp` is there: `assert amp is not None`, an `if` that raises."""
+    if isinstance(statement, cst.Assert):
+        return _tests_for(file, statement.test, present=True)
+    if not isinstance(statement, cst.If) or statement.orelse is not None:
+        return False
+    raises = [isinstance(each, cst.Raise) for each in statements(_block(statement.body))]
+    return _tests_for(file, statement.test, present=False) and raises == [True]
+
+
+def _tests_for(file: File, test: cst.BaseExpression, *, present: bool) -> bool:
+    """Whether a test asks that `apex.amp` is there, or that it is not, and nothing else."""
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        return _tests_for(file, test.expression, present=not present)
+    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+        compared = test.comparisons[0]
+        operators = (cst.IsNot, cst.NotEqual) if present else (cst.Is, cst.Equal)
+        return (
+            isinstance(compared.operator, operators)
+            and is_constant(compared.comparator, "None")
+            and AMP in file.names.meanings(test.left)
+        )
+    return present and isinstance(test, cst.Name) and AMP in file.names.meanings(test)
 
 
 def complains(statement: Statement) -> bool:

@@ -17,13 +17,14 @@ from amp_migrate.analysis.exports import is_exported
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.steps.fp16_optimizer import wrapper_calls
-from amp_migrate.tables.apex_names import AMP, DELETED, FP16_UTILS, SERVED, STAR_NAMES
+from amp_migrate.tables.apex_names import AMP, DELETED, FP16_UTILS, SERVED, STAR_NAMES, WITHDRAWN
 from amp_migrate.tables.apex_natives import public_name
 from amp_migrate.trees.nodes import Statement
 
 ImportStatement = cst.Import | cst.ImportFrom
-# Apex, and the extension that its kernels are in.
-_ROOTS = ("apex", "amp_C")
+# The extensions that Apex has its kernels in.
+_EXTENSIONS = ("amp_C", "apex_C")
+_ROOTS = ("apex", *_EXTENSIONS)
 
 
 class Fate(Enum):
@@ -52,7 +53,7 @@ class Item:
     @property
     def is_deleted(self) -> bool:
         """Whether Apex has it no more."""
-        return is_in(self.full, DELETED)
+        return is_in(self.full, (*DELETED, *WITHDRAWN))
 
 
 class ApexImports:
@@ -102,7 +103,7 @@ class ApexImports:
         if not is_in(full, _ROOTS):
             return
         if full == "apex" or (
-            alias.asname is None and full != "amp_C"
+            alias.asname is None and full not in _EXTENSIONS
         ):  # binds `apex`, and the packages follow in chains
             local = dotted(alias.asname.name) if alias.asname is not None else "apex"
             named = {".".join(full.split(".")[:2])} - {"apex"}
@@ -127,7 +128,8 @@ class ApexImports:
             return Fate.GONE
         if not is_in(full, DELETED) and (len(meanings) > 1 or not (tops or is_in(public_name(full), SERVED))):
             return Fate.PROVIDED_FOR
-        return Fate.SHIM if is_in(public_name(full), SERVED) else Fate.STAYS
+        is_served = is_in(public_name(full), SERVED) and not is_in(public_name(full), WITHDRAWN)
+        return Fate.SHIM if is_served else Fate.STAYS
 
     def _is_gone(self, top: cst.CSTNode) -> bool:
         """Whether the longest chain that begins with a name, or a part of it, is something else now."""

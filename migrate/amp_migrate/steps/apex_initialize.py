@@ -93,7 +93,8 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
     elif literal == "O3":
         notes.append("O3 computed in float16 alone; now the weights are float32 under autocast, with a loss scale")
     elif literal is None and level is not None:
-        switch.append(f'{file.tree.code(level)} != "O0"')
+        is_on = f'{file.tree.code(level)} != "O0"'
+        switch += [is_on] if is_on not in switch else []
         notes.append("O2 and O3 asked for at run time now mean float32 weights under autocast")
     if not _is_none(arguments.get("keep_batchnorm_fp32")):
         notes.append("keep_batchnorm_fp32 is gone: under autocast batch norm keeps float32 weights and statistics")

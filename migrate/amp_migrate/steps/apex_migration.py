@@ -74,6 +74,10 @@ class ApexMigration:
             if not self._is_wanted(group):
                 self._unwanted.update(group.files)
                 continue
+            if group.is_idle and self.settings.apex is not Apex.SHIM:
+                self._drop_imports(group)
+                self._native.update(group.files)
+                continue
             if self._folds_onto_native(group):
                 self._native.update(group.files)
                 continue
@@ -179,12 +183,9 @@ class ApexMigration:
                 continue
             scaler = "" if each.route is None else f" with {each.route.scaler}"
             self._tell(step.file, step.place, "AMP201", Kind.MIGRATED, f"Apex step moved to native autocast{scaler}")
-        is_import_only = not any(map(_calls, group.files))
+        if not any(map(_calls, group.files)):
+            self._tell_imports(group)
         for file in group.files:
-            for statement in _imports(file) if is_import_only else ():
-                self._tell(
-                    file, statement, "AMP301", Kind.MIGRATED, "import of apex.amp is gone: no step here needs it"
-                )
             for node in float_functions(file):
                 note = "inside a function that was float_function, Apex went on casting and torch does not"
                 self._tell(file, node, "AMP210", Kind.NOTE, note)
@@ -193,6 +194,18 @@ class ApexMigration:
             self._tell(initialize.file, initialize.call, "AMP202", Kind.MIGRATED, message)
             for note in initialize.notes:
                 self._tell(initialize.file, initialize.call, "AMP210", Kind.NOTE, note)
+
+    def _drop_imports(self, group: Group) -> None:
+        """Take out the imports of a script that uses nothing of what they bring."""
+        for file in group.files:
+            drop_imports(self.draft(file))
+        self._tell_imports(group)
+
+    def _tell_imports(self, group: Group) -> None:
+        for file in group.files:
+            for statement in _imports(file):
+                message = "import of apex.amp is gone: no step here needs it"
+                self._tell(file, statement, "AMP301", Kind.MIGRATED, message)
 
     def _to_shim(self, group: Group) -> None:
         kind = Kind.NOTE if self._has_shim else Kind.LEFT

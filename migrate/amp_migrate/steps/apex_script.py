@@ -9,7 +9,14 @@ from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.wanted import Wanted
 from amp_migrate.settings import Dtype, Settings
-from amp_migrate.steps.apex_doubts import asked_elsewhere, leftovers, plain_steps, without_forwards, without_steps
+from amp_migrate.steps.apex_doubts import (
+    asked_elsewhere,
+    leftovers,
+    plain_steps,
+    without_forwards,
+    without_initialize,
+    without_steps,
+)
 from amp_migrate.steps.apex_functions import float_functions
 from amp_migrate.steps.apex_group import Group, uses_apex_amp
 from amp_migrate.steps.apex_initialize import read_initializes
@@ -77,10 +84,8 @@ class ScriptReader:
             group.refusals.extend(plain_steps(group))
         if group.initializes and not has_steps and not group.refusals:
             group.refusals.extend(without_forwards(group, self._roles))
-        if not group.initializes and not group.refusals and has_steps:
-            first = group.all_steps[0].gathered.step
-            reason = "amp.initialize is not among the files that were given"
-            group.refusals.append(Refusal(first.file, first.place, reason))
+        if not group.initializes and not group.refusals:
+            group.refusals.extend(without_initialize(group))
 
     def _join(self, group: Group, found: list[ApexStep]) -> None:
         """Put the parts of the group's steps together."""

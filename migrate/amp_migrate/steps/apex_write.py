@@ -24,8 +24,8 @@ from amp_migrate.steps.apex_switch import VARIABLE, is_short, is_visible, switch
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.evaluation import evaluation_regions
 from amp_migrate.steps.model import Refusal, Region, TrainingStep
-from amp_migrate.steps.numpy_outputs import float_for_numpy
 from amp_migrate.steps.read_apex import ApexStep
+from amp_migrate.steps.region_outputs import cast_outputs
 from amp_migrate.steps.travel import Traveller
 from amp_migrate.steps.ways import Creation, Route
 from amp_migrate.steps.write_fp16 import write_wrapped
@@ -100,8 +100,7 @@ class ApexWriter:
             mine = [step for step in steps if step.file is file]
             regions = [region for step in mine for region in step.regions]
             regions += self._write_evaluation(file, initializes, mine, traveller)
-            if self.dtype is not Dtype.FP16:
-                float_for_numpy(self.draft(file), self.roles, regions)
+            cast_outputs(self.draft(file), self.roles, regions, self.dtype)
             self._write_checkpoints(file, traveller)
             self._write_master_params(file, [fold.dead for s in sited for fold in s.step.folds])
             write_functions(self.draft(file))

@@ -86,11 +86,16 @@ class Descaler:
             if context is not None:
                 return f"`{file.tree.quote(context)}` of the step at {_place(file, call)} may compute in float16"
         # Regions that are bfloat16 already say nothing: a step beside this one may have moved in an earlier run.
-        if any(region.is_float16 for region in regions):
+        if any(region.is_float16 and self._may_be_of(region.file, component) for region in regions):
             return None
         if component.scaled and all(names_any(file, file.tree.body(call), AUTOCAST) for file, call in component.scaled):
             return None
         return "the autocast region of its step is in none of the files, and may compute in float16"
+
+    def _may_be_of(self, region: File, component: Component) -> bool:
+        """Whether a script may have both a region and a scaler."""
+        files = dict.fromkeys(file for file, _ in (*component.creations, *component.scaled))
+        return any(self._project.library.may_run_together(region, file) for file in files)
 
     def _leave(self, component: Component, why: str) -> Iterator[Finding]:
         for file, call in component.creations:

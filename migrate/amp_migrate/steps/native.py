@@ -21,7 +21,6 @@ GRAD_SCALER = frozenset(
         "torch.cuda.amp.grad_scaler.GradScaler"
     ).split()
 )
-_SCALER_METHODS = frozenset({"scale", "unscale_"})
 
 
 def uses_amp(file: File, body: Block, function: cst.FunctionDef | None) -> bool:
@@ -29,13 +28,25 @@ def uses_amp(file: File, body: Block, function: cst.FunctionDef | None) -> bool:
     if function is not None and any(names_amp(file, each) for each in function.decorators):
         return True
     for call in find(body, cst.Call):
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _SCALER_METHODS and call.args:
-            return True
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "scale_loss":
+        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else None
+        if method == "scale_loss" or (method == "unscale_" and call.args) or _scales_loss(file, body, call):
             return True
     if names_amp(file, body):
         return True
     return any(_stands_for_amp(file, item.item) for with_ in find(body, cst.With) for item in with_.items)
+
+
+def _scales_loss(file: File, body: Block, call: cst.Call) -> bool:
+    """Whether a call is `scale` of a scaler, not of a picture: by its name, or because its result goes backward."""
+    if not (isinstance(call.func, cst.Attribute) and call.func.attr.value == "scale" and call.args):
+        return False
+    if "scaler" in (dotted(call.func.value) or "").lower():
+        return True
+    parent = file.tree.parents[call]
+    if isinstance(parent, cst.Attribute):
+        return parent.attr.value == "backward"
+    name = dotted(parent.targets[0].target) if isinstance(parent, cst.Assign) else None
+    return name is not None and any(dotted(each.func) == f"{name}.backward" for each in find(body, cst.Call))
 
 
 def is_scaled(loss: cst.BaseExpression) -> bool:

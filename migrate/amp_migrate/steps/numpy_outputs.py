@@ -2,121 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_migrate.analysis.roles import Roles
 from amp_migrate.steps.draft import Draft
-from amp_migrate.steps.flow import targets
-from amp_migrate.steps.model import Region
+from amp_migrate.steps.held_outputs import HeldOutputs, root_of
 from amp_migrate.steps.read_fp32 import bodies
-from amp_migrate.steps.regions import RegionFinder
 from amp_migrate.steps.write_native import as_float
 from amp_migrate.trees import build
 from amp_migrate.trees.calls import calls_of
-from amp_migrate.trees.nodes import Block, Statement, blocks, find, nested_statements
-
-# Methods that keep a tensor's dtype, so that a chain of them ends in the dtype of its root.
-_KEEPS_DTYPE = frozenset(
-    (
-        "abs chunk clamp clip clone contiguous cpu cuda data detach exp expand expand_as flatten flip gather log "
-        "log_softmax masked_fill mean permute relu repeat reshape round sigmoid softmax split sqrt squeeze sum t tanh "
-        "to transpose tril triu unflatten unsqueeze view view_as"
-    ).split()
-)
-# Tensors in the structure that a Hugging Face model gives back.
-_STRUCTURE = frozenset({"logits", "loss", "last_hidden_state"})
-_MAX_DEPTH = 6
+from amp_migrate.trees.nodes import find
 
 
-def float_for_numpy(draft: Draft, roles: Roles, regions: Sequence[Region]) -> None:
-    """Cast what goes from the regions of a file to NumPy, in the function of each."""
-    finder = RegionFinder(draft.file, roles)
-    for _, body in bodies(draft.file) if regions else ():
-        inside = [region for region in regions if draft.file.tree.body(region.first) is body]
-        for root in numpy_roots(finder, body, inside):
-            write_float(draft, finder, root)
+@dataclass(frozen=True)
+class NumpyRoot:
+    """An output that goes to NumPy.
+
+    Attributes:
+        node: the expression at the root of the chain that ends in `.numpy()`.
+        is_floating: whether it is seen to be what a module or a loss computes, and not, say, drawn actions.
+    """
+
+    node: cst.BaseExpression
+    is_floating: bool
 
 
-def write_float(draft: Draft, finder: RegionFinder, root: cst.BaseExpression) -> None:
+def float_for_numpy(draft: Draft, outputs: HeldOutputs) -> None:
+    """Cast what goes from the regions of a file to NumPy."""
+    for root in numpy_roots(outputs):
+        write_float(draft, root)
+
+
+def write_float(draft: Draft, root: NumpyRoot) -> None:
     """Cast an output to float32: where it may be a tensor of integers, only if it is none."""
-    draft.edits.change(root, as_float if _is_floating(finder, root) else _as_float_if_floating)
+    draft.edits.change(root.node, as_float if root.is_floating else _as_float_if_floating)
 
 
-def numpy_roots(finder: RegionFinder, body: Block, regions: list[Region]) -> Iterator[cst.BaseExpression]:
-    """The expressions in a body that hold a region's output at the root of a chain that ends in `.numpy()`."""
-    outputs = set(finder.outputs(regions))
-    for statement in nested_statements(body):
-        if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+def numpy_roots(outputs: HeldOutputs) -> Iterator[NumpyRoot]:
+    """The outputs at the roots of chains that end in `.numpy()`, in source order."""
+    for _, body in bodies(outputs.finder.file):
+        if not any(_is_numpy(call) for call in find(body, cst.Call)):
             continue
-        for call in calls_of(statement):
-            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "numpy":
-                root = _root(finder, call.func.value, outputs)
+        for statement, held in outputs.course(body):
+            for call in filter(_is_numpy, calls_of(statement)):
+                root = root_of(outputs.finder, cst.ensure_type(call.func, cst.Attribute).value, held.keys())
                 if root is not None:
-                    yield root
-        outputs |= _handed_on(finder, statement, outputs)
+                    yield NumpyRoot(root, outputs.is_floating(root, held))
 
 
-def _handed_on(finder: RegionFinder, statement: Statement, outputs: set[str]) -> set[str]:
-    """Names that a plain assignment gives an output to, cast by nothing on the way."""
-    if blocks(statement) or not isinstance(statement, cst.Assign) or _root(finder, statement.value, outputs) is None:
-        return set()
-    return {target.value for target in targets(statement) if isinstance(target, cst.Name)}
-
-
-def _root(finder: RegionFinder, node: cst.BaseExpression, outputs: set[str]) -> cst.BaseExpression | None:
-    """The output at the start of a chain of methods and subscripts; None where the chain changes the dtype."""
-    if isinstance(node, cst.Name):
-        return node if node.value in outputs else None
-    if isinstance(node, cst.Subscript):
-        inner = _root(finder, node.value, outputs)
-        # `out[0]` may take a tensor out of a tuple: it is that element which is cast.
-        return node if inner is node.value else inner
-    if isinstance(node, cst.Call):
-        if any(_names_dtype(arg.value) for arg in node.args):
-            return None
-        name = finder.file.names.callee(node)
-        if name.startswith("torch."):
-            keeps = name.rpartition(".")[2] in _KEEPS_DTYPE and bool(node.args)
-            return _root(finder, node.args[0].value, outputs) if keeps else None
-        return _root(finder, node.func, outputs) if isinstance(node.func, cst.Attribute) else None
-    if isinstance(node, cst.Attribute):
-        inner = _root(finder, node.value, outputs)
-        if node.attr.value in _KEEPS_DTYPE:
-            return inner
-        # `out.logits` is a tensor in a structure; any other method of a tensor makes a dtype of its own.
-        return node if inner is node.value and node.attr.value in _STRUCTURE else None
-    return None
-
-
-def _is_floating(finder: RegionFinder, node: cst.BaseExpression, depth: int = 0) -> bool:
-    """Whether a value is seen to be what a module or a loss computes, and not, say, actions that are drawn from it."""
-    if depth > _MAX_DEPTH:
-        return False
-    if isinstance(node, cst.Call):
-        if finder.roles.is_module(finder.file, node.func) or finder.roles.losses.is_call(finder.file, node):
-            return True
-        full = finder.file.names.callee(node)
-        if full.startswith("torch."):
-            name, values = full.rpartition(".")[2], [each.value for each in node.args[:1]]
-        elif isinstance(node.func, cst.Attribute):
-            name, values = node.func.attr.value, [node.func.value]
-        else:
-            return False
-        if name not in _KEEPS_DTYPE or any(_names_dtype(each.value) for each in node.args):
-            return False
-        return any(_is_floating(finder, each, depth + 1) for each in values)
-    if isinstance(node, cst.Name):
-        order, statement = finder.tree.order, finder.tree.statement(node)
-        bound = [each for each in finder.roles.bindings(finder.file, node) if order[each.node] < order[statement]]
-        given = [each.value for each in bound if not isinstance(each.node, cst.AugAssign)]  # `x += y` keeps the dtype
-        return bool(given) and all(each is not None and _is_floating(finder, each, depth + 1) for each in given)
-    if isinstance(node, cst.BinaryOperation):
-        return any(_is_floating(finder, each, depth + 1) for each in (node.left, node.right))
-    if isinstance(node, cst.Attribute):
-        return node.attr.value in _STRUCTURE or _is_floating(finder, node.value, depth + 1)
-    return isinstance(node, cst.Subscript) and _is_floating(finder, node.value, depth + 1)
+def _is_numpy(call: cst.Call) -> bool:
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value == "numpy"
 
 
 def _as_float_if_floating(node: cst.CSTNode) -> cst.CSTNode:
@@ -129,12 +66,4 @@ def _as_float_if_floating(node: cst.CSTNode) -> cst.CSTNode:
         orelse=node.deep_clone(),
         lpar=[cst.LeftParen()],
         rpar=[cst.RightParen()],
-    )
-
-
-def _names_dtype(value: cst.BaseExpression) -> bool:
-    return any(
-        isinstance(each, cst.Attribute)
-        and each.attr.value.startswith(("float", "double", "half", "bfloat", "int", "long"))
-        for each in find(value, cst.Attribute)
     )

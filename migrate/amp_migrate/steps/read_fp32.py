@@ -15,6 +15,7 @@ from amp_migrate.steps.gather import Gathered, Gatherer
 from amp_migrate.steps.model import Backward, Refusal
 from amp_migrate.steps.native import uses_amp
 from amp_migrate.steps.steppers import Steppers
+from amp_migrate.tables.torch_names import OTHER_FRAMEWORKS
 from amp_migrate.trees.calls import calls_in
 from amp_migrate.trees.nodes import Block, Statement, block_of
 
@@ -29,17 +30,20 @@ def read_steps(file: File, roles: Roles, steppers: Steppers | None) -> Iterator[
     Args:
         steppers: knows functions that step for others; None where nobody has to know of steps.
     """
-    gatherer = Gatherer(file, roles, scales=steppers is not None)
-    knows_torch = any(
-        binding.imported.partition(".")[0] == "torch"
+    imported = {
+        binding.imported.partition(".")[0]
         for scope in file.scopes.all()
         for bindings in scope.bindings.values()
         for binding in bindings
-    )
+    }
+    knows_torch = "torch" in imported
+    if not knows_torch and imported & OTHER_FRAMEWORKS:
+        return
+    gatherer = Gatherer(file, roles, scales=steppers is not None)
     for function, body in bodies(file):
         calls = [(s, call) for s, call in backward_calls(body) if not _is_other_function(file, roles, call)]
-        if not knows_torch:  # somebody else's `backward`, unless it looks just like a tensor's
-            calls = [(s, call) for s, call in calls if isinstance(s, cst.Expr) and not call.args]
+        if not knows_torch and not any(isinstance(s, cst.Expr) and not call.args for s, call in calls):
+            continue  # somebody else's `backward`: none looks just like a tensor's
         if not calls or uses_amp(file, body, function):
             continue
         backwards: list[Backward] = []

@@ -17,12 +17,20 @@ SERVED = (
     "apex.optimizers",
     "apex.parallel",
     "apex.pyprof",
+    "apex_C",
 )
+# What was taken out of packages that are still there, and that the shim does not have either.
+WITHDRAWN = ("apex.optimizers.FP16_Optimizer",)
 SHIM = "amp_shim"
 # What follows for a script that has no native form.
 USE_SHIM = "it runs on amp_shim, which keeps Apex's meaning"
 # Modules of Apex that the shim has under another name.
-SHIM_MODULES = {"amp_C": "amp_shim.multi_tensor_apply.amp_c", "apex.parallel.LARC": "amp_shim.parallel.larc"}
+SHIM_MODULES = {
+    "amp_C": "amp_shim.multi_tensor_apply.amp_c",
+    "apex.parallel.LARC": "amp_shim.parallel.larc",
+    "apex.parallel.distributed": "amp_shim.parallel.distributed",
+    "apex_C": "amp_shim.parallel.flat",
+}
 # What does the work of packages that Apex still has, by package.
 COUNTERPARTS = {
     "apex.RNN": "torch.nn.LSTM, GRU or RNN",

@@ -116,3 +116,8 @@ MODULE_FACTORIES = (
 )
 OPTIMIZER_FACTORIES = ("torch.optim.", "apex.optimizers.", "apex.contrib.optimizers.")
 SCHEDULER_FACTORIES = ("torch.optim.lr_scheduler.", "torch.optim.swa_utils.")
+
+# What else has losses that go backward and optimizers that step: code that imports one of these, and not torch.
+OTHER_FRAMEWORKS = frozenset(
+    "chainer jittor keras megengine mindspore mxnet oneflow paddle paddlenlp ppdet ppcls tensorflow".split()
+)

@@ -36,6 +36,9 @@ class Library:
     def sees_folder_of(self, file: File) -> bool:
         return True
 
+    def may_run_together(self, one: File, other: File) -> bool:
+        return True
+
     def text_not_given(self, dotted_name: str, importer: File) -> str | None:
         return None
 

@@ -60,6 +60,51 @@ def test_a_chain_of_imports_is_one_project() -> None:
     assert projects(files) == [["a/x.py", "b/y.py", "c/z.py"], ["d/w.py"]]
 
 
+def test_a_module_that_changes_the_path_speaks_for_the_script_that_imports_it() -> None:
+    script = "import _init_paths\nfrom core.t import f\n"
+    files = {"lib/core/t.py": "", "tools/_init_paths.py": "sys.path.insert(0, '../lib')\n", "tools/x.py": script}
+    assert projects(files) == [sorted(files)]
+    assert len(projects({**files, "tools/_init_paths.py": ""})) == 2
+
+
+def test_an_import_off_the_usual_folders_is_the_one_file_that_it_may_mean(tmp_path: Path) -> None:
+    texts = {
+        "core/model.py": "",
+        "core/deep/layers.py": "",
+        "evaluate.py": "import sys\nsys.path.append('core')\nfrom model import Net\n",
+        "plain.py": "from model import Net\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    workspace = Workspace.open([tmp_path])
+    assert workspace.locate("model", tmp_path / "evaluate.py") == tmp_path / "core/model.py"
+    assert workspace.locate("model", tmp_path / "core/deep/layers.py") == tmp_path / "core/model.py"
+    assert workspace.locate("model", tmp_path / "plain.py") is None
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/model.py").write_text("")
+    assert Workspace.open([tmp_path]).locate("model", tmp_path / "evaluate.py") is None
+
+
+def test_files_run_together_where_one_loads_both() -> None:
+    files = {
+        "main.py": "import data, a.model\n",
+        "data.py": "",
+        "a/model.py": "import b.layers\n",
+        "b/layers.py": "",
+        "c/main.py": "import data, d.net\n",
+        "d/net.py": "",
+        "e/main.py": "importlib.import_module(name)\n",
+        "e/f/plugin.py": "",
+    }
+    found = Projects([f"/r/{name}" for name in files], ["/r"], lambda file: files[file.removeprefix("/r/")])
+    assert found.may_run_together("/r/data.py", "/r/b/layers.py")
+    assert found.may_run_together("/r/main.py", "/r/data.py")
+    assert found.may_run_together("/r/e/f/plugin.py", "/r/e/main.py")
+    assert not found.may_run_together("/r/d/net.py", "/r/b/layers.py")
+    assert not found.may_run_together("/r/d/net.py", "/r/main.py")
+
+
 def test_a_workspace_comes_apart_where_there_is_something_to_migrate(tmp_path: Path) -> None:
     texts = {
         "a/x.py": "loss.backward()\n",

@@ -41,6 +41,29 @@ def test_class_by_name(rewrites_files: Check) -> None:
     )
 
 
+def test_class_from_a_folder_that_the_script_puts_on_the_path(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "core/model.py": """
+                  import torch
+
+                - autocast = torch.cuda.amp.autocast
+                + autocast = torch.amp.autocast
+            """,
+            "evaluate.py": """
+                  import sys
+                  sys.path.append("core")
+                  import torch
+                  from model import autocast
+
+                - with autocast(enabled=mixed):
+                + with autocast(device_type="cuda", dtype=torch.float16, enabled=mixed):
+                      out = model(x)
+            """,
+        }
+    )
+
+
 @pytest.mark.parametrize(
     ("line", "name"),
     [

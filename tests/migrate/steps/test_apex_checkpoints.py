@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 Check = Callable[..., Any]
 
 
@@ -267,3 +269,19 @@ def test_tested_restoring_goes_in_bfloat16(rewrites: Check) -> None:
         """,
         dtype="bf16",
     )
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16", "auto"])
+@pytest.mark.parametrize("use", ["checkpoint['amp'] = amp.state_dict()", "amp.load_state_dict(checkpoint['amp'])"])
+def test_state_of_a_script_that_cannot_be_seen_stays_with_the_shim(rewrites: Check, dtype: str, use: str) -> None:
+    plan = rewrites(
+        f"""
+        - from apex import amp
+        + from amp_shim import amp
+
+          def keep(checkpoint):
+              {use}
+        """,
+        dtype=dtype,
+    )
+    assert any("amp.initialize is not among the files" in finding.message for finding in plan.findings)

@@ -350,3 +350,110 @@ def test_rest_of_the_guarded_block_stays(rewrites: Check) -> None:
         +     scaler.update()
         """
     )
+
+
+def test_assertion_that_apex_is_there_goes_with_it(rewrites: Check) -> None:
+    rewrites(
+        """
+        - try:
+        -     from apex import amp
+        - except ImportError:
+        -     amp = None
+        -
+          def main(config, loader):
+              model = nn.Linear(2, 2)
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -     if config.LEVEL != "O0":
+        -         model, optimizer = amp.initialize(model, optimizer, opt_level=config.LEVEL)
+        +     amp_enabled = config.LEVEL != "O0"
+        +     scaler = torch.amp.GradScaler("cuda", enabled=amp_enabled)
+              for x, y in loader:
+        -         loss = nn.functional.mse_loss(model(x), y)
+        -         if config.LEVEL != "O0":
+        -             with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -                 scaled_loss.backward()
+        -         else:
+        -             loss.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=amp_enabled):
+        +             loss = nn.functional.mse_loss(model(x), y)
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+
+          if __name__ == "__main__":
+        -     if config.LEVEL != "O0":
+        -         assert amp is not None, "amp not installed!"
+        -     if amp is None:
+        -         raise RuntimeError("no apex")
+              main(config, loader)
+        """
+    )
+
+
+def test_test_for_apex_that_decides_something_else_keeps_the_script_on_the_shim(migrate: Check) -> None:
+    plan = migrate(
+        """
+        try:
+            from apex import amp
+        except ImportError:
+            amp = None
+
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        if amp is None:
+            batches = batches.double()
+        model, optimizer = amp.initialize(model, optimizer)
+        loss = model(x).mean()
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+        optimizer.step()
+        """
+    )
+    assert "from amp_shim import amp" in plan.after
+    assert any("amp itself is used as a value" in finding.message for finding in plan.findings)
+
+
+def test_import_that_nothing_uses_does_not_hold_back_float32_training(rewrites: Check) -> None:
+    rewrites(
+        """
+          try:
+        -     from apex import amp
+        -     from apex.parallel import convert_syncbn_model
+        +     from amp_shim.parallel import convert_syncbn_model
+              has_apex = True
+          except ImportError:
+              has_apex = False
+
+          model = nn.Linear(2, 2)
+          if has_apex:
+              model = convert(convert_syncbn_model)(model)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+        -     loss = model(x).mean()
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+          with torch.no_grad():
+        -     output = model(y)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         output = model(y)
+        """
+    )
+
+
+def test_import_that_nothing_uses_goes_from_evaluation_without_a_region(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+          with torch.no_grad():
+              output = model(y)
+        """
+    )

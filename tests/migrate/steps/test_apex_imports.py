@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from amp_migrate.engine.migrate import migrate as migrate_paths
+from amp_migrate.report.finding import Kind
 from amp_migrate.settings import Settings
 from amp_migrate.tables.apex_names import DELETED, SERVED, SHIM_MODULES
 
@@ -51,20 +52,40 @@ def test_shim_has_every_module_that_it_is_asked_for(package: str) -> None:
     ("before", "after"),
     [
         ("import amp_C", "import amp_shim.multi_tensor_apply.amp_c as amp_C"),
+        ("import apex_C", "import amp_shim.parallel.flat as apex_C"),
         ("from apex.parallel.LARC import LARC", "from amp_shim.parallel.larc import LARC"),
         ("from apex.optimizers import FusedAdam", "from amp_shim.optimizers import FusedAdam"),
+        (
+            "from apex.parallel.distributed import flat_dist_call",
+            "from amp_shim.parallel.distributed import flat_dist_call",
+        ),
         ("from apex.multi_tensor_apply import *", "from amp_shim.multi_tensor_apply import *"),
     ],
 )
 def test_module_that_the_shim_has_comes_from_there(migrate: Check, before: str, after: str) -> None:
     text = f"{before}\nfrom apex import fp16_utils\n\nthing = amp_C.multi_tensor_scale, LARC(optimizer)\n"
     assert after in migrate(text).after.splitlines()
+    exec(after)  # the shim has that name
 
 
 @pytest.mark.parametrize("package", sorted(set(DELETED) - set(SERVED)))
 @pytest.mark.parametrize("form", ["from {} import thing\n", "import {}\n", "import {} as thing\n"])
 def test_deleted_package_that_the_shim_lacks_is_told(leaves: Check, package: str, form: str) -> None:
     leaves(form.format(package), "Apex has deleted what it names")
+
+
+def test_name_that_a_living_package_lost_is_told_and_the_others_come_from_the_shim(rewrites: Check) -> None:
+    plan = rewrites(
+        """
+        - from apex.optimizers import FP16_Optimizer, FusedAdam
+        + from apex.optimizers import FP16_Optimizer
+        + from amp_shim.optimizers import FusedAdam
+
+          optimizer = FP16_Optimizer(FusedAdam(params, bias_correction=False, max_grad_norm=1.0))
+        """
+    )
+    left = [finding.message for finding in plan.findings if finding.kind is Kind.LEFT]
+    assert left == ["import left as it was: Apex has deleted what it names, and amp_shim does not have it"]
 
 
 def test_module_used_for_deleted_and_living_packages_keeps_both(rewrites: Check) -> None:

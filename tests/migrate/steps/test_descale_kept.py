@@ -222,3 +222,42 @@ def test_old_name_that_is_only_a_type_keeps_no_scaler(rewrites: Check) -> None:
         """,
         dtype="bf16",
     )
+
+
+def test_scaler_stays_on_where_only_another_script_has_a_region(rewrites_files: Check) -> None:
+    findings = rewrites_files(
+        {
+            "main.py": """
+                  import torch
+                  import datasets
+
+                  for x in datasets.load():
+                -     with torch.cuda.amp.autocast():
+                +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                          loss = model(x)
+            """,
+            "datasets.py": "def load(): ...",
+            "finetune/run.py": """
+                from datasets import load
+                from engine import train_one_epoch
+                from utils import Scaler
+
+                train_one_epoch(load(), Scaler())
+            """,
+            "finetune/utils.py": """
+                  import torch
+
+                  class Scaler:
+                      def __init__(self):
+                -         self._scaler = torch.cuda.amp.GradScaler()
+                +         self._scaler = torch.amp.GradScaler("cuda")
+
+                      def __call__(self, loss, optimizer):
+                          self._scaler.scale(loss).backward()
+                          self._scaler.step(optimizer)
+                          self._scaler.update()
+            """,
+        },
+        dtype="bf16",
+    )
+    assert [each.path.rpartition("/")[2] for each in findings if "GradScaler stays on" in each.message] == ["utils.py"]

@@ -352,3 +352,49 @@ def test_a_native_scaler_is_on_where_the_dtype_found_at_run_time_needs_it(
     )
     assert f'scaler = torch.amp.GradScaler("cuda", enabled={switch})\n' in plan.after
     assert 'with torch.amp.autocast("cuda", dtype=amp_dtype):\n' in plan.after
+
+
+def test_output_that_a_method_returns_is_float32_for_numpy_where_it_is_called(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Forecast:
+              def predict(self, x, y):
+                  if self.use_amp:
+        -             with torch.cuda.amp.autocast():
+        +             with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                          out = self.model(x)
+                  else:
+                      out = self.model(x)
+                  return out[:, -1:], y
+
+              def encode(self, x):
+        -         with torch.cuda.amp.autocast():
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                      return self.model(x)
+
+              def codes(self, x):
+                  code = self.encode(x)
+                  return code
+
+              def test(self, loader):
+                  for x, y in loader:
+                      pred, true = self.predict(x, y)
+        -             self.preds.append(pred.detach().cpu().numpy())
+        +             self.preds.append(pred.float().detach().cpu().numpy())
+                      self.trues.append(true.detach().cpu().numpy())
+                      codes = self.codes(x)
+        -             self.codes.append(codes.cpu().numpy())
+        +             self.codes.append(codes.float().cpu().numpy())
+                      self.best.append(codes.argmax(1).cpu().numpy())
+        """,
+        dtype="bf16",
+    )
+
+
+def test_output_that_a_helper_of_a_migrated_step_returns_is_float32_for_numpy(migrate: Check) -> None:
+    helper = "def forward(x):\n    with torch.no_grad():\n        out = model(x)\n    return out\n"
+    used = "codes = forward(x)\nprint(codes.cpu().numpy())\n"
+    after = migrate(
+        LOOP + "    loss = model(x).mean()\n    loss.backward()\n    optimizer.step()\n" + helper + used, "bf16"
+    ).after
+    assert "print(codes.float().cpu().numpy())" in after

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 Check = Callable[..., Any]
 
 
@@ -229,3 +231,33 @@ def test_loss_may_come_from_the_model_itself(rewrites: Check) -> None:
         +     scaler.update()
         """
     )
+
+
+def test_scale_of_something_else_is_no_loss_scale(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, pose in loader:
+              pose = pose.scale(0.5)
+        -     loss = model(x).mean()
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+@pytest.mark.parametrize("step", ["amp.scale(loss).backward()", "scaled = amp.scale(loss)\n    scaled.backward()"])
+def test_scale_whose_result_goes_backward_is_a_loss_scale(migrate: Check, step: str) -> None:
+    text = (
+        "model = nn.Linear(2, 2)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        f"for x in loader:\n    loss = model(x).mean()\n    {step}\n    amp.step(optimizer)\n"
+    )
+    plan = migrate(text)
+    assert plan.after == plan.source.text

@@ -129,6 +129,26 @@ def test_optimizer_that_scales_by_itself(leaves: Check, dtype: str) -> None:
     )
 
 
+def test_optimizer_that_scales_by_itself_in_one_branch_of_a_file_without_torch(leaves: Check, dtype: str) -> None:
+    leaves(
+        """
+        def do_train(model, loader, criterion, optimizer, fp16=False):
+            model.train()
+            for x, y in loader:
+                loss = criterion(model(x), y)
+                optimizer.zero_grad()
+                if fp16:
+                    optimizer.backward(loss)
+                else:
+                    loss.backward()
+                optimizer.step()
+        """,
+        "a wrapper that scales the loss by itself",
+        head="import time\n",
+        dtype=dtype,
+    )
+
+
 def test_float64_model_in_a_statement(leaves: Check, dtype: str) -> None:
     leaves(
         """

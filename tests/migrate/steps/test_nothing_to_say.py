@@ -25,6 +25,24 @@ def test_float64_data_without_training(ignores: Check, dtype: str) -> None:
     )
 
 
+@pytest.mark.parametrize("framework", ["paddle", "oneflow as flow"])
+def test_another_framework_whose_loss_goes_backward(ignores: Check, framework: str, dtype: str) -> None:
+    ignores(
+        f"""
+        import {framework}
+
+        def train(model, optimizer, loader, criterion):
+            for x, y in loader:
+                loss = criterion(model(x), y)
+                loss.backward()
+                optimizer.step()
+                optimizer.clear_grad()
+        """,
+        dtype=dtype,
+        head="",
+    )
+
+
 def test_region_by_a_variable(ignores: Check) -> None:
     ignores(
         """

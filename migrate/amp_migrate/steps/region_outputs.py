@@ -1,0 +1,24 @@
+"""What leaves a region in low precision for where that cannot go: into buffers of another dtype, and to NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.settings import Dtype
+from amp_migrate.steps.draft import Draft
+from amp_migrate.steps.held_outputs import HeldOutputs
+from amp_migrate.steps.model import Region
+from amp_migrate.steps.numpy_outputs import float_for_numpy
+from amp_migrate.steps.regions import RegionFinder
+from amp_migrate.steps.stored_outputs import cast_for_storage
+
+
+def cast_outputs(draft: Draft, roles: Roles, regions: Sequence[Region], dtype: Dtype) -> None:
+    """Cast the outputs of the regions that are written into one file."""
+    if not regions:
+        return
+    outputs = HeldOutputs(RegionFinder(draft.file, roles), regions)
+    cast_for_storage(draft, outputs)
+    if dtype is not Dtype.FP16:
+        float_for_numpy(draft, outputs)

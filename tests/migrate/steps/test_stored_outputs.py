@@ -1,0 +1,78 @@
+"""Outputs of a region that are put into a float32 buffer: at tensors of indices it takes no other dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Check = Callable[..., Any]
+
+STEP = """\
+model = nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, index in loader:
+    loss = model(x).mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16", "auto"])
+@pytest.mark.parametrize(
+    ("store", "value"),
+    [
+        ("scores[i, best] = {}", "out[:, 1]"),
+        ("scores[index] = {}", "out"),
+        ("scores[x > 0] = {}", "out.squeeze()"),
+        ("scores.scatter_(1, index, {})", "out"),
+        ("scores.index_copy_(0, index, {})", "out.detach()"),
+    ],
+)
+def test_output_takes_the_dtype_of_the_buffer(migrate: Check, store: str, value: str, dtype: str) -> None:
+    evaluation = (
+        "scores = torch.full((8, 2), -100.0).to(device)\n"
+        "with torch.no_grad():\n"
+        "    for i, (x, index) in enumerate(loader):\n"
+        "        best = x.topk(1)[1]\n"
+        "        out = model(x)\n"
+        "        {}\n"
+    )
+    after = migrate(STEP + evaluation.format(store.format(value)), dtype).after
+    assert store.format(f"{value}.to(scores.dtype)") in after
+
+
+@pytest.mark.parametrize(
+    "store",
+    ["scores[i] = out", "scores[:, 1] = out", "scores[i + 1, :] = out", "found[index] = out", "scores[index] = x"],
+)
+def test_what_is_copied_or_kept_as_it_is_is_not_cast(migrate: Check, store: str) -> None:
+    evaluation = (
+        "scores = torch.zeros(8, 2)\n"
+        "found = {{}}\n"
+        "with torch.no_grad():\n"
+        "    for i, (x, index) in enumerate(loader):\n"
+        "        out = model(x)\n"
+        "        {}\n"
+    )
+    assert f"        {store}\n" in migrate(STEP + evaluation.format(store)).after
+
+
+def test_memory_bank_of_a_trainer(migrate: Check) -> None:
+    text = """
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.memory = torch.zeros(8, 2, device="cuda")
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def train(self, loader):
+        for x, index in loader:
+            out = self.model(x)
+            loss = out.mean()
+            loss.backward()
+            self.optimizer.step()
+            self.memory[index] = out.detach()
+"""
+    assert "self.memory[index] = out.detach().to(self.memory.dtype)" in migrate(text).after
