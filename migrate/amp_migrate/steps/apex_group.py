@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from amp_migrate.analysis.exports import is_exported
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.steps.apex_calls import amp_calls, amp_uses
@@ -37,16 +38,6 @@ class Group:
     refusals: list[Refusal] = field(default_factory=list)
 
     @property
-    def is_idle(self) -> bool:
-        """Whether nothing of `apex.amp` is used: it is only imported."""
-        return not any(map(wrapper_calls, self.files)) and not any(
-            True
-            for file in self.files
-            for node in amp_uses(file)
-            if not (isinstance(file.tree.parents[node], cst.AssignTarget) or insists(file, file.tree.statement(node)))
-        )
-
-    @property
     def all_steps(self) -> list[ApexStep]:
         """The steps, and the parts of those that are spread."""
         return [*self.steps, *(part for split in self.splits for part in split.steps)]
@@ -74,10 +65,30 @@ def groups_of(project: Project, files: list[File]) -> list[Group]:
     return list(dict.fromkeys(group_of.values()))
 
 
+def is_idle(project: Project, group: Group) -> bool:
+    """Whether nothing of `apex.amp` is used in a group of files, nor by another file that takes it from them."""
+    return not any(wrapper_calls(file) or _uses(file) or _hands_on(project, file) for file in group.files)
+
+
+def _uses(file: File) -> bool:
+    return any(
+        not (isinstance(file.tree.parents[node], cst.AssignTarget) or insists(file, file.tree.statement(node)))
+        for node in amp_uses(file)
+    )
+
+
+def _hands_on(project: Project, file: File) -> bool:
+    return any(
+        is_exported(project, file, name)
+        for name, bindings in file.scopes.module.bindings.items()
+        if any(is_in(each.imported, (AMP,)) or each.imported == "apex" for each in bindings)
+    )
+
+
 def idle_files(project: Project, files: Iterable[File]) -> frozenset[File]:
     """The files that import `apex.amp` for nothing, as do all of their script: they compute in float32."""
     groups = groups_of(project, [file for file in files if asks_apex(file)])
-    return frozenset(file for group in groups if group.is_idle for file in group.files)
+    return frozenset(file for group in groups if is_idle(project, group) for file in group.files)
 
 
 def _imported(project: Project, file: File) -> list[File]:

@@ -19,7 +19,7 @@ from amp_migrate.settings import Apex, Dtype, Settings
 from amp_migrate.steps.apex_beside import Beside, read_beside, write_beside
 from amp_migrate.steps.apex_calls import amp_calls
 from amp_migrate.steps.apex_functions import float_functions
-from amp_migrate.steps.apex_group import Group, asks_apex, groups_of, starts
+from amp_migrate.steps.apex_group import Group, asks_apex, groups_of, is_idle, starts
 from amp_migrate.steps.apex_guards import drop_imports, is_apex_import
 from amp_migrate.steps.apex_helper import lifted
 from amp_migrate.steps.apex_rest import ApexRest
@@ -74,7 +74,7 @@ class ApexMigration:
             if not self._is_wanted(group):
                 self._unwanted.update(group.files)
                 continue
-            if group.is_idle and self.settings.apex is not Apex.SHIM:
+            if is_idle(self.project, group) and self.settings.apex is not Apex.SHIM:
                 self._drop_imports(group)
                 self._native.update(group.files)
                 continue
