@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
 from amp_migrate.analysis.components import Components
-from amp_migrate.engine.tree_imports import Text, TreeImports
+from amp_migrate.engine.tree_imports import Text, TreeImports, root_of
 
 
 class Projects:
@@ -37,9 +37,13 @@ class Projects:
     def elsewhere(self, dotted: str, importer: str) -> str | None:
         """The one file that an import may mean which none of the usual folders has, for a file of the tree.
 
-        It is further up, or anywhere beside the file if that changes where Python looks for modules.
+        It is further up, or anywhere beside the file if that changes where Python looks for modules. Among several it is
+        the one in a folder that stands beside the importer's, or beside one above: `../lib` and not `../far/away`.
         """
-        found = self._imports.elsewhere(dotted, importer) if importer in self._imports.texts else ()
+        found = self._imports.elsewhere(dotted, importer) if importer in self._imports.texts else []
+        if len(found) > 1:
+            folder = os.path.dirname(importer)
+            found = [file for file in found if _below(os.path.dirname(root_of(file, dotted)), [folder])]
         return found[0] if len(found) == 1 else None
 
     def may_run_together(self, one: str, other: str) -> bool:

@@ -101,7 +101,7 @@ class TreeImports:
         of_that_name = [file for file in self._by_stem.get(path.rpartition(os.sep)[2], ()) if file.endswith(ends)]
         if of_that_name and self._changes_path(importer):
             return [file for file in of_that_name if file.startswith(os.path.dirname(folder) + os.sep)]
-        return [file for file in of_that_name if folder.startswith(_before(file, path) + os.sep)]
+        return [file for file in of_that_name if folder.startswith(root_of(file, dotted) + os.sep)]
 
     def _is_here(self, name: str) -> bool:
         """Whether an import that begins with a name can be one of a file of the tree."""
@@ -134,6 +134,6 @@ def _stem(file: str) -> str:
     return os.path.basename(folder) if stem == "__init__" else stem
 
 
-def _before(file: str, path: str) -> str:
-    """The folder from which an import of `path` finds a file."""
-    return file[: file.rindex(f"{os.sep}{path}")]
+def root_of(file: str, dotted: str) -> str:
+    """The folder from which an import of `dotted` finds a file."""
+    return file[: file.rindex(os.sep + dotted.replace(".", os.sep))]
