@@ -37,8 +37,8 @@ class Projects:
     def elsewhere(self, dotted: str, importer: str) -> str | None:
         """The one file that an import may mean which none of the usual folders has, for a file of the tree.
 
-        It is further up, or anywhere beside the file if that changes where Python looks for modules. Among several it is
-        the one in a folder that stands beside the importer's, or beside one above: `../lib` and not `../far/away`.
+        It is further up, or anywhere beside the file if that changes where Python looks for modules. Among several it
+        is the one in a folder that stands beside the importer's, or beside one above: `../lib` and not `../far/away`.
         """
         found = self._imports.elsewhere(dotted, importer) if importer in self._imports.texts else []
         if len(found) > 1:
