@@ -38,19 +38,21 @@ FLOAT16_ONLY = False
 
 
 def detect(script: Script) -> Iterator[Hazard]:
-    """Every output that goes from a bfloat16 region to NumPy, in the same function or in one that called it."""
+    """Every output that goes from a bfloat16 region to NumPy, there, in a caller, or in a function that is handed it."""
     file = script.file
     regions = [_covered(region.node) for region in script.regions.values() if region.is_bfloat16]
     if not regions:
         return
     finder = RegionFinder(file, script.roles)
     for root in numpy_roots(HeldOutputs(finder, regions)):
-        if not _holds_loss(finder, root.node):
+        if not root.holds_loss:
+            quoted = root.finder.tree.quote(root.node)
             yield Hazard(
                 root.node,
-                f"{file.tree.quote(root.node)} comes from a bfloat16 region, and .numpy() of it raises",
-                f"write {file.tree.quote(root.node)}.float()",
+                f"{quoted} comes from a bfloat16 region, and .numpy() of it raises",
+                f"write {quoted}.float()",
                 lambda draft, root=root: write_float(draft, root),  # type: ignore[misc]
+                root.finder.file,
             )
 
 
@@ -59,9 +61,3 @@ def _covered(node: cst.With) -> Region:
     assert isinstance(block, (cst.IndentedBlock, cst.SimpleStatementSuite))
     inside: tuple[Statement, ...] = statements(block)
     return Region(inside[0], inside[-1])
-
-
-def _holds_loss(finder: RegionFinder, root: cst.BaseExpression) -> bool:
-    """Whether a name is given a loss, which autocast computes in float32."""
-    bindings = finder.roles.bindings(finder.file, root)
-    return any(each.value is not None and finder.computes_loss(finder.tree.statement(each.node)) for each in bindings)

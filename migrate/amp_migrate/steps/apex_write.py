@@ -100,7 +100,7 @@ class ApexWriter:
             mine = [step for step in steps if step.file is file]
             regions = [region for step in mine for region in step.regions]
             regions += self._write_evaluation(file, initializes, mine, traveller)
-            cast_outputs(self.draft(file), self.roles, regions, self.dtype)
+            cast_outputs(self.draft, file, self.roles, regions, self.dtype)
             self._write_checkpoints(file, traveller)
             self._write_master_params(file, [fold.dead for s in sited for fold in s.step.folds])
             write_functions(self.draft(file))

@@ -35,10 +35,14 @@ class HeldOutputs:
         self._regions = regions
         self._returned: dict[cst.FunctionDef, dict[int, bool]] = {}
 
-    def course(self, body: Block) -> Iterator[tuple[Statement, dict[str, bool]]]:
-        """The statements of a function with the names that hold outputs there, and whether these are floating."""
+    def course(self, body: Block, given: Collection[str] = ()) -> Iterator[tuple[Statement, dict[str, bool]]]:
+        """The statements of a function with the names that hold outputs there, and whether these are floating.
+
+        Args:
+            given: parameters that a caller hands an output to.
+        """
         inside = [region for region in self._regions if self._tree.body(region.first) is body]
-        held = dict.fromkeys(self.finder.outputs(inside), False)
+        held = dict.fromkeys((*self.finder.outputs(inside), *given), False)
         for statement in nested_statements(body):
             if not isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
                 yield statement, held

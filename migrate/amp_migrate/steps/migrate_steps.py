@@ -81,7 +81,7 @@ class StepMigration:
             for island in placed.islands:
                 write_island(self.draft(file), island)
             trained = (region for move in self._moved.get(file, ()) for region in move.step.regions)
-            cast_outputs(self.draft(file), self.roles, [*placed.regions, *trained], self.settings.dtype)
+            cast_outputs(self.draft, file, self.roles, [*placed.regions, *trained], self.settings.dtype)
         keep_in_checkpoints(self.roles, self._traveller, self.draft)
         apex = ApexMigration(self.project, self.roles, self.settings, self.draft, self.wanted)
         apex.run(files)

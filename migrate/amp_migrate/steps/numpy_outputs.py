@@ -1,19 +1,26 @@
-"""Outputs of a region that go to NumPy, which has no bfloat16: `out.numpy()` becomes `out.float().numpy()`."""
+"""Outputs of a region that go to NumPy: `out.numpy()` becomes `out.float().numpy()`.
+
+NumPy has no bfloat16, and what takes its arrays (images, sounds, transforms, sums of many numbers) mostly no float16.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_migrate.analysis.calls import passed
+from amp_migrate.analysis.files import File
+from amp_migrate.settings import Dtype
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.held_outputs import HeldOutputs, root_of
 from amp_migrate.steps.read_fp32 import bodies
+from amp_migrate.steps.regions import RegionFinder
 from amp_migrate.steps.write_native import as_float
 from amp_migrate.trees import build
 from amp_migrate.trees.calls import calls_of
-from amp_migrate.trees.nodes import find
+from amp_migrate.trees.nodes import Block, block_of
 
 
 @dataclass(frozen=True)
@@ -21,39 +28,80 @@ class NumpyRoot:
     """An output that goes to NumPy.
 
     Attributes:
+        finder: knows the file it is in: that of the region, or of a function that is handed the output.
         node: the expression at the root of the chain that ends in `.numpy()`.
         is_floating: whether it is seen to be what a module or a loss computes, and not, say, drawn actions.
     """
 
+    finder: RegionFinder
     node: cst.BaseExpression
     is_floating: bool
 
+    @property
+    def holds_loss(self) -> bool:
+        """Whether it is a name that is given a loss, which autocast computes in float32."""
+        bound = self.finder.roles.bindings(self.finder.file, self.node)
+        statements = (self.finder.tree.statement(each.node) for each in bound if each.value is not None)
+        return any(map(self.finder.computes_loss, statements))
 
-def float_for_numpy(draft: Draft, outputs: HeldOutputs) -> None:
-    """Cast what goes from the regions of a file to NumPy."""
+
+def float_for_numpy(draft_of: Callable[[File], Draft], outputs: HeldOutputs, dtype: Dtype) -> None:
+    """Cast what goes from the regions of a file to NumPy, in their functions and in those that are handed it."""
     for root in numpy_roots(outputs):
-        write_float(draft, root)
+        # NumPy has float16: a loss, which is float32 in most cases, needs no cast in case that it is not.
+        if dtype is not Dtype.FP16 or not root.holds_loss:
+            write_float(draft_of(root.finder.file), root)
 
 
 def write_float(draft: Draft, root: NumpyRoot) -> None:
     """Cast an output to float32: where it may be a tensor of integers, only if it is none."""
-    draft.edits.change(root.node, as_float if root.is_floating else _as_float_if_floating)
+    if root.node not in draft.edits.changes:  # a function may be handed outputs by several
+        draft.edits.change(root.node, as_float if root.is_floating else _as_float_if_floating)
 
 
 def numpy_roots(outputs: HeldOutputs) -> Iterator[NumpyRoot]:
     """The outputs at the roots of chains that end in `.numpy()`, in source order."""
     for _, body in bodies(outputs.finder.file):
-        if not any(_is_numpy(call) for call in find(body, cst.Call)):
-            continue
-        for statement, held in outputs.course(body):
-            for call in filter(_is_numpy, calls_of(statement)):
-                root = root_of(outputs.finder, cst.ensure_type(call.func, cst.Attribute).value, held.keys())
+        yield from _roots(outputs, body, (), frozenset())
+
+
+def _roots(
+    outputs: HeldOutputs, body: Block, given: Collection[str], seen: frozenset[cst.FunctionDef]
+) -> Iterator[NumpyRoot]:
+    """Those in a body, and in the functions of the project that it hands outputs to.
+
+    Args:
+        given: names that hold an output at its beginning.
+        seen: the functions that have been looked into on the way.
+    """
+    for statement, held in outputs.course(body, given):
+        for call in calls_of(statement) if held else ():
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "numpy":
+                root = root_of(outputs.finder, call.func.value, held.keys())
                 if root is not None:
-                    yield NumpyRoot(root, outputs.is_floating(root, held))
+                    yield NumpyRoot(outputs.finder, root, outputs.is_floating(root, held))
+            else:
+                yield from _in_called(outputs.finder, call, held.keys(), seen)
 
 
-def _is_numpy(call: cst.Call) -> bool:
-    return isinstance(call.func, cst.Attribute) and call.func.attr.value == "numpy"
+def _in_called(
+    finder: RegionFinder, call: cst.Call, held: Collection[str], seen: frozenset[cst.FunctionDef]
+) -> Iterator[NumpyRoot]:
+    """Those in a function that a call hands an output to."""
+    if all(arg.star or root_of(finder, arg.value, held) is None for arg in call.args):
+        return
+    function = finder.roles.project.called(finder.file, call)
+    if function is None or function.node in seen:
+        return
+    params = function.node.params
+    given: set[str] = set()
+    for param in (*params.posonly_params, *params.params, *params.kwonly_params):
+        name = param.name.value
+        found = passed(function.node, call, name, bound=function.is_bound)
+        if found is not None and found.argument is not None and root_of(finder, found.argument.value, held) is not None:
+            given.add(name)
+    inside = HeldOutputs(RegionFinder(function.file, finder.roles), ())
+    yield from _roots(inside, block_of(function.node), given, seen | {function.node})
 
 
 def _as_float_if_floating(node: cst.CSTNode) -> cst.CSTNode:

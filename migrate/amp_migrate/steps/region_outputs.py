@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.draft import Draft
@@ -14,11 +15,12 @@ from amp_migrate.steps.regions import RegionFinder
 from amp_migrate.steps.stored_outputs import cast_for_storage
 
 
-def cast_outputs(draft: Draft, roles: Roles, regions: Sequence[Region], dtype: Dtype) -> None:
-    """Cast the outputs of the regions that are written into one file."""
+def cast_outputs(
+    draft_of: Callable[[File], Draft], file: File, roles: Roles, regions: Sequence[Region], dtype: Dtype
+) -> None:
+    """Cast the outputs of the regions that are written into one file, there and in functions that are handed them."""
     if not regions:
         return
-    outputs = HeldOutputs(RegionFinder(draft.file, roles), regions)
-    cast_for_storage(draft, outputs)
-    if dtype is not Dtype.FP16:
-        float_for_numpy(draft, outputs)
+    outputs = HeldOutputs(RegionFinder(file, roles), regions)
+    cast_for_storage(draft_of(file), outputs)
+    float_for_numpy(draft_of, outputs, dtype)
