@@ -38,7 +38,7 @@ FLOAT16_ONLY = False
 
 
 def detect(script: Script) -> Iterator[Hazard]:
-    """Every output that goes from a bfloat16 region to NumPy, there, in a caller, or in a function that is handed it."""
+    """Outputs that go from a bfloat16 region to NumPy: there, in a caller, or in a function that is handed it."""
     file = script.file
     regions = [_covered(region.node) for region in script.regions.values() if region.is_bfloat16]
     if not regions:

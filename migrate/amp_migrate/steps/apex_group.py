@@ -9,6 +9,7 @@ import libcst as cst
 
 from amp_migrate.analysis.exports import is_exported
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.imported import imported_files
 from amp_migrate.analysis.project import Project
 from amp_migrate.steps.apex_calls import amp_calls, amp_uses
 from amp_migrate.steps.apex_guards import insists
@@ -51,7 +52,7 @@ def groups_of(project: Project, files: list[File]) -> list[Group]:
     group_of = {file: Group([file]) for file in files}
     starting = {file for file in files if starts(file)}
     for file in files:
-        related = _imported(project, file)
+        related = list(imported_files(project, file))
         if file in starting:
             folder = file.name.rpartition("/")[0]
             beside = [other for other in files if other.name.startswith(f"{folder}/" if folder else "")]
@@ -89,17 +90,6 @@ def idle_files(project: Project, files: Iterable[File]) -> frozenset[File]:
     """The files that import `apex.amp` for nothing, as do all of their script: they compute in float32."""
     groups = groups_of(project, [file for file in files if asks_apex(file)])
     return frozenset(file for group in groups if is_idle(project, group) for file in group.files)
-
-
-def _imported(project: Project, file: File) -> list[File]:
-    names: list[str] = []
-    for scope in file.scopes.all():
-        names += scope.star_imports
-        for bindings in scope.bindings.values():
-            for binding in bindings:
-                names += (binding.imported, binding.imported.rpartition(".")[0])
-    modules = (project.library.module(name, file) for name in dict.fromkeys(names) if name.strip("."))
-    return [module for module in modules if module is not None]
 
 
 def starts(file: File) -> bool:
