@@ -35,6 +35,11 @@ class HeldOutputs:
         self._regions = regions
         self._returned: dict[cst.FunctionDef, dict[int, bool]] = {}
 
+    @property
+    def covered(self) -> frozenset[Statement]:
+        """The statements of the regions."""
+        return frozenset(each for region in self._regions for each in self.finder.members(region))
+
     def course(self, body: Block, given: Collection[str] = ()) -> Iterator[tuple[Statement, dict[str, bool]]]:
         """The statements of a function with the names that hold outputs there, and whether these are floating.
 
@@ -147,6 +152,8 @@ def _is_floating(finder: RegionFinder, node: cst.BaseExpression, depth: int = 0)
         bound = [each for each in finder.roles.bindings(finder.file, node) if order[each.node] < order[statement]]
         given = [each.value for each in bound if not isinstance(each.node, cst.AugAssign)]  # `x += y` keeps the dtype
         return bool(given) and all(each is not None and _is_floating(finder, each, depth + 1) for each in given)
+    if isinstance(node, cst.UnaryOperation):
+        return isinstance(node.operator, cst.Minus) and _is_floating(finder, node.expression, depth + 1)
     if isinstance(node, cst.BinaryOperation):
         return any(_is_floating(finder, each, depth + 1) for each in (node.left, node.right))
     if isinstance(node, cst.Attribute):

@@ -1,4 +1,4 @@
-"""What leaves a region in low precision for where that cannot go: into buffers of another dtype, and to NumPy."""
+"""What leaves a region in low precision for where that cannot go: other buffers, NumPy, products with float32."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.held_outputs import HeldOutputs
 from amp_migrate.steps.model import Region
 from amp_migrate.steps.numpy_outputs import float_for_numpy
+from amp_migrate.steps.product_arguments import float_for_products
 from amp_migrate.steps.regions import RegionFinder
 from amp_migrate.steps.stored_outputs import cast_for_storage
 
@@ -24,3 +25,4 @@ def cast_outputs(
     outputs = HeldOutputs(RegionFinder(file, roles), regions)
     cast_for_storage(draft_of(file), outputs)
     float_for_numpy(draft_of, outputs, dtype)
+    float_for_products(draft_of(file), outputs)

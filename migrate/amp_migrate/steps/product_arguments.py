@@ -1,0 +1,58 @@
+"""Outputs that a function outside every region multiplies: `ssim(out, y)` becomes `ssim(out.float(), y)`.
+
+There nothing casts: a product of a float16 output and a float32 target raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.analysis.products import multiplies_matrices
+from amp_migrate.analysis.project import FunctionRef
+from amp_migrate.steps.draft import Draft
+from amp_migrate.steps.held_outputs import HeldOutputs, root_of
+from amp_migrate.steps.read_fp32 import bodies
+from amp_migrate.steps.regions import RegionFinder
+from amp_migrate.steps.write_native import as_float
+from amp_migrate.trees.calls import calls_of
+from amp_migrate.trees.nodes import find
+
+
+def float_for_products(draft: Draft, outputs: HeldOutputs) -> None:
+    """Cast the outputs of a file's regions that functions of the project are given outside, to multiply them."""
+    covered = outputs.covered
+    for _, body in bodies(outputs.finder.file):
+        for statement, held in outputs.course(body):
+            for call in calls_of(statement) if held and statement not in covered else ():
+                for root in _multiplied(outputs, call, held):
+                    if root not in draft.edits.changes:
+                        draft.edits.change(root, as_float)
+
+
+def _multiplied(outputs: HeldOutputs, call: cst.Call, held: dict[str, bool]) -> Iterator[cst.BaseExpression]:
+    finder = outputs.finder
+    given = [root_of(finder, arg.value, held.keys()) for arg in call.args if not arg.star]
+    roots = [root for root in given if root is not None and outputs.is_floating(root, held)]
+    function = finder.roles.project.called(finder.file, call) if roots else None
+    if function is None or finder.roles.runs_forward(finder.file, call):
+        return
+    if _multiplies(finder, function):
+        yield from roots
+
+
+def _multiplies(finder: RegionFinder, function: FunctionRef) -> bool:
+    """Whether a function computes a product of matrices, by itself or through others."""
+    seen: set[cst.FunctionDef] = set()
+    todo = [function]
+    while todo:
+        current = todo.pop()
+        if current.node in seen:
+            continue
+        seen.add(current.node)
+        if multiplies_matrices(current.file, current.node.body):
+            return True
+        called = (finder.roles.project.called(current.file, call) for call in find(current.node.body, cst.Call))
+        todo += [each for each in called if each is not None]
+    return False
