@@ -67,6 +67,14 @@ def test_a_plain_step_beside_a_scaler_may_be_right(clean: Check) -> None:
                     optimizer.step()
                 scaler.update()
 
+        def asked_of_the_scaler(model, optimizer, scaler, loader):
+            for x, y in loader:
+                scaler.scale(F.mse_loss(model(x), y)).backward()
+                scaler.unscale_(optimizer)
+                if not sum(scaler._found_inf_per_device(optimizer).values()):
+                    optimizer.step()
+                scaler.update()
+
         def other_loss(model, optimizer, optimizer_d, scaler, loader):
             for x, y in loader:
                 scaler.scale(F.mse_loss(model(x), y)).backward()
