@@ -67,11 +67,12 @@ def test_a_plain_step_beside_a_scaler_may_be_right(clean: Check) -> None:
                     optimizer.step()
                 scaler.update()
 
-        def asked_of_the_scaler(model, optimizer, scaler, loader):
+        def checked_by_a_helper(model, optimizer, scaler, loader):
             for x, y in loader:
                 scaler.scale(F.mse_loss(model(x), y)).backward()
                 scaler.unscale_(optimizer)
-                if not sum(scaler._found_inf_per_device(optimizer).values()):
+                found_inf = overflows(model)
+                if not found_inf:
                     optimizer.step()
                 scaler.update()
 
