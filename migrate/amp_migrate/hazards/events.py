@@ -192,8 +192,6 @@ def _last_word(node: cst.BaseExpression) -> str:
 
 def _size_matters(file: File, gradient: cst.Attribute) -> bool:
     """Whether something is made of a gradient that depends on how large it is."""
-    if file.names.full(gradient):
-        return False
     tree = file.tree
     node: cst.CSTNode = gradient
     while True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain, count
 
 import libcst as cst
 
@@ -132,7 +133,8 @@ def _named_loss(draft: Draft, step: TrainingStep, backward: Backward) -> Line:
 def _loss_name(draft: Draft, step: TrainingStep) -> str:
     """A name for a loss that had none, which nothing else in its scope is called by."""
     scope = draft.file.scopes.of(step.place)
-    return next(name for name in ("loss", "step_loss", "amp_loss") if scope.find(name) is None)
+    names = chain(("loss", "step_loss", "amp_loss"), (f"amp_loss_{number}" for number in count(2)))
+    return next(name for name in names if scope.find(name) is None)
 
 
 def _bare_code(draft: Draft, node: cst.BaseExpression) -> str:

@@ -67,6 +67,15 @@ def test_a_plain_step_beside_a_scaler_may_be_right(clean: Check) -> None:
                     optimizer.step()
                 scaler.update()
 
+        def checked_by_a_helper(model, optimizer, scaler, loader):
+            for x, y in loader:
+                scaler.scale(F.mse_loss(model(x), y)).backward()
+                scaler.unscale_(optimizer)
+                found_inf = overflows(model)
+                if not found_inf:
+                    optimizer.step()
+                scaler.update()
+
         def other_loss(model, optimizer, optimizer_d, scaler, loader):
             for x, y in loader:
                 scaler.scale(F.mse_loss(model(x), y)).backward()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from textwrap import indent
 from typing import Any
 
 import pytest
@@ -76,6 +77,25 @@ def test_clipping_before_unscaling_is_told(marked: Check) -> None:
         )
     )
     assert "write scaler.unscale_(optimizer) before it" in found[0].hint
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "for x in batch:\n    scaler.scale(net(x)).backward()\nelse:\n    {clip}",
+        "while more():\n    scaler.scale(net(x)).backward()\nelse:\n    {clip}",
+        "try:\n    scaler.scale(net(x)).backward()\nexcept ValueError:\n    raise\nelse:\n    {clip}",
+        "try:\n    scaler.scale(net(x)).backward()\nfinally:\n    {clip}",
+        "scaler.scale(net(x)).backward()\ntry:\n    check(x)\nexcept ValueError:\n    {clip}",
+        "scaler.scale(net(x)).backward()\nmatch mode:\n    case 1:\n        {clip}",
+        "scaler.scale(net(x)).backward()\nwith timer:\n    {clip}",
+        "scaler.scale(net(x)).backward()\nwhile again():\n    if done():\n        break\n    {clip}",
+    ],
+)
+def test_clipping_is_told_in_whichever_block_it_stands(marked: Check, around: str) -> None:
+    body = around.format(clip="nn.utils.clip_grad_norm_(net.parameters(), 1.0)  # AMP601")
+    steps = "".join(f"    {line}\n" for line in STEP)
+    marked(f"def train(net, optimizer, scaler, batch, x, mode, timer):\n{indent(body, '    ')}\n{steps}")
 
 
 def test_a_norm_that_is_logged_is_told(marked: Check) -> None:

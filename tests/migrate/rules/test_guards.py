@@ -25,6 +25,20 @@ def test_stand_in_for_old_pytorch(rewrites: Check) -> None:
     )
 
 
+def test_handlers_that_hold_no_old_name_go_with_those_that_do(rewrites: Check) -> None:
+    rewrites(
+        """
+        - try:
+        -     from torch.amp import GradScaler
+        - except ImportError:
+        -     from torch.cuda.amp import GradScaler
+        - except RuntimeError:
+        -     GradScaler = None
+        + from torch.amp import GradScaler
+        """
+    )
+
+
 def test_stand_in_where_the_attribute_may_be_missing(rewrites: Check) -> None:
     rewrites(
         """

@@ -113,6 +113,20 @@ def test_scaler_made_in_an_argument_is_switched_off(rewrites: Check) -> None:
     )
 
 
+@pytest.mark.parametrize("target", ['scalers["main"]', "first = second"])
+def test_scaler_that_has_no_name_of_its_own_is_switched_off(migrate: Check, target: str) -> None:
+    plan = migrate(
+        f"""
+        {target} = torch.cuda.amp.GradScaler()
+        for x in loader:
+            with torch.cuda.amp.autocast():
+                loss = model(x)
+        """,
+        dtype="bf16",
+    )
+    assert f'{target} = torch.amp.GradScaler("cuda", enabled=False)\n' in plan.after
+
+
 def test_scaler_of_unknown_class_is_left_as_it_was(rewrites: Check) -> None:
     rewrites(
         """

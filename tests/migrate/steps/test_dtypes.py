@@ -185,6 +185,24 @@ def test_output_for_numpy_is_float32_where_a_region_leaves_float16(migrate: Chec
     assert "preds.append(out.float().cpu().numpy())" in migrate(text, dtype).after
 
 
+def test_indices_that_a_region_computes_stay_indices_for_numpy(migrate: Check) -> None:
+    plan = migrate(
+        """
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in loader:
+            out = model(x)
+            picked = out.argmax(1)
+            loss = nn.functional.cross_entropy(out, y)
+            loss.backward()
+            optimizer.step()
+            counts.append(picked.cpu().numpy())
+        """,
+        dtype="bf16",
+    )
+    assert "counts.append((picked.float() if picked.is_floating_point() else picked).cpu().numpy())" in plan.after
+
+
 def test_output_for_numpy_is_float32_in_float16(rewrites: Check) -> None:
     rewrites(
         """

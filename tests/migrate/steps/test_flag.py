@@ -247,6 +247,30 @@ def test_click_command_gets_an_option_and_a_parameter(rewrites: Check) -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("", "amp"),
+        ("lr, *rest", "lr, *rest, amp"),
+        ("lr, /", "lr, /, amp"),
+        ("lr=0.1", "lr=0.1, amp=True"),
+        ("lr: float", "lr: float, amp: bool"),
+    ],
+)
+def test_the_parameter_of_a_command_comes_behind_all_others(migrate: Check, given: str, wanted: str) -> None:
+    body = (
+        f"@click.command()\ndef main({given}):\n"
+        "    model = nn.Linear(2, 2)\n"
+        "    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "    loss = nn.functional.mse_loss(model(x), y)\n"
+        "    loss.backward()\n"
+        "    optimizer.step()\n"
+    )
+    after = migrate(body, "bf16", "import click\nimport torch\nfrom torch import nn\n\n", add_flag=True).after
+    assert f"def main({wanted}):\n" in after
+    assert "dtype=torch.bfloat16, enabled=amp)" in after
+
+
+@pytest.mark.parametrize(
     ("decorator", "call"), [("", "typer.run(main)"), ("@app.command()\n", "app()")], ids=["run", "app"]
 )
 def test_typer_command_gets_a_parameter(migrate: Check, decorator: str, call: str) -> None:

@@ -71,6 +71,30 @@ def test_loss_computed_in_the_call_of_backward_gets_a_name(rewrites: Check) -> N
     )
 
 
+@pytest.mark.parametrize(
+    ("taken", "name"),
+    [
+        ("loss", "step_loss"),
+        ("loss = step_loss", "amp_loss"),
+        ("loss = step_loss = amp_loss", "amp_loss_2"),
+        ("loss = step_loss = amp_loss = amp_loss_2", "amp_loss_3"),
+    ],
+)
+def test_loss_without_a_name_gets_one_that_nothing_has(migrate: Check, taken: str, name: str) -> None:
+    plan = migrate(
+        f"""
+        {taken} = 0
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in loader:
+            nn.functional.mse_loss(model(x), y).backward()
+            optimizer.step()
+        """
+    )
+    assert f"        {name} = nn.functional.mse_loss(model(x), y)\n" in plan.after
+    assert f"    scaler.scale({name}).backward()\n" in plan.after
+
+
 def test_loss_computed_in_the_call_of_backward_joins_the_forward(rewrites: Check) -> None:
     rewrites(
         """

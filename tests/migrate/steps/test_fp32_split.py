@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+import pytest
+from amp_migrate.engine.migrate import migrate as migrate_paths
+from amp_migrate.settings import Settings
 
 Check = Callable[..., Any]
 
@@ -742,3 +747,22 @@ def test_function_that_steps_all_optimizers_of_a_collection_is_part_of_the_step(
         +             self.scaler.update()
         """
     )
+
+
+@pytest.mark.parametrize(
+    ("head", "made", "why"),
+    [
+        ("import torch\nfrom apex import amp\n\namp.init()\n", "torch.nn.Linear(2, 2)", "it is called beside Apex"),
+        ("import torch\n", "torch.nn.Linear(2, 2).double()", "the model computes in float64"),
+    ],
+)
+def test_forward_in_a_file_whose_steps_stay(tmp_path: Path, head: str, made: str, why: str) -> None:
+    helper = "def update(loss, optimizer):\n    loss.backward()\n    optimizer.step()\n"
+    (tmp_path / "helper.py").write_text(helper)
+    (tmp_path / "train.py").write_text(
+        f"{head}from helper import update\n\nmodel = {made}\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "for x in loader:\n    loss = model(x).mean()\n    update(loss, optimizer)\n"
+    )
+    outcome = migrate_paths([tmp_path], Settings())
+    assert any(each.code == "AMP590" and why in each.message for each in outcome.findings)
+    assert "helper.py" not in {each.source.path.name for each in outcome.changed}
