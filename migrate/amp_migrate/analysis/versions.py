@@ -1,6 +1,7 @@
 """Tests of PyTorch's version, and of what it has, that come out the same on every PyTorch that is written for.
 
-Only forms that compare the way they look are read: `torch.__version__[:3] >= "1.6"` is false of PyTorch 1.13.
+Only forms that compare the way they look are read: `torch.__version__[:3] >= "1.6"` is false of PyTorch 1.13. Who asks
+for a 2 in front means the PyTorch of today, not that there will be no 3.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ _PARSERS = frozenset(
     ).split()
 )
 _TEXT = re.compile(r"(\d+)\.(\d+)((?:\.0)*)")
+_MAJOR = re.compile(r"(\d)\.?")
 _MODULES = ("torch.amp", "torch.cuda.amp")
 
 
@@ -40,7 +42,7 @@ def outcome(names: Names, test: cst.BaseExpression, target: Version) -> bool | N
     if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
         return _compared(names, test.left, test.comparisons[0], target)
     if isinstance(test, cst.Call):
-        return True if _asks_for_what_is_there(names, test, target) else None
+        return True if _asks_for_what_is_there(names, test, target) else _has_major(names, test, target)
     value = _value(names, test)
     return None if value is test else outcome(names, value, target)
 
@@ -131,6 +133,18 @@ def _is_tuple_of_version(names: Names, node: cst.BaseExpression) -> bool:
     code = names.tree.code(numbers).replace("'", '"').replace(" ", "")
     split = numbers.value.func
     return code.endswith('.split(".")[:2]') and isinstance(split, cst.Attribute) and _is_version(names, split.value)
+
+
+def _has_major(names: Names, call: cst.Call, target: Version) -> bool | None:
+    """`torch.__version__.startswith("2")`: what is written for 2.1 and newer is not for a PyTorch 1."""
+    if not (isinstance(call.func, cst.Attribute) and call.func.attr.value == "startswith" and len(call.args) == 1):
+        return None
+    start = call.args[0].value
+    found = _MAJOR.fullmatch(start.raw_value) if isinstance(start, cst.SimpleString) else None
+    if found is None or not _is_version(names, call.func.value):
+        return None
+    major = int(found[1])
+    return False if major < target[0] else True if major == target[0] else None
 
 
 def _asks_for_what_is_there(names: Names, call: cst.Call, target: Version) -> bool:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
-from amp_migrate.steps.checkpoints import KEY, subscript_key
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
+from amp_migrate.steps.checkpoints import KEY, restores_keywords, subscript_key
 from amp_migrate.steps.draft import Draft
+from amp_migrate.tables.apex_names import AMP
 from amp_migrate.trees import build
 from amp_migrate.trees.nodes import statements
 from amp_migrate.trees.sequences import remove_at
@@ -39,6 +44,30 @@ def write_saved(draft: Draft, call: cst.Call, scaler: str | None) -> bool:
         return False
     draft.edits.replace(call, build.expression(f"{scaler}.state_dict()"))
     return True
+
+
+def given(file: File, project: Project) -> Iterator[tuple[cst.Call, int]]:
+    """Every call that passes `amp=apex.amp` to a function which restores what it is passed so, with its place there."""
+    for call in file.calls:
+        for index, arg in enumerate(call.args):
+            if arg.keyword is None or AMP not in file.names.meanings(arg.value):
+                continue
+            function = project.called(file, call)
+            if function is not None and restores_keywords(function.file, function.node):
+                yield call, index
+
+
+def write_given(draft: Draft, call: cst.Call, index: int, scaler: str | None) -> None:
+    """Pass the scaler in its place, under the key that it is saved by; the function passes over what is not saved."""
+
+    def change(node: cst.CSTNode) -> cst.CSTNode:
+        assert isinstance(node, cst.Call)
+        if scaler is None:
+            return node.with_changes(args=remove_at(node.args, index))
+        arg = node.args[index].with_changes(keyword=cst.Name(KEY), value=build.expression(scaler))
+        return node.with_changes(args=[*node.args[:index], arg, *node.args[index + 1 :]])
+
+    draft.edits.change(call, change)
 
 
 def write_restored(draft: Draft, call: cst.Call, scaler: str | None) -> bool:

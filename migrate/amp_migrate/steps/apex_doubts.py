@@ -13,6 +13,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.steps.apex_calls import amp_calls, amp_name, keepings
+from amp_migrate.steps.apex_checkpoints import given
 from amp_migrate.steps.apex_functions import is_native
 from amp_migrate.steps.apex_group import Group
 from amp_migrate.steps.apex_guards import insists
@@ -84,6 +85,7 @@ def leftovers(project: Project, file: File, target_torch: tuple[int, int]) -> It
             if binding.imported == AMP and takers(project, file, name):
                 yield Refusal(file, binding.node, f"other files take `{name}` from this one")
     about_scale, kept = understood(file), set(keepings(file))
+    restored = {call.args[index] for call, index in given(file, project)}
     inits = {each.call.func for each in read_inits(file)}
     paths = {dotted(each.targets[0].target) for each in kept}
     for node in file.tree.every(cst.Name, cst.Attribute):
@@ -96,7 +98,7 @@ def leftovers(project: Project, file: File, target_torch: tuple[int, int]) -> It
         if used is not None and used not in API and not is_native(file, node, target_torch):
             yield Refusal(file, node, f"amp.{used} has no native form here")
             continue
-        is_amp = (AMP in file.names.meanings(node) and parent not in kept) or dotted(node) in paths
+        is_amp = (AMP in file.names.meanings(node) and parent not in kept | restored) or dotted(node) in paths
         if is_amp and not isinstance(parent, cst.AssignTarget) and not insists(file, file.tree.statement(node)):
             yield Refusal(file, node, "amp itself is used as a value")
     for call in amp_calls(file, "state_dict"):

@@ -44,6 +44,9 @@ def is_visible(project: Project, initialize: Initialize, file: File, at: cst.CST
     own_class = None if file is not initialize.file else file.tree.owner_class(initialize.home)
     if own_class is not None and file.tree.owner_class(at) is own_class:  # `self.amp` is the same in every method
         names = frozenset(name for name in names if not name.startswith("self."))
+    if file is initialize.file:  # `global args`, and what else is one of the module's names in both places
+        module = file.scopes.module
+        names = frozenset(name for name in names if not (home.find(name) is module is here.find(name)))
     return all(_is_handed_on(project, file, at, name) for name in names)
 
 

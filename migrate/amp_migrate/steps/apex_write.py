@@ -82,7 +82,8 @@ class ApexWriter:
             if isinstance(code, Refusal) and step.computes:
                 return code
         for file in files:
-            saved = (*amp_calls(file, "state_dict"), *amp_calls(file, "load_state_dict"))
+            given = (call for call, _ in apex_checkpoints.given(file, self.project))
+            saved = (*amp_calls(file, "state_dict"), *amp_calls(file, "load_state_dict"), *given)
             for place in (*saved, *(read for read, _ in scale_reads(file))):
                 if self.dtype is not Dtype.BF16 and self._scaler_at(file, place, traveller) is None:
                     return Refusal(
@@ -153,7 +154,7 @@ class ApexWriter:
             self._named_switches.add(initialize)
             return VARIABLE
         scaler = self._scaler_at(file, at, traveller) if route is None else route.scaler
-        if scaler is not None:
+        if scaler is not None and self.dtype is Dtype.FP16:  # elsewhere it is off where the region is bfloat16
             return f"{scaler}.is_enabled()"
         return Refusal(file, at, "whether mixed precision is on cannot be asked here")
 
@@ -212,6 +213,8 @@ class ApexWriter:
         for call in amp_calls(file, "load_state_dict"):
             scaler = self._scaler_at(file, call, traveller)
             apex_checkpoints.write_restored(draft, call, scaler)
+        for call, index in apex_checkpoints.given(file, self.project):
+            apex_checkpoints.write_given(draft, call, index, self._scaler_at(file, call, traveller))
 
     def _write_wrapped(self, file: File, traveller: Traveller | None) -> None:
         write_wrapped(

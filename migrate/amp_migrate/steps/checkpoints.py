@@ -103,11 +103,11 @@ def given_entries(file: File, roles: Roles) -> Iterator[GivenEntry]:
             if arg.keyword is not None and is_optimizer(file, arg.value):
                 function = roles.project.called(file, call)
                 named = {each.keyword.value for each in call.args if each.keyword is not None}
-                if KEY not in named and function is not None and _restores_keywords(function.file, function.node):
+                if KEY not in named and function is not None and restores_keywords(function.file, function.node):
                     yield GivenEntry(arg.value, call, index)
 
 
-def _restores_keywords(file: File, function: cst.FunctionDef) -> bool:
+def restores_keywords(file: File, function: cst.FunctionDef) -> bool:
     """Whether a function loads into each of its keyword arguments the entry of that name, if there is one."""
     rest = function.params.star_kwarg
     for loop in find(function.body, cst.For) if rest is not None else ():

@@ -73,6 +73,8 @@ TESTS = [
     'version.parse(torch.__version__) >= version.parse("2.4")',
     'LooseVersion(torch.__version__.split("+")[0]) >= "2.4.0"',
     'torch.__version__ > "2.3"',
+    'torch.__version__.startswith("2")',
+    "not torch.__version__.startswith('1.')",
     "torch.__version__ >= (2, 4)",
     'tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 4)',
     'tuple(int(v) for v in torch.__version__.split("+")[0].split(".")[:2]) >= (2, 4)',
@@ -111,6 +113,8 @@ def test_branch_stays_where_the_old_pytorch_is_written_for(test: str) -> None:
     "test",
     [
         'version.parse(torch.__version__) >= version.parse("2.99")',
+        'torch.__version__.startswith("3")',
+        'torch.__version__.startswith("2.1")',
         'version.parse(torchvision.__version__) >= version.parse("0.4")',
         'torch.__version__[:3] >= "1.6"',
         "float(torch.__version__[:3]) >= 1.6",

@@ -285,3 +285,56 @@ def test_state_of_a_script_that_cannot_be_seen_stays_with_the_shim(rewrites: Che
         dtype=dtype,
     )
     assert any("amp.initialize is not among the files" in finding.message for finding in plan.findings)
+
+
+RESTORE = """
+def restart_from(path, **kwargs):
+    checkpoint = torch.load(path)
+    for key, value in kwargs.items():
+        if key in checkpoint and value is not None:
+            value.load_state_dict(checkpoint[key])
+
+"""
+
+
+def test_module_that_is_passed_to_be_restored_gives_way_to_the_scaler(rewrites: Check) -> None:
+    rewrites(
+        """
+        - import apex
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = apex.amp.initialize(model, optimizer, opt_level="O1")
+        - restart_from("last.pt", state_dict=model, optimizer=optimizer, amp=apex.amp)
+        + scaler = torch.amp.GradScaler("cuda")
+        + restart_from("last.pt", state_dict=model, optimizer=optimizer, scaler=scaler)
+          for x in loader:
+        -     loss = model(x).mean()
+        -     with apex.amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -     optimizer.step()
+        -     state["amp"] = apex.amp.state_dict()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        +     state["scaler"] = scaler.state_dict()
+        """,
+        head=f"import torch\nfrom torch import nn\n{RESTORE}",
+    )
+
+
+def test_module_that_is_passed_for_anything_else_keeps_the_script_on_the_shim(migrate: Check) -> None:
+    text = """
+from apex import amp
+
+model = nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+loss = model(x).mean()
+with amp.scale_loss(loss, optimizer) as scaled_loss:
+    scaled_loss.backward()
+optimizer.step()
+report(amp=amp)
+"""
+    assert "from amp_shim import amp" in migrate(text).after

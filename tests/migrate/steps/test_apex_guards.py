@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 Check = Callable[..., Any]
 
 
@@ -457,3 +459,42 @@ def test_import_that_nothing_uses_goes_from_evaluation_without_a_region(rewrites
               output = model(y)
         """
     )
+
+
+GLOBAL_FLAG = """
+from apex import amp
+
+def main():
+    global args
+    args = parser.parse_args()
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if args.fp16:
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    train(model, optimizer, loader)
+
+def train(model, optimizer, loader):
+    for x in loader:
+        loss = model(x).mean()
+        if args.fp16:
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+        else:
+            loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16", "auto"])
+def test_flag_that_is_global_is_asked_wherever_it_is_needed(migrate: Check, dtype: str) -> None:
+    after = migrate(GLOBAL_FLAG, dtype).after
+    assert "enabled=bool(args.fp16)):\n            loss = model(x).mean()" in after
+
+
+def test_scaler_is_not_asked_for_mixed_precision_where_the_gpu_decides_about_the_dtype(migrate: Check) -> None:
+    # On a GPU with bfloat16 the scaler is off, and the region must not be.
+    hidden = GLOBAL_FLAG.replace("    global args\n", "").replace(
+        "        if args.fp16:\n            with", "        if True:\n            with"
+    )
+    after = migrate(hidden, "auto").after
+    assert "is_enabled" not in after
