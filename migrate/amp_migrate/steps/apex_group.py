@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+
+import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
@@ -74,6 +77,41 @@ def _imported(project: Project, file: File) -> list[File]:
 def starts(file: File) -> bool:
     """Whether a file prepares models and optimizers for Apex."""
     return bool(wrapper_calls(file)) or any(True for _ in amp_calls(file, "initialize"))
+
+
+def step_calls(file: File) -> list[cst.Call]:
+    """The calls that prepare and take Apex's training steps."""
+    return [
+        *wrapper_calls(file),
+        *(call for name in ("initialize", "init", "scale_loss") for call in amp_calls(file, name)),
+    ]
+
+
+def idle_files(project: Project, files: Iterable[File]) -> set[File]:
+    """The files that import `apex.amp` for nothing: neither they nor the script they belong to use it."""
+    groups = groups_of(project, [file for file in files if asks_apex(file)])
+    unused = (group for group in groups if not any(map(step_calls, group.files)))
+    return {file for group in unused for file in group.files if not _mentions_amp(file)}
+
+
+def _mentions_amp(file: File) -> bool:
+    return any(
+        is_in(name, (AMP,))
+        for local in ("apex", *_bound_to_amp(file))
+        for node in file.uses.get(local, ())
+        for name in file.names.meanings(_whole(file, node))
+    )
+
+
+def _whole(file: File, node: cst.CSTNode) -> cst.CSTNode:
+    """The chain of attributes that a name begins: `apex.amp.initialize` of `apex`."""
+    parent = file.tree.parents[node]
+    return _whole(file, parent) if isinstance(parent, cst.Attribute) and parent.value is node else node
+
+
+def _bound_to_amp(file: File) -> set[str]:
+    bound = (item for scope in file.scopes.all() for item in scope.bindings.items())
+    return {name for name, bindings in bound if any(is_in(each.imported, (AMP,)) for each in bindings)}
 
 
 def uses_apex_amp(file: File) -> bool:

@@ -19,14 +19,13 @@ from amp_migrate.settings import Apex, Dtype, Settings
 from amp_migrate.steps.apex_beside import Beside, read_beside, write_beside
 from amp_migrate.steps.apex_calls import amp_calls
 from amp_migrate.steps.apex_functions import float_functions
-from amp_migrate.steps.apex_group import Group, asks_apex, groups_of, starts
+from amp_migrate.steps.apex_group import Group, asks_apex, groups_of, starts, step_calls
 from amp_migrate.steps.apex_guards import drop_imports, is_apex_import
 from amp_migrate.steps.apex_helper import lifted
 from amp_migrate.steps.apex_rest import ApexRest
 from amp_migrate.steps.apex_script import ScriptReader
 from amp_migrate.steps.apex_write import ApexWriter, Sited
 from amp_migrate.steps.draft import Draft
-from amp_migrate.steps.fp16_optimizer import wrapper_calls
 from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.steps.travel import Traveller
@@ -59,7 +58,7 @@ class ApexMigration:
 
     def _is_wanted(self, group: Group) -> bool:
         """Whether nothing of a group is to be left: a script moves as a whole, or not at all."""
-        calls = [(file, call) for file in group.files for call in _calls(file)]
+        calls = [(file, call) for file in group.files for call in step_calls(file)]
         if calls:
             return all(self.wanted(file, call, "AMP201") for file, call in calls)
         return all(self.wanted(file, each, "AMP301") for file in group.files for each in _imports(file))
@@ -70,7 +69,7 @@ class ApexMigration:
         apex = [file for file in self._files if asks_apex(file)]
         reader = ScriptReader(self.project, self.roles, self.settings, self._files, self.wanted)
         # What only says how functions compute belongs to the scripts there are, and goes their way.
-        for group in sorted(groups_of(self.project, apex), key=lambda each: not any(map(_calls, each.files))):
+        for group in sorted(groups_of(self.project, apex), key=lambda each: not any(map(step_calls, each.files))):
             if not self._is_wanted(group):
                 self._unwanted.update(group.files)
                 continue
@@ -179,7 +178,7 @@ class ApexMigration:
                 continue
             scaler = "" if each.route is None else f" with {each.route.scaler}"
             self._tell(step.file, step.place, "AMP201", Kind.MIGRATED, f"Apex step moved to native autocast{scaler}")
-        is_import_only = not any(map(_calls, group.files))
+        is_import_only = not any(map(step_calls, group.files))
         for file in group.files:
             for statement in _imports(file) if is_import_only else ():
                 self._tell(
@@ -204,14 +203,6 @@ class ApexMigration:
     def _tell(self, file: File, node: cst.CSTNode, code: str, kind: Kind, message: str, hint: str = "") -> None:
         line, column = file.tree.position(node)
         self.findings.append(Finding(file.name, line, column, code, kind, message, hint))
-
-
-def _calls(file: File) -> list[cst.Call]:
-    """The calls that prepare and take Apex's training steps."""
-    return [
-        *wrapper_calls(file),
-        *(call for name in ("initialize", "init", "scale_loss") for call in amp_calls(file, name)),
-    ]
 
 
 def _imports(file: File) -> list[Statement]:

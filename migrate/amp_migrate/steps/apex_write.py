@@ -98,7 +98,8 @@ class ApexWriter:
         for file in files:
             mine = [step for step in steps if step.file is file]
             regions = [region for step in mine for region in step.regions]
-            regions += self._write_evaluation(file, initializes, mine, traveller)
+            if initializes or sited:
+                regions += self._write_evaluation(file, initializes, mine, traveller)
             if self.dtype is not Dtype.FP16:
                 float_for_numpy(self.draft(file), self.roles, regions)
             self._write_checkpoints(file, traveller)

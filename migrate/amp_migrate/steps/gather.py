@@ -130,7 +130,8 @@ class Gatherer:
         if isinstance(taken_out, Refusal):
             return taken_out
         placement = self.regions.training(body, members, barriers, frozenset(each.value for each in taken_out))
-        regions = tuple(self._up_to_inline(region, backwards, barriers) for region in placement.regions)
+        ends = barriers.union(region.first for region in placement.regions)
+        regions = tuple(self._up_to_inline(region, backwards, ends) for region in placement.regions)
         refused = self.obstacles.region(members, body) or self.obstacles.mixed_elsewhere(members)
         if refused is not None:
             return refused
@@ -160,14 +161,18 @@ class Gatherer:
         """The calls `optimizer.step()` of a body, in source order."""
         return [each for each in optimizer_steps(self.roles, self.file, body) if each.statement not in self.dead]
 
-    def _up_to_inline(self, region: Region, backwards: list[Backward], barriers: frozenset[Statement]) -> Region:
-        """A region that goes on to a `criterion(output, target).backward()` behind it, to hold the loss as well."""
+    def _up_to_inline(self, region: Region, backwards: list[Backward], ends: frozenset[Statement]) -> Region:
+        """A region that goes on to a `criterion(output, target).backward()` behind it, to hold the loss as well.
+
+        Args:
+            ends: what it must not go over: statements that train, and the beginnings of regions.
+        """
         siblings = self.tree.siblings(region.first)
         rest = siblings[siblings.index(region.last) + 1 :]
         for index, statement in enumerate(rest):
             if any(b.inline and b.statement is statement for b in backwards):
                 return Region(region.first, rest[index - 1] if index else region.last)
-            if not barriers.isdisjoint([statement, *(s for b in blocks(statement) for s in nested_statements(b))]):
+            if not ends.isdisjoint([statement, *(s for b in blocks(statement) for s in nested_statements(b))]):
                 break
         return region
 

@@ -17,7 +17,7 @@ from amp_migrate.analysis.wanted import Wanted, everything
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Dtype, Settings
 from amp_migrate.steps import read_fp32
-from amp_migrate.steps.apex_group import uses_apex_amp
+from amp_migrate.steps.apex_group import idle_files, uses_apex_amp
 from amp_migrate.steps.apex_migration import ApexMigration
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.evaluation import evaluated_elsewhere, evaluation_regions
@@ -59,6 +59,7 @@ class StepMigration:
         self._in_float32: set[cst.CSTNode] = set()
         self._moved: dict[File, list[ScaledStep]] = defaultdict(list)
         self._obstacles: dict[File, Refusal | None] = {}
+        self._idle: set[File] = set()
 
     def draft(self, file: File) -> Draft:
         """The draft of a file, made when something in it is to change."""
@@ -66,6 +67,7 @@ class StepMigration:
 
     def run(self, files: Sequence[File]) -> None:
         """Read, decide and write every step."""
+        self._idle = idle_files(self.project, files)
         for move in self._move_all(files):
             self._moved[move.step.file].append(move)
         evaluated = self._evaluated()
@@ -98,7 +100,7 @@ class StepMigration:
         }
         for file, functions in evaluated_elsewhere(self.project, tuple(self._moved)).items():
             wanted = [each for each in functions if self.wanted(file, each, "AMP501")]
-            if not uses_apex_amp(file) and self._obstacle(file) is None:
+            if not self._is_on_apex(file) and self._obstacle(file) is None:
                 found[file] = evaluation_regions(file, self.roles, [], wanted)
         return found
 
@@ -106,7 +108,7 @@ class StepMigration:
         """Decide about every step, those that are split over functions last; gives the parts of what moves."""
         found: list[Gathered] = []
         for file in files:
-            if uses_apex_amp(file):
+            if self._is_on_apex(file):
                 continue
             for read in read_fp32.read_steps(file, self.roles, self._steppers):
                 obstacle = self._obstacle(file)
@@ -123,6 +125,9 @@ class StepMigration:
                 if move is not None:
                     yield move
 
+    def _is_on_apex(self, file: File) -> bool:
+        return file not in self._idle and uses_apex_amp(file)
+
     def _obstacle(self, file: File) -> Refusal | None:
         if file not in self._obstacles:
             self._obstacles[file] = unfit(file, self.roles, self.settings.dtype)
@@ -131,7 +136,7 @@ class StepMigration:
     def _gather_again(
         self, file: File, function: cst.FunctionDef | None, backwards: list[Backward]
     ) -> Gathered | Refusal:
-        if uses_apex_amp(file):
+        if self._is_on_apex(file):
             return Refusal(file, backwards[0].statement, "it is called beside Apex", "migrate it by hand")
         return self._obstacle(file) or read_fp32.gather_again(file, function, backwards, self.roles, self._steppers)
 

@@ -112,3 +112,32 @@ def test_star_that_brings_nothing_goes_with_its_guard(migrate: Check) -> None:
     assert migrate(text.format("1")).after.endswith("import torch\nx = 1\n")
     used = migrate(text.format("network_to_half(model)")).after
     assert "    from amp_shim.fp16_utils import *\n" in used
+
+
+def test_float32_training_beside_an_import_that_nothing_uses_moves_at_once(rewrites: Check) -> None:
+    rewrites(
+        """
+          try:
+        -     from apex import amp, normalization
+        +     from amp_shim import normalization
+          except ImportError:
+              pass
+
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+        -     loss = model(x).mean()
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+          with torch.no_grad():
+        -     out = model(x)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         out = model(x)
+        """
+    )

@@ -458,3 +458,30 @@ def test_plot_of_an_output_is_no_forward_of_it(rewrites: Check) -> None:
               show(plot(out.detach().cpu().numpy()))
         """
     )
+
+
+def test_region_does_not_grow_over_the_next_to_a_loss_without_a_name(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, weights in loader:
+        -     log_p = model(x)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         log_p = model(x)
+              with torch.no_grad():
+        -         target = model(x).softmax(1)
+        -     loss = -torch.sum(target * log_p, 1)
+        -     (weights * loss).mean().backward()
+        -     optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             target = model(x).softmax(1)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = -torch.sum(target * log_p, 1)
+        +         step_loss = (weights * loss).mean()
+        +     scaler.scale(step_loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
