@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import libcst as cst
 
@@ -15,7 +15,7 @@ from amp_migrate.steps.model import Island, Region, TrainingStep
 from amp_migrate.steps.native import uses_amp
 from amp_migrate.steps.no_grad import is_no_grad, is_quiet
 from amp_migrate.steps.read_fp32 import backward_calls, bodies
-from amp_migrate.steps.regions import Placement, RegionFinder, own_blocks
+from amp_migrate.steps.regions import Placement, RegionFinder, own_blocks, own_statements
 from amp_migrate.trees.calls import calls_of
 from amp_migrate.trees.nodes import Block, Statement, find, statements
 
@@ -103,31 +103,50 @@ def _evaluate(
     end: Statement | None = None
     computed: frozenset[str] = frozenset()
     previous: Statement | None = None
-    for statement in statements(block):
+    siblings = statements(block)
+    for index, statement in enumerate(siblings):
         is_next, previous = previous is not None and previous is end, statement
         if start is not None and end is not None and finder.begins_cell(statement):
             regions.append(Region(start, end))
             start = end = None
-        for inner in own_blocks(statement):
+        # A loss behind `with torch.no_grad():` has to see autocast as well, or it is computed in half precision.
+        shares = covered.isdisjoint(own_statements(statement)) and _feeds_loss(finder, statement, siblings[index + 1 :])
+        for inner in () if shares else own_blocks(statement):
             _evaluate(finder, inner, covered, is_quiet, regions, islands)
-        if statement in covered or own_blocks(statement):
+        if statement in covered or (own_blocks(statement) and not shares):
             continue
         follows = start is not None and bool(finder.effects.reads(statement) & computed)
         if finder.banned_calls(statement):
             if follows:
                 islands.append(finder.island(statement, computed))
             continue
-        is_forward = finder.calls_module(statement) and is_quiet(statement)
+        is_forward = shares or (finder.calls_module(statement) and is_quiet(statement))
+        written = frozenset().union(*map(finder.effects.writes, own_statements(statement)))
         if is_forward and not follows and not is_next:
             if start is not None and end is not None:
                 regions.append(Region(start, end))
             start = end = statement
-            computed = finder.effects.writes(statement)
+            computed = written
         elif is_forward or (follows and finder.computes_loss(statement)):
             end = statement
-            computed |= finder.effects.writes(statement)
+            computed |= written
     if start is not None and end is not None:
         regions.append(Region(start, end))
+
+
+def _feeds_loss(finder: RegionFinder, statement: Statement, behind: Sequence[Statement]) -> bool:
+    """Whether a plain `with torch.no_grad():` runs a forward, and a loss behind it reads the result."""
+    if not isinstance(statement, cst.With) or not any(is_no_grad(finder.file, item.item) for item in statement.items):
+        return False
+    inner = own_statements(statement)[1:]
+    if any(map(own_blocks, inner)) or any(map(finder.banned_calls, inner)) or not any(map(finder.calls_module, inner)):
+        return False
+    results = finder.outputs([Region(inner[0], inner[-1])])
+    return any(
+        finder.effects.reads(each) & results and (finder.computes_loss(each) or finder.banned_calls(each))
+        for each in behind
+        if not own_blocks(each)
+    )
 
 
 def _called_within(file: File, roles: Roles, finder: RegionFinder, moved: list[TrainingStep]) -> set[cst.FunctionDef]:

@@ -136,7 +136,7 @@ class RegionFinder:
                 run = []
             # The cast of a weight that is cached without gradients must not serve a forward that needs them, so what
             # runs under no_grad never shares a region with what does not.
-            if barriers.isdisjoint(_with_nested(statement)) and not self._is_quiet_forward(statement):
+            if barriers.isdisjoint(own_statements(statement)) and not self._is_quiet_forward(statement):
                 run.append(statement)
                 continue
             self._close(run, members, barriers, found)
@@ -160,7 +160,7 @@ class RegionFinder:
         return (
             isinstance(statement, cst.With)
             and any(is_no_grad(self.file, item.item) for item in statement.items)
-            and any(self.runs_forward(each) for each in _with_nested(statement))
+            and any(self.runs_forward(each) for each in own_statements(statement))
         )
 
     def _close(
@@ -180,7 +180,7 @@ class RegionFinder:
             return any(
                 each in members
                 and (self.runs_forward(each) or self.computes_loss(each) or self._goes_on_computing(each, earlier))
-                for each in _with_nested(statement)
+                for each in own_statements(statement)
             )
 
         worthy = [index for index, statement in enumerate(run) if is_worthy(statement)]
@@ -189,7 +189,7 @@ class RegionFinder:
         first = last = worthy[0]
         computed: set[str] = set()
         for index in range(first, len(run)):
-            inner = [each for each in _with_nested(run[index]) if each in members]
+            inner = [each for each in own_statements(run[index]) if each in members]
             if index in worthy or any(self.effects.reads(each) & computed for each in inner):
                 last = index
                 for each in inner:
@@ -213,7 +213,7 @@ class RegionFinder:
         """The statements in a region, those of the blocks below them included."""
         siblings = self.tree.siblings(region.first)
         run = siblings[siblings.index(region.first) : siblings.index(region.last) + 1]
-        return [each for statement in run for each in _with_nested(statement)]
+        return [each for statement in run for each in own_statements(statement)]
 
 
 def own_blocks(statement: Statement) -> tuple[Block, ...]:
@@ -221,7 +221,8 @@ def own_blocks(statement: Statement) -> tuple[Block, ...]:
     return () if isinstance(statement, (cst.FunctionDef, cst.ClassDef)) else blocks(statement)
 
 
-def _with_nested(statement: Statement) -> list[Statement]:
+def own_statements(statement: Statement) -> list[Statement]:
+    """A statement, and those of the blocks below it that run when it does."""
     return [statement, *(inner for block in own_blocks(statement) for inner in nested_statements(block))]
 
 

@@ -458,3 +458,58 @@ def test_inherited_method_that_is_given_a_network_is_no_forward(rewrites: Check)
         """,
         dtype="bf16",
     )
+
+
+def test_loss_behind_no_grad_shares_the_region_of_its_forward(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+          for x, y in loader:
+        -     with torch.no_grad():
+        -         out = model(x)
+        -     loss = nn.functional.mse_loss(out, y)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         with torch.no_grad():
+        +             out = model(x)
+        +         loss = nn.functional.mse_loss(out, y)
+              total += loss.item()
+        """
+    )
+
+
+def test_refused_loss_behind_no_grad_reads_float32(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+          for x, y in loader:
+        -     with torch.no_grad():
+        -         out = model(x)
+        -     total += nn.functional.binary_cross_entropy(out, y)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         with torch.no_grad():
+        +             out = model(x)
+        +     total += nn.functional.binary_cross_entropy(out.float(), y)
+        """
+    )
