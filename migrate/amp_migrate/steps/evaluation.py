@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import libcst as cst
 
@@ -150,10 +150,19 @@ def _feeds_loss(finder: RegionFinder, statement: Statement, behind: Sequence[Sta
 
 
 def _called_within(file: File, roles: Roles, finder: RegionFinder, moved: list[TrainingStep]) -> set[cst.FunctionDef]:
-    """The functions that the regions of steps call: they run in low precision already."""
-    statements = {each for step in moved for region in step.regions for each in finder.members(region)}
-    calls = (call for statement in statements for call in calls_of(statement))
-    return {function.node for call in calls if (function := roles.project.called(file, call)) is not None}
+    """The functions that run in the regions of steps, however deep: they compute in low precision already."""
+    found: set[cst.FunctionDef] = set()
+    todo = [(file, call) for step in moved for region in step.regions for call in _calls_in(finder, region)]
+    while todo:
+        function = roles.project.called(*todo.pop())
+        if function is not None and function.node not in found:
+            found.add(function.node)
+            todo += [(function.file, call) for call in find(function.node.body, cst.Call)]
+    return found
+
+
+def _calls_in(finder: RegionFinder, region: Region) -> Iterator[cst.Call]:
+    return (call for statement in finder.members(region) for call in calls_of(statement))
 
 
 def _is_module_method(file: File, roles: Roles, function: cst.FunctionDef) -> bool:

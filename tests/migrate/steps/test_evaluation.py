@@ -513,3 +513,32 @@ def test_refused_loss_behind_no_grad_reads_float32(rewrites: Check) -> None:
         +     total += nn.functional.binary_cross_entropy(out.float(), y)
         """
     )
+
+
+def test_function_that_runs_in_a_region_however_deep_gets_none_of_its_own(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Trainer:
+              def __init__(self):
+                  self.model = nn.Linear(2, 2)
+                  self.head = nn.Linear(2, 2)
+                  self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        +         self.scaler = torch.amp.GradScaler("cuda")
+
+              def train(self, x):
+        -         loss = self.losses(x)
+        -         loss.backward()
+        -         self.optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = self.losses(x)
+        +         self.scaler.scale(loss).backward()
+        +         self.scaler.step(self.optimizer)
+        +         self.scaler.update()
+
+              def losses(self, x):
+                  return self.predict(self.model(x)).mean()
+
+              def predict(self, features):
+                  return self.head(features)
+        """
+    )
