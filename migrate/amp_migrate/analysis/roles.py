@@ -215,7 +215,8 @@ class Roles:
                 return False
             if is_class_name(method) and any(b.kind is BindingKind.IMPORT for b in self.bindings(file, receiver)):
                 return False  # `model = model.RNNModel(...)`, of `import model`
-            return not method.startswith(table.BOOKKEEPING_PREFIXES) or self._computes(file, receiver, method)
+            is_named_so = method.startswith(table.BOOKKEEPING_PREFIXES) or method.endswith(table.BOOKKEEPING_SUFFIXES)
+            return not is_named_so or self._computes(file, receiver, method)
         return False
 
     def _computes(self, file: File, receiver: cst.BaseExpression, method: str) -> bool:

@@ -67,6 +67,9 @@ BOOKKEEPING_PREFIXES = tuple(
     "build configure create freeze get init load log make parse prepare register reset save set update".split()
 )
 
+# ... or end: `arch_parameters`.
+BOOKKEEPING_SUFFIXES = tuple("buffers modules parameters params".split())
+
 # ... and those of functions that are given a module: `print_network(net)`, `evaluate_model(model)`.
 MODULE_VERBS = tuple(
     (

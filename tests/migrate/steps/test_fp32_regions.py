@@ -485,3 +485,25 @@ def test_region_does_not_grow_over_the_next_to_a_loss_without_a_name(rewrites: C
         +     scaler.update()
         """
     )
+
+
+def test_asking_a_model_for_some_of_its_parameters_is_no_forward(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+        -     next_model, out = model(x)
+        -     loss = out.mean()
+        -     loss.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         next_model, out = model(x)
+        +         loss = out.mean()
+        +     scaler.scale(loss).backward()
+              weights = list(next_model.arch_parameters())
+        -     optimizer.step()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
