@@ -12,6 +12,7 @@ from functools import cached_property
 
 from amp_migrate.analysis.components import Components
 from amp_migrate.engine import modules
+from amp_migrate.engine.changed_path import ChangedPath, root_of
 from amp_migrate.engine.imports import imported_modules
 
 # What loads files that no import statement names: it may load any below its own folder.
@@ -19,7 +20,6 @@ _DYNAMIC = (
     *("import_module", "__import__", "spec_from_file_location"),
     *("iter_modules", "walk_packages", "run_path", "instantiate"),
 )
-_PATH = "sys.path"
 # Imports of Apex go, so they must not decide: a second run would find other projects in Apex's own repository.
 _LEFT_BEHIND = "apex"
 
@@ -39,6 +39,7 @@ class Projects:
         self._files = files
         self._roots = roots
         self._read = read
+        self.changed_path = ChangedPath(files, read)
 
     def of(self, file: str) -> frozenset[str]:
         """The files of the project that a file belongs to."""
@@ -50,7 +51,7 @@ class Projects:
         by_folder: dict[str, str] = {}
         for file in self._files:
             found.link(by_folder.setdefault(os.path.dirname(file), file), file)
-        imports = _Imports(self._files, self._roots)
+        imports = _Imports(self._files, self._roots, self.changed_path)
         for file in self._files:
             text = self._read(file)
             for target in imports.of(file, text):
@@ -65,14 +66,12 @@ class Projects:
 class _Imports:
     """Which of some files the imports of a text may load."""
 
-    def __init__(self, files: Collection[str], roots: Sequence[str]) -> None:
+    def __init__(self, files: Collection[str], roots: Sequence[str], changed_path: ChangedPath) -> None:
         self._files = frozenset(files)
         self._roots = roots
+        self._changed_path = changed_path
         # An import can only succeed if its first name is that of a file or a folder: most are of other packages.
         self._names = {os.path.splitext(part)[0] for file in files for part in file.split(os.sep)}
-        self._by_stem: dict[str, list[str]] = {}
-        for file in files:
-            self._by_stem.setdefault(_stem(file), []).append(file)
         self._resolved: dict[tuple[str, str], str | None] = {}
 
     def of(self, importer: str, text: str) -> set[str]:
@@ -90,33 +89,18 @@ class _Imports:
             if target is not None:
                 found.add(target)
             else:
-                found.update(self._elsewhere(dotted, folder, _PATH in text))
+                found.update(self._elsewhere(dotted, importer, text))
         return found
 
-    def _elsewhere(self, dotted: str, folder: str, anywhere: bool) -> list[str]:
-        """The files that an import may mean for a script in `folder` which is run from a folder further up.
+    def _elsewhere(self, dotted: str, importer: str, text: str) -> list[str]:
+        """The files that an import may mean for a script which is run from a folder further up.
 
-        Args:
-            anywhere: the script changes where Python looks for modules: any folder beside its own may be meant.
+        Where it changes where Python looks for modules, any folder beside its own may be meant.
         """
-        path = dotted.replace(".", os.sep)
-        ends = (f"{os.sep}{path}.py", os.path.join(f"{os.sep}{path}", "__init__.py"))
-        of_that_name = [file for file in self._by_stem.get(path.rpartition(os.sep)[2], ()) if file.endswith(ends)]
-        if anywhere:
-            return [file for file in of_that_name if file.startswith(os.path.dirname(folder) + os.sep)]
-        return [file for file in of_that_name if folder.startswith(_before(file, path) + os.sep)]
-
-
-def _stem(file: str) -> str:
-    """The name by which a file is imported: a package's is that of its folder."""
-    folder, name = os.path.split(file)
-    stem = os.path.splitext(name)[0]
-    return os.path.basename(folder) if stem == "__init__" else stem
-
-
-def _before(file: str, path: str) -> str:
-    """The folder from which an import of `path` finds a file."""
-    return file[: file.rindex(f"{os.sep}{path}")]
+        named, folder = self._changed_path.named(dotted), os.path.dirname(importer)
+        if named and self._changed_path.is_changed_by(importer, text):
+            return [file for file in named if file.startswith(os.path.dirname(folder) + os.sep)]
+        return [file for file in named if folder.startswith(root_of(file, dotted) + os.sep)]
 
 
 def _below(folder: str, folders: Iterable[str]) -> list[str]:

@@ -133,8 +133,10 @@ class Workspace:
 
     def locate(self, dotted: str, importer: Path) -> Path | None:
         """The file of this workspace that `import dotted` (`.engine` if relative) in `importer` would load; unread."""
-        real = modules.resolve(dotted, self._real(importer), self._by_real, self._discovery.roots)
-        return None if real is None else self._by_real[real].path
+        asking = self._real(importer)
+        real = modules.resolve(dotted, asking, self._by_real, self._discovery.roots)
+        found = self._by_real.get(real or self._projects.changed_path.resolve(dotted, asking) or "")
+        return None if found is None else found.path
 
     def sees_folder_of(self, source: Source) -> bool:
         """Whether all Python files that stand beside a file are in this workspace."""

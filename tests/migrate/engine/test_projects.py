@@ -55,6 +55,11 @@ def test_a_file_that_only_looks_alike_is_another_project(importer: str, text: st
     assert projects({importer: text, "b/m.py": ""}) == [[importer], ["b/m.py"]]
 
 
+def test_a_helper_may_say_where_modules_are_looked_for() -> None:
+    files = {"a/x.py": "import _paths\nimport m\n", "a/_paths.py": "sys.path.append('../b')\n", "b/m.py": ""}
+    assert projects(files) == [["a/_paths.py", "a/x.py", "b/m.py"]]
+
+
 def test_a_chain_of_imports_is_one_project() -> None:
     files = {"a/x.py": "import b.y", "b/y.py": "", "c/z.py": "from b import y", "d/w.py": ""}
     assert projects(files) == [["a/x.py", "b/y.py", "c/z.py"], ["d/w.py"]]

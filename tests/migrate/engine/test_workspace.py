@@ -112,6 +112,30 @@ def test_a_module_is_the_file_that_the_import_would_load(
     assert (None if module is None else module.relative_to(tmp_path).as_posix()) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("import _paths\n", "lib/core/steps.py"),
+        ("import sys\nsys.path.insert(0, '../lib')\n", "lib/core/steps.py"),
+        ("import other\n", None),  # nothing says that lib is searched
+    ],
+)
+def test_a_module_may_stand_in_a_folder_that_a_script_puts_on_the_path(
+    tmp_path: Path, text: str, expected: str | None
+) -> None:
+    files = {"tools/_paths.py": "import sys\nsys.path.append(lib)\n", "tools/other.py": "", "lib/core/steps.py": ""}
+    for name, code in {**files, "tools/train.py": text, "far/away/core/steps.py": ""}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(code)
+    module = Workspace.open([tmp_path]).locate("core.steps", tmp_path / "tools/train.py")
+    assert (None if module is None else module.relative_to(tmp_path).as_posix()) == expected
+
+
+def test_a_module_that_two_folders_on_the_path_may_have_is_none(tmp_path: Path) -> None:
+    tree(tmp_path, train="import sys\nsys.path.append(lib)\n", one__steps="", two__steps="")
+    assert Workspace.open([tmp_path]).locate("steps", tmp_path / "train.py") is None
+
+
 def test_a_module_outside_of_what_was_opened_is_not_looked_at(tmp_path: Path) -> None:
     tree(tmp_path, main="import other\n", other="x = 1\n")
     workspace = Workspace.open([tmp_path / "main.py"])
