@@ -47,10 +47,11 @@ def read_steps(file: File, roles: Roles, steppers: Steppers | None) -> Iterator[
             read = _read(file, roles, statement, call)
             if isinstance(read, Refusal):
                 refusal = refusal or read
-            else:
+            elif read is not None:
                 backwards.append(read)
         stepped = () if steppers is None else steppers.calls(file, body)
-        yield refusal or gatherer.gather(function, backwards, stepped_elsewhere=stepped)
+        if refusal is not None or backwards:
+            yield refusal or gatherer.gather(function, backwards, stepped_elsewhere=stepped)
 
 
 def gather_again(
@@ -84,7 +85,8 @@ def _is_other_function(file: File, roles: Roles, call: cst.Call) -> bool:
     return (bool(full) and not full.startswith("torch.")) or roles.project.own_method(file, call) is not None
 
 
-def _read(file: File, roles: Roles, statement: Statement, call: cst.Call) -> Backward | Refusal:
+def _read(file: File, roles: Roles, statement: Statement, call: cst.Call) -> Backward | Refusal | None:
+    """What a call of `backward` is; None for that of a kernel, which gives something back, as a tensor's does not."""
     assert isinstance(call.func, cst.Attribute)
     receiver = call.func.value
     code = file.tree.quote(call)
@@ -110,6 +112,8 @@ def _read(file: File, roles: Roles, statement: Statement, call: cst.Call) -> Bac
             "switch mixed precision on in that wrapper instead",
             code="AMP591",
         )
+    if isinstance(statement, cst.Assign) and statement.value is call and any(arg.keyword is None for arg in call.args):
+        return None
     if any(arg.star or (arg.keyword is not None and arg.keyword.value not in _BACKWARD_KEYWORDS) for arg in call.args):
         return Refusal(file, call, f"the arguments of {code} are not those of Tensor.backward()", "migrate it by hand")
     if not (isinstance(statement, cst.Expr) and statement.value is call):

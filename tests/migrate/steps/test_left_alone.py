@@ -323,10 +323,10 @@ def test_reason_is_one_line_however_long_the_code(leaves: Check) -> None:
         out = kernel(
             x
         )
-        grad = out.backward(
+        print(out.backward(
             one,
             two,
-        )
+        ))
         """,
         "is part of a longer expression",
     )

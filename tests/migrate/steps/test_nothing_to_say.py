@@ -258,3 +258,17 @@ def test_gradients_of_another_framework(ignores: Check, dtype: str) -> None:
         head="",
         dtype=dtype,
     )
+
+
+def test_backward_of_a_kernel_that_gives_gradients_back(ignores: Check) -> None:
+    ignores(
+        """
+        class Activation(torch.autograd.Function):
+            @staticmethod
+            def backward(ctx, grad):
+                dx, dweight = _backend.backward(ctx.x, grad, ctx.eps)
+                return dx, dweight
+
+        optimizer = torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=0.1)
+        """
+    )
