@@ -38,7 +38,7 @@ FLOAT16_ONLY = False
 
 
 def detect(script: Script) -> Iterator[Hazard]:
-    """Every module's output that goes from a bfloat16 region to NumPy in the same function."""
+    """Every module's output that goes from a bfloat16 region to NumPy, there or in a function that it is handed to."""
     file = script.file
     found = [(region, _covered(region.node)) for region in script.regions.values() if region.is_bfloat16]
     if not found:
@@ -46,13 +46,15 @@ def detect(script: Script) -> Iterator[Hazard]:
     finder = RegionFinder(file, script.roles)
     for _, body in bodies(file):
         inside = [covered for region, covered in found if file.tree.body(region.node) is body]
-        for root in numpy_roots(finder, body, inside) if inside else ():
-            if not _holds_loss(finder, root):
+        for root in numpy_roots(finder, body, finder.outputs(inside)):
+            if not root.holds_loss:
+                quoted = root.finder.tree.quote(root.node)
                 yield Hazard(
-                    root,
-                    f"{file.tree.quote(root)} comes from a bfloat16 region, and .numpy() of it raises",
-                    f"write {file.tree.quote(root)}.float()",
-                    lambda draft, root=root: write_float(draft, finder, root),  # type: ignore[misc]
+                    root.node,
+                    f"{quoted} comes from a bfloat16 region, and .numpy() of it raises",
+                    f"write {quoted}.float()",
+                    lambda draft, root=root: write_float(draft, root),  # type: ignore[misc]
+                    root.finder.file,
                 )
 
 
@@ -61,9 +63,3 @@ def _covered(node: cst.With) -> Region:
     assert isinstance(block, (cst.IndentedBlock, cst.SimpleStatementSuite))
     inside: tuple[Statement, ...] = statements(block)
     return Region(inside[0], inside[-1])
-
-
-def _holds_loss(finder: RegionFinder, root: cst.BaseExpression) -> bool:
-    """Whether a name is given a loss, which autocast computes in float32."""
-    bindings = finder.roles.bindings(finder.file, root)
-    return any(each.value is not None and finder.computes_loss(finder.tree.statement(each.node)) for each in bindings)

@@ -101,7 +101,7 @@ class ApexWriter:
             if initializes or sited:
                 regions += self._write_evaluation(file, initializes, mine, traveller)
             if self.dtype is not Dtype.FP16:
-                float_for_numpy(self.draft(file), self.roles, regions)
+                float_for_numpy(self.draft, file, self.roles, regions, self.dtype)
             self._write_checkpoints(file, traveller)
             self._write_master_params(file, [fold.dead for s in sited for fold in s.step.folds])
             write_functions(self.draft(file))

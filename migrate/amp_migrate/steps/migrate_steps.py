@@ -79,9 +79,8 @@ class StepMigration:
                 write_region(self.draft(file), region, self.settings.dtype, conditions.get(region.first))
             for island in placed.islands:
                 write_island(self.draft(file), island)
-            if self.settings.dtype is not Dtype.FP16:
-                trained = (region for move in self._moved.get(file, ()) for region in move.step.regions)
-                float_for_numpy(self.draft(file), self.roles, [*placed.regions, *trained])
+            trained = (region for move in self._moved.get(file, ()) for region in move.step.regions)
+            float_for_numpy(self.draft, file, self.roles, [*placed.regions, *trained], self.settings.dtype)
         keep_in_checkpoints(self.roles, self._traveller, self.draft)
         apex = ApexMigration(self.project, self.roles, self.settings, self.draft, self.wanted)
         apex.run(files)

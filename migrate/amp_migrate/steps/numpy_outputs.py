@@ -1,12 +1,19 @@
-"""Outputs of a region that go to NumPy, which has no bfloat16: `out.numpy()` becomes `out.float().numpy()`."""
+"""Outputs of a region that go to NumPy: `out.numpy()` becomes `out.float().numpy()`.
+
+NumPy has no bfloat16, and what takes its arrays (images, sounds, transforms, sums of many numbers) mostly no float16.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_migrate.analysis.calls import passed
+from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.settings import Dtype
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.flow import targets
 from amp_migrate.steps.model import Region
@@ -15,7 +22,7 @@ from amp_migrate.steps.regions import RegionFinder
 from amp_migrate.steps.write_native import as_float
 from amp_migrate.trees import build
 from amp_migrate.trees.calls import calls_of
-from amp_migrate.trees.nodes import Block, Statement, blocks, find, nested_statements
+from amp_migrate.trees.nodes import Block, Statement, block_of, blocks, find, nested_statements
 
 # Methods that keep a tensor's dtype, so that a chain of them ends in the dtype of its root.
 _KEEPS_DTYPE = frozenset(
@@ -30,32 +37,91 @@ _STRUCTURE = frozenset({"logits", "loss", "last_hidden_state"})
 _MAX_DEPTH = 6
 
 
-def float_for_numpy(draft: Draft, roles: Roles, regions: Sequence[Region]) -> None:
-    """Cast what goes from the regions of a file to NumPy, in the function of each."""
-    finder = RegionFinder(draft.file, roles)
-    for _, body in bodies(draft.file) if regions else ():
-        inside = [region for region in regions if draft.file.tree.body(region.first) is body]
-        for root in numpy_roots(finder, body, inside):
-            write_float(draft, finder, root)
+@dataclass(frozen=True)
+class NumpyRoot:
+    """An output at the start of what goes to NumPy.
+
+    Attributes:
+        finder: knows the file it is in: that of the region, or of a function that is given the output.
+        node: the expression that holds the output.
+    """
+
+    finder: RegionFinder
+    node: cst.BaseExpression
+
+    @property
+    def holds_loss(self) -> bool:
+        """Whether it is a name that is given a loss, which autocast computes in float32."""
+        bound = self.finder.roles.bindings(self.finder.file, self.node)
+        statements = (self.finder.tree.statement(each.node) for each in bound if each.value is not None)
+        return any(map(self.finder.computes_loss, statements))
 
 
-def write_float(draft: Draft, finder: RegionFinder, root: cst.BaseExpression) -> None:
+def float_for_numpy(
+    draft_of: Callable[[File], Draft], file: File, roles: Roles, regions: Sequence[Region], dtype: Dtype
+) -> None:
+    """Cast what goes from the regions of a file to NumPy, in the function of each and in those it is handed to."""
+    finder = RegionFinder(file, roles)
+    for _, body in bodies(file) if regions else ():
+        inside = [region for region in regions if file.tree.body(region.first) is body]
+        for root in numpy_roots(finder, body, finder.outputs(inside)):
+            # NumPy has float16: a loss, which is float32 in most cases, needs no cast in case that it is not.
+            if dtype is not Dtype.FP16 or not root.holds_loss:
+                write_float(draft_of(root.finder.file), root)
+
+
+def write_float(draft: Draft, root: NumpyRoot) -> None:
     """Cast an output to float32: where it may be a tensor of integers, only if it is none."""
-    draft.edits.change(root, as_float if _is_floating(finder, root) else _as_float_if_floating)
+    if root.node not in draft.edits.changes:
+        draft.edits.change(root.node, as_float if _is_floating(root.finder, root.node) else _as_float_if_floating)
 
 
-def numpy_roots(finder: RegionFinder, body: Block, regions: list[Region]) -> Iterator[cst.BaseExpression]:
-    """The expressions in a body that hold a region's output at the root of a chain that ends in `.numpy()`."""
-    outputs = set(finder.outputs(regions))
-    for statement in nested_statements(body):
+def numpy_roots(
+    finder: RegionFinder, body: Block, given: Collection[str], seen: frozenset[cst.FunctionDef] = frozenset()
+) -> Iterator[NumpyRoot]:
+    """The expressions that hold an output at the root of a chain that ends in `.numpy()`.
+
+    Args:
+        body: where they are looked for, as in the functions of the project that it hands outputs to.
+        given: the names of the outputs.
+        seen: the functions that have been looked into on the way.
+    """
+    outputs = set(given)
+    for statement in nested_statements(body) if outputs else ():
         if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
             continue
         for call in calls_of(statement):
             if isinstance(call.func, cst.Attribute) and call.func.attr.value == "numpy":
                 root = _root(finder, call.func.value, outputs)
                 if root is not None:
-                    yield root
+                    yield NumpyRoot(finder, root)
+            else:
+                yield from _in_called(finder, call, outputs, seen)
         outputs |= _handed_on(finder, statement, outputs)
+
+
+def _in_called(
+    finder: RegionFinder, call: cst.Call, outputs: set[str], seen: frozenset[cst.FunctionDef]
+) -> Iterator[NumpyRoot]:
+    """Those in a function that a call hands an output to."""
+    if all(arg.star or _root(finder, arg.value, outputs) is None for arg in call.args):
+        return
+    function = finder.roles.project.called(finder.file, call)
+    if function is None or function.node in seen:
+        return
+    params = function.node.params
+    given: set[str] = set()
+    for param in (*params.posonly_params, *params.params, *params.kwonly_params):
+        name = param.name.value
+        found = passed(function.node, call, name, bound=function.is_bound)
+        if (
+            found is not None
+            and found.argument is not None
+            and _root(finder, found.argument.value, outputs) is not None
+        ):
+            given.add(name)
+    inside = RegionFinder(function.file, finder.roles)
+    yield from numpy_roots(inside, block_of(function.node), given, seen | {function.node})
 
 
 def _handed_on(finder: RegionFinder, statement: Statement, outputs: set[str]) -> set[str]:
@@ -112,6 +178,8 @@ def _is_floating(finder: RegionFinder, node: cst.BaseExpression, depth: int = 0)
         bound = [each for each in finder.roles.bindings(finder.file, node) if order[each.node] < order[statement]]
         given = [each.value for each in bound if not isinstance(each.node, cst.AugAssign)]  # `x += y` keeps the dtype
         return bool(given) and all(each is not None and _is_floating(finder, each, depth + 1) for each in given)
+    if isinstance(node, cst.UnaryOperation):
+        return isinstance(node.operator, cst.Minus) and _is_floating(finder, node.expression, depth + 1)
     if isinstance(node, cst.BinaryOperation):
         return any(_is_floating(finder, each, depth + 1) for each in (node.left, node.right))
     if isinstance(node, cst.Attribute):

@@ -94,12 +94,23 @@ class Obstacles:
                 )
             if not (isinstance(step.statement, cst.Expr) and step.statement.value is step.call):
                 return Refusal(self.file, step.statement, f"the result of {self.tree.quote(step.call)} is used", _BF16)
+            if step.part is None and self._is_module(step.optimizer):
+                optimizer = self.tree.quote(step.optimizer)
+                reason = f"{optimizer} is a module, and has no param_groups that a loss scaler could unscale"
+                return Refusal(self.file, step.statement, reason, f"divide the gradients by hand, or {_BF16}")
         hook = reading_hook(self.file, self.roles, [step.optimizer for step in steps])
         if hook is None:
             return None
         where, call = hook
         hint = f"let the hook divide by scaler.get_scale() by hand, or {_BF16}"
         return Refusal(where, call, f"{where.tree.quote(call)} reads gradients before they could be unscaled", hint)
+
+    def _is_module(self, optimizer: cst.BaseExpression) -> bool:
+        """Whether what steps is seen to be a module that learns to optimize, without what an optimizer has."""
+        return any(
+            self.roles.is_module_class(file, owner) and "param_groups" not in file.tree.code(owner)
+            for file, owner in self.roles.classes(self.file, optimizer)
+        )
 
     def without_step(self, function: cst.FunctionDef | None, backwards: list[Backward]) -> Refusal:
         """What to say where no optimizer steps on the gradients of some backwards."""

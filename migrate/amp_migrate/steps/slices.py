@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import re
 
 import libcst as cst
 
@@ -17,6 +18,8 @@ from amp_migrate.trees.calls import calls_of
 from amp_migrate.trees.nodes import LOOP_TYPES, Block, Statement, block_of, blocks, nested_statements, statements
 
 _BUILTINS = frozenset(dir(builtins))
+# Functions that give back another module, and run none.
+_COPIES = re.compile(r"_*(deep)?(copy|clone)(_|$)")
 
 
 class Slices:
@@ -102,6 +105,7 @@ class Slices:
             self.roles.project.called(self.file, call) is None
             and (dotted(call.func) or "").partition(".")[0] not in _BUILTINS
             and not self.file.names.callee(call).startswith("torch.")
+            and not _COPIES.match((dotted(call.func) or "").rpartition(".")[2])
             and any(not arg.star and self.roles.is_module(self.file, arg.value) for arg in call.args)
             for call in calls_of(statement)
         )

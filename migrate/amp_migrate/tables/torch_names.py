@@ -56,8 +56,8 @@ CLIPPING = {
 # Methods of a module that compute nothing worth a region, although their result may reach the loss.
 MODULE_BOOKKEEPING = frozenset(
     (
-        "add_module apply buffers children cpu cuda double eval float half init_hidden load_state_dict modules "
-        "named_buffers named_children named_modules named_parameters no_sync parameters register_buffer "
+        "add_module apply buffers children clone copy cpu cuda double eval float half init_hidden load_state_dict "
+        "modules named_buffers named_children named_modules named_parameters no_sync parameters register_buffer "
         "register_forward_hook requires_grad_ share_memory state_dict to train type zero_grad"
     ).split()
 )
@@ -73,7 +73,7 @@ BOOKKEEPING_SUFFIXES = tuple("buffers modules parameters params".split())
 # ... and those of functions that are given a module: `print_network(net)`, `evaluate_model(model)`.
 MODULE_VERBS = tuple(
     (
-        "compile copy count define draw dump eval evaluate export fit fuse plot print prune quantize run show "
+        "clone compile copy count define draw dump eval evaluate export fit fuse plot print prune quantize run show "
         "summarize sync test train validate visualize wrap"
     ).split()
 )

@@ -185,7 +185,7 @@ def test_output_for_numpy_is_float32_where_a_region_leaves_float16(migrate: Chec
     assert "preds.append(out.float().cpu().numpy())" in migrate(text, dtype).after
 
 
-def test_output_for_numpy_stays_in_float16(rewrites: Check) -> None:
+def test_output_for_numpy_is_float32_in_float16(rewrites: Check) -> None:
     rewrites(
         """
           model = nn.Linear(2, 2)
@@ -202,10 +202,36 @@ def test_output_for_numpy_stays_in_float16(rewrites: Check) -> None:
         +     scaler.scale(loss).backward()
         +     scaler.step(optimizer)
         +     scaler.update()
-              preds.append(out.detach().cpu().numpy())
+        -     preds.append(out.detach().cpu().numpy())
+        +     preds.append(out.float().detach().cpu().numpy())
               ids.append(out.argmax(1).cpu().numpy())
               ok.append(out.float().numpy())
+              print(loss.detach().cpu().numpy())
         """
+    )
+
+
+def test_output_that_a_function_gives_to_numpy_is_float32_there(rewrites: Check) -> None:
+    rewrites(
+        """
+          def save(path, scores, labels, index=0):
+        -     draw(path, scores[index].cpu().numpy(), labels.cpu().numpy())
+        +     draw(path, (scores[index].float() if scores[index].is_floating_point() else scores[index]).cpu().numpy(), labels.cpu().numpy())
+
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          for x, y in loader:
+        -     out = model(x)
+        -     loss = nn.functional.mse_loss(out, y)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +         out = model(x)
+        +         loss = nn.functional.mse_loss(out, y)
+              loss.backward()
+              optimizer.step()
+              save("out", labels=y, scores=out)
+              save("all", out.view(-1), y)
+        """,  # noqa: E501
+        dtype="bf16",
     )
 
 

@@ -455,7 +455,8 @@ def test_plot_of_an_output_is_no_forward_of_it(rewrites: Check) -> None:
         +     scaler.scale(loss).backward()
         +     scaler.step(optimizer)
         +     scaler.update()
-              show(plot(out.detach().cpu().numpy()))
+        -     show(plot(out.detach().cpu().numpy()))
+        +     show(plot(out.float().detach().cpu().numpy()))
         """
     )
 
@@ -503,6 +504,28 @@ def test_asking_a_model_for_some_of_its_parameters_is_no_forward(rewrites: Check
         +     scaler.scale(loss).backward()
               weights = list(next_model.arch_parameters())
         -     optimizer.step()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_copying_a_model_is_no_forward(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+              learner = learning.clone_module(model)
+              other = model.clone()
+              x = augment(x)
+        -     loss = learner(x).mean() + compare(model, other, x)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = learner(x).mean() + compare(model, other, x)
+        +     scaler.scale(loss).backward()
         +     scaler.step(optimizer)
         +     scaler.update()
         """

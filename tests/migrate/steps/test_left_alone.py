@@ -414,3 +414,27 @@ def test_gradients_that_hooks_look_at_stay_in_float32(leaves: Check) -> None:
         "no optimizer is in sight of it",
         dtype="bf16",
     )
+
+
+def test_optimizer_that_is_a_module_in_float16(leaves: Check) -> None:
+    leaves(
+        """
+        class Learned(nn.Module):
+            def step(self):
+                for p in self.parameters():
+                    p.update = -p.grad
+            def zero_grad(self):
+                pass
+
+        model = nn.Linear(2, 2)
+        learned = Learned()
+        optimizer = torch.optim.Adam(learned.parameters())
+        for x in loader:
+            learned.zero_grad()
+            loss = model(x).mean()
+            loss.backward()
+            optimizer.step()
+            learned.step()
+        """,
+        "learned is a module, and has no param_groups",
+    )
