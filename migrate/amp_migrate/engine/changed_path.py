@@ -1,4 +1,4 @@
-"""What scripts import from folders that they put on `sys.path` themselves."""
+"""What scripts import from folders that they, or the scripts that run them, put on `sys.path`."""
 
 from __future__ import annotations
 
@@ -56,12 +56,19 @@ class ChangedPath:
         return self._is_changed[importer]
 
     def resolve(self, dotted: str, importer: str) -> str | None:
-        """The one file that `dotted` can name in `importer`, from a folder that stands beside it or above it."""
+        """The one file that `dotted` can name in `importer`, from a folder above it, or on a path that it changes.
+
+        A module two folders deep may be run by a script further up, whose folder is on the path then.
+        """
         if dotted.startswith("."):
             return None
         folder = os.path.dirname(importer)
-        near = [file for file in self.named(dotted) if _is_below(folder, os.path.dirname(root_of(file, dotted)))]
-        return near[0] if len(near) == 1 and self.is_changed_by(importer, self._read(importer)) else None
+        roots = {file: root_of(file, dotted) for file in self.named(dotted)}
+        near = [file for file, root in roots.items() if _is_below(folder, os.path.dirname(root))]
+        if len(near) != 1:
+            return None
+        is_found = _is_below(folder, roots[near[0]]) or self.is_changed_by(importer, self._read(importer))
+        return near[0] if is_found else None
 
 
 def root_of(file: str, dotted: str) -> str:

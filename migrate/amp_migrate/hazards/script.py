@@ -10,6 +10,7 @@ from functools import cached_property
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.imported import imported_files
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.hazards import regions
 from amp_migrate.hazards.course import Course, courses
@@ -94,14 +95,20 @@ class Script:
         return filter(self._is_below, self.roles.project.library.defining("forward", text=text))
 
     def _is_below(self, file: File) -> bool:
-        return not self._folder or file.name.startswith(f"{self._folder}/")
+        return any(not folder or file.name.startswith(f"{folder}/") for folder in self._folders)
 
     @cached_property
-    def _folder(self) -> str:
-        """The folder that holds what the script runs: its own, or that of the package in `from ..model import Net`."""
+    def _folders(self) -> frozenset[str]:
+        """The folders that hold what the script runs: its own and what is below, and those of what it imports.
+
+        `from ..model import Net` speaks of the package above, `from models.net import Net` of a folder on the path.
+        """
         up = max((len(each.relative) for each in self.file.tree.every(cst.ImportFrom)), default=0)
         parts = self.file.name.split("/")
-        return "/".join(parts[: -max(up, 1)])
+        own = "/".join(parts[: -max(up, 1)])
+        imported = (file.name.rpartition("/")[0] for file in imported_files(self.roles.project, self.file))
+        # A folder above its own holds other scripts, too.
+        return frozenset({own, *(folder for folder in imported if folder and not f"{own}/".startswith(f"{folder}/"))})
 
 
 def speaks_of_amp(text: str) -> bool:

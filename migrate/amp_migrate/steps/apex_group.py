@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.imported import imported_files
 from amp_migrate.analysis.project import Project
 from amp_migrate.steps.apex_calls import amp_calls
 from amp_migrate.steps.apex_imports import is_in
@@ -49,7 +50,7 @@ def groups_of(project: Project, files: list[File]) -> list[Group]:
     group_of = {file: Group([file]) for file in files}
     starting = {file for file in files if starts(file)}
     for file in files:
-        related = _imported(project, file)
+        related = list(imported_files(project, file))
         if file in starting:
             folder = file.name.rpartition("/")[0]
             beside = [other for other in files if other.name.startswith(f"{folder}/" if folder else "")]
@@ -61,17 +62,6 @@ def groups_of(project: Project, files: list[File]) -> list[Group]:
                 for moved in theirs.files:
                     group_of[moved] = mine
     return list(dict.fromkeys(group_of.values()))
-
-
-def _imported(project: Project, file: File) -> list[File]:
-    names: list[str] = []
-    for scope in file.scopes.all():
-        names += scope.star_imports
-        for bindings in scope.bindings.values():
-            for binding in bindings:
-                names += (binding.imported, binding.imported.rpartition(".")[0])
-    modules = (project.library.module(name, file) for name in dict.fromkeys(names) if name.strip("."))
-    return [module for module in modules if module is not None]
 
 
 def starts(file: File) -> bool:

@@ -131,6 +131,12 @@ def test_a_module_may_stand_in_a_folder_that_a_script_puts_on_the_path(
     assert (None if module is None else module.relative_to(tmp_path).as_posix()) == expected
 
 
+def test_a_module_may_stand_in_a_folder_above_that_a_script_runs_from(tmp_path: Path) -> None:
+    workspace = tree(tmp_path, lib__main="", lib__models__net="", lib__trains__deep__base="")
+    module = workspace.locate("models.net", tmp_path / "lib/trains/deep/base.py")
+    assert module == tmp_path / "lib/models/net.py"
+
+
 def test_a_module_that_two_folders_on_the_path_may_have_is_none(tmp_path: Path) -> None:
     tree(tmp_path, train="import sys\nsys.path.append(lib)\n", one__steps="", two__steps="")
     assert Workspace.open([tmp_path]).locate("steps", tmp_path / "train.py") is None

@@ -210,8 +210,12 @@ def test_an_own_function_that_multiplies_is_told(marked: Check) -> None:
 
 @pytest.mark.parametrize(
     ("module", "told"),
-    [("..models.attention", ["AMP626", "AMP501"]), ("elsewhere", ["AMP501"])],
-    ids=["of its package", "of a neighbour"],
+    [
+        ("..models.attention", ["AMP626", "AMP501"]),
+        ("models.attention", ["AMP626", "AMP501"]),
+        ("elsewhere", ["AMP501"]),
+    ],
+    ids=["of its package", "of a folder on the path", "of a neighbour"],
 )
 def test_models_of_the_package_that_a_script_reaches_up_to_are_looked_at(
     tmp_path: Path, module: str, told: list[str]
