@@ -68,13 +68,16 @@ class Slices:
     def forwards_of_outputs(
         self, body: Block, members: set[Statement], barriers: frozenset[Statement]
     ) -> set[Statement]:
-        """Forwards on what the step computes that no loss depends on: outside a region, the input would be half."""
+        """Forwards on what the step computes that no loss depends on: outside a region, the input would be half.
+
+        Those that feed such a forward are among them.
+        """
         effects, order = self.regions.effects, self.tree.order
         computed: set[str] = set()
         for statement in sorted(members, key=lambda each: order[each]):
             if self.regions.runs_forward(statement) or effects.reads(statement) & computed:
                 computed |= effects.writes(statement)
-        return {
+        forwards = [
             each
             for each in nested_statements(body)
             if each not in members
@@ -82,9 +85,11 @@ class Slices:
             and each not in self.dead
             and not blocks(each)
             and self.regions.calls_module(each)
-            and effects.reads(each) & computed
             and not is_quiet(self.file, each)
-        }
+        ]
+        found = {each for each in forwards if effects.reads(each) & computed}
+        needed = frozenset().union(*map(effects.reads, found))
+        return found | {each for each in forwards if effects.writes(each) & needed}
 
     def assume_forward(self, found: list[Statement]) -> bool:
         """Take a method of a slice that subclasses fill in, or that is inherited from out of sight, for the forward."""

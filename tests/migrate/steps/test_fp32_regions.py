@@ -530,3 +530,30 @@ def test_copying_a_model_is_no_forward(rewrites: Check) -> None:
         +     scaler.update()
         """
     )
+
+
+def test_forward_that_feeds_another_after_the_step_shares_its_region(rewrites: Check) -> None:
+    rewrites(
+        """
+          generator, critic = nn.Linear(2, 2), nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(generator.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for z in loader:
+        -     fake = generator(z)
+        -     loss = critic(fake).mean()
+        -     loss.backward()
+        -     optimizer.step()
+        -     fake = generator(z)
+        -     score = critic(fake).mean()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         fake = generator(z)
+        +         loss = critic(fake).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         fake = generator(z)
+        +         score = critic(fake).mean()
+              print(score.item())
+        """
+    )
