@@ -7,17 +7,12 @@ import re
 import libcst as cst
 
 from amp_migrate.analysis.files import File, object_bindings
+from amp_migrate.analysis.products import PRODUCT_FUNCTIONS, PRODUCT_METHODS
 from amp_migrate.analysis.scopes import Binding
-from amp_migrate.trees.nodes import find
 
-# Products of matrices, which autocast computes in low precision whatever they are given.
-_FUNCTIONS = frozenset(f"torch.{name}" for name in "addmm baddbmm bmm einsum matmul mm".split()) | frozenset(
-    f"torch.nn.functional.{name}" for name in "linear conv1d conv2d conv3d".split()
-)
 _LAYERS = frozenset(
     f"torch.nn.{name}" for name in "Linear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d".split()
 )
-_METHODS = frozenset("addmm baddbmm bmm matmul mm".split())
 KEEPS_DTYPE = frozenset(
     (
         "abs amax amin clone contiguous detach div expand flatten masked_fill mean mul neg permute relu reshape "
@@ -46,14 +41,14 @@ def is_half(file: File, node: cst.BaseExpression, at: cst.CSTNode, steps: int = 
         return scaled and is_half(file, node.left, at, steps - 1)
     if isinstance(node, cst.Call):
         function = file.names.callee(node)
-        if function in _FUNCTIONS or _is_layer(file, node.func):
+        if function in PRODUCT_FUNCTIONS or _is_layer(file, node.func):
             return True
         if function in FUNCTIONS_THAT_KEEP:
             return bool(node.args) and is_half(file, node.args[0].value, at, steps - 1)
         if isinstance(node.func, cst.Attribute) and not file.names.full(node.func):
             method = node.func.attr.value
             keeps = method.removesuffix("_") in KEEPS_DTYPE
-            return method in _METHODS or (keeps and is_half(file, node.func.value, at, steps - 1))
+            return method in PRODUCT_METHODS or (keeps and is_half(file, node.func.value, at, steps - 1))
     return False
 
 
@@ -81,14 +76,3 @@ def _is_number(node: cst.BaseExpression) -> bool:
         return isinstance(word, cst.Name) and word.value in ("sqrt", "float", "int", "size", "pow")
     word = node.attr if isinstance(node, cst.Attribute) else node
     return isinstance(word, cst.Name) and _NUMBER_NAME.search(word.value) is not None
-
-
-def multiplies_matrices(file: File, code: cst.CSTNode) -> bool:
-    """Whether some code computes a product of matrices by itself."""
-    return any(isinstance(each.operator, cst.MatrixMultiply) for each in find(code, cst.BinaryOperation)) or any(
-        file.names.callee(call) in _FUNCTIONS
-        or (
-            isinstance(call.func, cst.Attribute) and call.func.attr.value in _METHODS and not file.names.full(call.func)
-        )
-        for call in find(code, cst.Call)
-    )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.hazards.halves import multiplies_matrices
+from amp_migrate.analysis.products import multiplies_matrices
 from amp_migrate.hazards.hazard import Hazard
 from amp_migrate.hazards.script import Script
 from amp_migrate.report.rule import Rule, Safety

@@ -28,6 +28,7 @@ from amp_migrate.steps.model import Backward, Refusal, TrainingStep
 from amp_migrate.steps.move_split import scale_parts
 from amp_migrate.steps.numpy_outputs import float_for_numpy
 from amp_migrate.steps.penalties import with_low_scale
+from amp_migrate.steps.product_arguments import float_for_products
 from amp_migrate.steps.regions import Placement
 from amp_migrate.steps.split import Joiner, Split
 from amp_migrate.steps.steppers import Steppers
@@ -80,7 +81,9 @@ class StepMigration:
             for island in placed.islands:
                 write_island(self.draft(file), island)
             trained = (region for move in self._moved.get(file, ()) for region in move.step.regions)
-            float_for_numpy(self.draft, file, self.roles, [*placed.regions, *trained], self.settings.dtype)
+            regions = [*placed.regions, *trained]
+            float_for_numpy(self.draft, file, self.roles, regions, self.settings.dtype)
+            float_for_products(self.draft, file, self.roles, regions)
         keep_in_checkpoints(self.roles, self._traveller, self.draft)
         apex = ApexMigration(self.project, self.roles, self.settings, self.draft, self.wanted)
         apex.run(files)
