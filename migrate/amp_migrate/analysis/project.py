@@ -174,7 +174,7 @@ class Project:
                 parent = file.tree.parents[node]
                 if isinstance(parent, cst.Call) and parent.func is node:
                     found.append(CallSite(file, parent))
-                else:
+                elif not _is_asked(parent, node):
                     return None
         return tuple(found)
 
@@ -243,6 +243,11 @@ class Project:
             if found is not None:
                 return found
         return None
+
+
+def _is_asked(parent: cst.CSTNode, node: cst.CSTNode) -> bool:
+    """Whether an attribute of a function is meant (`train.steps = 0`), and not one through which it is called."""
+    return isinstance(parent, cst.Attribute) and parent.value is node and parent.attr.value != "__call__"
 
 
 def _local_names(file: File, name: str) -> list[str]:

@@ -22,7 +22,7 @@ from amp_migrate.analysis.sparse import SparseModules
 from amp_migrate.tables import torch_names as table
 from amp_migrate.trees.nodes import find
 
-_MODULE_NAME = re.compile(r"(^|[._])(model|net|network|ddp_model)$", re.IGNORECASE)
+_MODULE_NAME = re.compile(r"(^|[._])(model|net|network|ddp_model)_?\d*$", re.IGNORECASE)
 # How the name of a function begins that does something with a module.
 _DOES = re.compile(rf"_*({'|'.join((*table.BOOKKEEPING_PREFIXES, *table.MODULE_VERBS))})_", re.IGNORECASE)
 _OPTIMIZER_NAME = re.compile(

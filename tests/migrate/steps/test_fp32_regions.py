@@ -557,3 +557,17 @@ def test_forward_that_feeds_another_after_the_step_shares_its_region(rewrites: C
               print(score.item())
         """
     )
+
+
+def test_models_that_are_numbered_are_models(rewrites: Check) -> None:
+    rewrites(
+        """
+          def step(model1, model2, optimizer, x):
+        -     loss = (model1(x) - model2(x)).pow(2).mean()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +         loss = (model1(x) - model2(x)).pow(2).mean()
+              loss.backward()
+              optimizer.step()
+        """,
+        dtype="bf16",
+    )

@@ -278,3 +278,29 @@ def test_scaler_is_made_before_a_call_that_makes_the_optimizer_as_its_argument(r
         + train(model, loader, torch.optim.SGD(model.parameters(), lr=0.1), scaler)
         """
     )
+
+
+def test_attribute_that_is_kept_at_a_function_hands_it_on_to_nobody(rewrites: Check) -> None:
+    rewrites(
+        """
+        - def train(model, optimizer, x):
+        -     loss = model(x).mean()
+        -     loss.backward()
+        -     optimizer.step()
+        + def train(model, optimizer, scaler, x):
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+              train.steps += 1
+
+          def main():
+              model = nn.Linear(2, 2)
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        +     scaler = torch.amp.GradScaler("cuda")
+              train.steps = 0
+        -     train(model, optimizer, x)
+        +     train(model, optimizer, scaler, x)
+        """
+    )
