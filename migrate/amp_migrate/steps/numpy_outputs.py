@@ -48,8 +48,8 @@ class NumpyRoot:
 def float_for_numpy(draft_of: Callable[[File], Draft], outputs: HeldOutputs, dtype: Dtype) -> None:
     """Cast what goes from the regions of a file to NumPy, in their functions and in those that are handed it."""
     for root in numpy_roots(outputs):
-        # NumPy has float16: a loss, which is float32 in most cases, needs no cast in case that it is not.
-        if dtype is not Dtype.FP16 or not root.holds_loss:
+        # NumPy has float16: what may be integers, or is a loss and so float32 in most cases, needs no cast there.
+        if dtype is not Dtype.FP16 or (root.is_floating and not root.holds_loss):
             write_float(draft_of(root.finder.file), root)
 
 
