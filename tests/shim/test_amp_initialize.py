@@ -84,6 +84,7 @@ def test_override_that_contradicts_its_level_is_refused(level: str, override: di
         ("O3", {"master_weights": True}),
         ("O0", {"loss_scale": "dynamic"}),
         ("O1", {"patch_torch_functions": False}),
+        ("O1", {"patch_torch_functions": True}),
         ("O1", {"cast_model_type": torch.float32}),
         ("O2", {"cast_model_type": False}),
         ("O3", {"keep_batchnorm_fp32": "True"}),

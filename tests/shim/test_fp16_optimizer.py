@@ -155,8 +155,14 @@ def test_closure_is_evaluated_on_the_masters_of_the_moment() -> None:
     model = Mixed()
     optimizer = FP16_Optimizer(LBFGS(model.parameters(), lr=0.5, max_iter=4), static_loss_scale=8.0, verbose=False)
     losses: list[float] = []
+    fresh: list[bool] = []
+
+    def is_fresh() -> bool:
+        masters = optimizer.all_fp32_from_fp16_params
+        return all(map(torch.equal, optimizer.all_fp16_params, [master.half() for master in masters]))
 
     def closure() -> Tensor:
+        fresh.append(is_fresh())
         optimizer.zero_grad()
         loss = loss_of(model)
         optimizer.backward(loss)
@@ -167,8 +173,8 @@ def test_closure_is_evaluated_on_the_masters_of_the_moment() -> None:
     assert len(losses) > 1
     assert losses[-1] < losses[0]
     assert optimizer.first_closure_call_this_step
-    masters = optimizer.all_fp32_from_fp16_params
-    assert all(map(torch.equal, optimizer.all_fp16_params, [master.half() for master in masters]))
+    assert all(fresh)
+    assert is_fresh()
 
 
 def test_closure_that_overflows_is_run_again_at_a_lower_scale() -> None:

@@ -87,6 +87,21 @@ def test_closing_gives_the_model_back() -> None:
     assert "forward" not in vars(model.head)
 
 
+def test_a_forward_that_a_module_was_given_runs_in_its_island_and_stays() -> None:
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        seen.append(x.dtype)
+        return x * 2
+
+    seen: list[torch.dtype] = []
+    model = nn.Sequential(nn.Linear(2, 2))
+    model[0].forward = twice
+    islands = keep_fp32(model, "0")
+    assert model(torch.ones(1, 2).half()).tolist() == [[2.0, 2.0]]
+    assert seen == [torch.float32]
+    islands.close()
+    assert model[0].forward is twice
+
+
 def test_unknown_part_is_refused() -> None:
     with pytest.raises(ValueError, match=r"no module 'tail\.\*'"):
         keep_fp32(Net(), "tail.*")
