@@ -1,7 +1,4 @@
-"""Outputs of a region that go to NumPy: `out.numpy()` becomes `out.float().numpy()`.
-
-NumPy has no bfloat16, and what takes its arrays (images, sounds, transforms, sums of many numbers) mostly no float16.
-"""
+"""Outputs of a region that go to NumPy, which has no bfloat16: `out.numpy()` becomes `out.float().numpy()`."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ import libcst as cst
 
 from amp_migrate.analysis.calls import passed
 from amp_migrate.analysis.files import File
-from amp_migrate.settings import Dtype
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.held_outputs import HeldOutputs, root_of
 from amp_migrate.steps.read_fp32 import bodies
@@ -45,12 +41,10 @@ class NumpyRoot:
         return any(map(self.finder.computes_loss, statements))
 
 
-def float_for_numpy(draft_of: Callable[[File], Draft], outputs: HeldOutputs, dtype: Dtype) -> None:
+def float_for_numpy(draft_of: Callable[[File], Draft], outputs: HeldOutputs) -> None:
     """Cast what goes from the regions of a file to NumPy, in their functions and in those that are handed it."""
     for root in numpy_roots(outputs):
-        # NumPy has float16: what may be integers, or is a loss and so float32 in most cases, needs no cast there.
-        if dtype is not Dtype.FP16 or (root.is_floating and not root.holds_loss):
-            write_float(draft_of(root.finder.file), root)
+        write_float(draft_of(root.finder.file), root)
 
 
 def write_float(draft: Draft, root: NumpyRoot) -> None:

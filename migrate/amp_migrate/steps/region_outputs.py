@@ -24,5 +24,6 @@ def cast_outputs(
         return
     outputs = HeldOutputs(RegionFinder(file, roles), regions)
     cast_for_storage(draft_of(file), outputs)
-    float_for_numpy(draft_of, outputs, dtype)
+    if dtype is not Dtype.FP16:
+        float_for_numpy(draft_of, outputs)
     float_for_products(draft_of(file), outputs)
