@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from amp_migrate.trees.nodes import Block, Statement, find, header, nested_statements
+
+# How the names of functions begin, or what they are called whole, that only look.
+_LOOKS = re.compile(r"(is|has|get|should|can)(_|[A-Z]|$)|(all|any|getattr|hasattr|isinstance|issubclass|len)$")
 
 
 def calls_of(statement: Statement) -> Iterator[cst.Call]:
@@ -29,3 +33,12 @@ def named_arguments(call: cst.Call, names: Sequence[str]) -> dict[str, cst.BaseE
             return None
         found[names[index] if arg.keyword is None else arg.keyword.value] = arg.value
     return found
+
+
+def may_act(condition: cst.BaseExpression) -> bool:
+    """Whether evaluating a condition may do something that is missed without it: it calls more than what looks."""
+    names = (
+        call.func.attr if isinstance(call.func, cst.Attribute) else call.func for call in find(condition, cst.Call)
+    )
+    acts = any(not (isinstance(name, cst.Name) and _LOOKS.match(name.value)) for name in names)
+    return acts or any(True for _ in find(condition, cst.NamedExpr))

@@ -12,6 +12,7 @@ from typing import TypeAlias, cast
 
 import libcst as cst
 
+from amp_migrate.trees.calls import may_act
 from amp_migrate.trees.footers import comments_behind, comments_within
 from amp_migrate.trees.nodes import BLOCK_TYPES, STATEMENT_TYPES, Block, Statement, is_kind, statements
 from amp_migrate.trees.tree import Tree
@@ -123,14 +124,15 @@ class _Applier(cst.CSTTransformer):
             node = change(node)
         if is_kind(kind, STATEMENT_TYPES):
             self.updated[original_node] = node
-        if isinstance(original_node, cst.If) and original_node.orelse is None and self._is_emptied(original_node.body):
+        if isinstance(original_node, cst.If) and original_node.orelse is None and self._is_emptied(original_node):
             self.emptied.add(original_node)
         return node
 
-    def _is_emptied(self, block: cst.BaseSuite) -> bool:
-        """Whether everything in a block was removed, so that an `if` round it has nothing left to decide."""
+    def _is_emptied(self, choice: cst.If) -> bool:
+        """Whether everything in an `if` was removed, so that it has nothing left to decide, nor to do by its test."""
+        block = choice.body
         assert isinstance(block, (cst.IndentedBlock, cst.SimpleStatementSuite))
-        return all(self.edits.substitutes.get(each) == [] for each in statements(block))
+        return not may_act(choice.test) and all(self.edits.substitutes.get(each) == [] for each in statements(block))
 
     def _rebuild(self, original: Block, updated: Block) -> Block:
         units = [self._split(old, new) for old, new in zip(original.body, updated.body, strict=True)]
