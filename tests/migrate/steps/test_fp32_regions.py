@@ -455,8 +455,7 @@ def test_plot_of_an_output_is_no_forward_of_it(rewrites: Check) -> None:
         +     scaler.scale(loss).backward()
         +     scaler.step(optimizer)
         +     scaler.update()
-        -     show(plot(out.detach().cpu().numpy()))
-        +     show(plot(out.float().detach().cpu().numpy()))
+              show(plot(out.detach().cpu().numpy()))
         """
     )
 
