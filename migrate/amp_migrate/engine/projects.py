@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
 from amp_migrate.analysis.components import Components
-from amp_migrate.engine.tree_imports import Text, TreeImports, root_of
+from amp_migrate.engine.tree_imports import TreeImports, root_of
 
 
 class Projects:
@@ -40,7 +40,7 @@ class Projects:
         It is further up, or anywhere beside the file if that changes where Python looks for modules. Among several it
         is the one in a folder that stands beside the importer's, or beside one above: `../lib` and not `../far/away`.
         """
-        found = self._imports.elsewhere(dotted, importer) if importer in self._imports.texts else []
+        found = self._imports.elsewhere(dotted, importer)
         if len(found) > 1:
             folder = os.path.dirname(importer)
             found = [file for file in found if _below(os.path.dirname(root_of(file, dotted)), [folder])]
@@ -52,7 +52,7 @@ class Projects:
 
     @cached_property
     def _imports(self) -> TreeImports:
-        return TreeImports(self._files, self._roots, {file: Text(self._read(file)) for file in self._files})
+        return TreeImports(self._files, self._roots, self._read)
 
     @cached_property
     def _by_file(self) -> dict[str, frozenset[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 
 from amp_migrate.engine import modules
@@ -40,13 +40,13 @@ class TreeImports:
     Args:
         files: the real paths of all files.
         roots: real paths of folders that may stand on `sys.path`.
-        texts: what is known of each file.
+        read: gives the text of a file; asked once an import may be one of a file of the tree, which most are not.
     """
 
-    def __init__(self, files: Collection[str], roots: Sequence[str], texts: Mapping[str, Text]) -> None:
-        self.texts = texts
+    def __init__(self, files: Collection[str], roots: Sequence[str], read: Callable[[str], str]) -> None:
         self._files = frozenset(files)
         self._roots = roots
+        self._read = read
         # An import can only succeed if its first name is that of a file or a folder: most are of other packages.
         self._names = {os.path.splitext(part)[0] for file in files for part in file.split(os.sep)}
         self._by_stem: dict[str, list[str]] = {}
@@ -54,6 +54,11 @@ class TreeImports:
             self._by_stem.setdefault(_stem(file), []).append(file)
         self._resolved: dict[tuple[str, str], str | None] = {}
         self._searching: dict[str, bool] = {}
+
+    @cached_property
+    def texts(self) -> Mapping[str, Text]:
+        """What is known of each file."""
+        return {file: Text(self._read(file)) for file in sorted(self._files)}
 
     def of(self, importer: str) -> set[str]:
         """The files that the import statements of a file may load."""
@@ -94,7 +99,7 @@ class TreeImports:
         in any folder beside its own.
         """
         root = dotted.partition(".")[0]
-        if not root or not self._is_here(root):
+        if not root or not self._is_here(root) or importer not in self._files:
             return []
         path, folder = dotted.replace(".", os.sep), os.path.dirname(importer)
         ends = (f"{os.sep}{path}.py", os.path.join(f"{os.sep}{path}", "__init__.py"))

@@ -98,7 +98,8 @@ def leftovers(project: Project, file: File, target_torch: tuple[int, int]) -> It
         if used is not None and used not in API and not is_native(file, node, target_torch):
             yield Refusal(file, node, f"amp.{used} has no native form here")
             continue
-        is_amp = (AMP in file.names.meanings(node) and parent not in kept | restored) or dotted(node) in paths
+        is_value = AMP in file.names.meanings(node) and parent not in kept and parent not in restored
+        is_amp = is_value or dotted(node) in paths
         if is_amp and not isinstance(parent, cst.AssignTarget) and not insists(file, file.tree.statement(node)):
             yield Refusal(file, node, "amp itself is used as a value")
     for call in amp_calls(file, "state_dict"):

@@ -110,7 +110,11 @@ def _evaluate(
             regions.append(Region(start, end))
             start = end = None
         # A loss behind `with torch.no_grad():` has to see autocast as well, or it is computed in half precision.
-        shares = covered.isdisjoint(own_statements(statement)) and _feeds_loss(finder, statement, siblings[index + 1 :])
+        shares = (
+            isinstance(statement, cst.With)
+            and covered.isdisjoint(own_statements(statement))
+            and _feeds_loss(finder, statement, siblings[index + 1 :])
+        )
         for inner in () if shares else own_blocks(statement):
             _evaluate(finder, inner, covered, is_quiet, regions, islands)
         if statement in covered or (own_blocks(statement) and not shares):
@@ -121,22 +125,24 @@ def _evaluate(
                 islands.append(finder.island(statement, computed))
             continue
         is_forward = shares or (finder.calls_module(statement) and is_quiet(statement))
+        if not is_forward and not (follows and finder.computes_loss(statement)):
+            continue
         written = frozenset().union(*map(finder.effects.writes, own_statements(statement)))
-        if is_forward and not follows and not is_next:
+        if follows or is_next:
+            end = statement
+            computed |= written
+        else:
             if start is not None and end is not None:
                 regions.append(Region(start, end))
             start = end = statement
             computed = written
-        elif is_forward or (follows and finder.computes_loss(statement)):
-            end = statement
-            computed |= written
     if start is not None and end is not None:
         regions.append(Region(start, end))
 
 
-def _feeds_loss(finder: RegionFinder, statement: Statement, behind: Sequence[Statement]) -> bool:
+def _feeds_loss(finder: RegionFinder, statement: cst.With, behind: Sequence[Statement]) -> bool:
     """Whether a plain `with torch.no_grad():` runs a forward, and a loss behind it reads the result."""
-    if not isinstance(statement, cst.With) or not any(is_no_grad(finder.file, item.item) for item in statement.items):
+    if not any(is_no_grad(finder.file, item.item) for item in statement.items):
         return False
     inner = own_statements(statement)[1:]
     if any(map(own_blocks, inner)) or any(map(finder.banned_calls, inner)) or not any(map(finder.calls_module, inner)):

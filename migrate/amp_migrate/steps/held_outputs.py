@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
 
 import libcst as cst
 
@@ -35,7 +36,7 @@ class HeldOutputs:
         self._regions = regions
         self._returned: dict[cst.FunctionDef, dict[int, bool]] = {}
 
-    @property
+    @cached_property
     def covered(self) -> frozenset[Statement]:
         """The statements of the regions."""
         return frozenset(each for region in self._regions for each in self.finder.members(region))
@@ -90,7 +91,7 @@ class HeldOutputs:
     def _is_run_inside(self, value: cst.BaseExpression, statement: Statement) -> bool:
         """Whether a returned value is the call of a module, in a region."""
         is_module = isinstance(value, cst.Call) and self.finder.roles.calls_module(self.finder.file, value)
-        return is_module and any(statement in self.finder.members(region) for region in self._regions)
+        return is_module and statement in self.covered
 
     def is_floating(self, root: cst.BaseExpression, held: dict[str, bool]) -> bool:
         """Whether an output is seen to be what a module or a loss computes, and not, say, drawn actions."""

@@ -22,10 +22,9 @@ from amp_migrate.trees.nodes import find
 
 def float_for_products(draft: Draft, outputs: HeldOutputs) -> None:
     """Cast the outputs of a file's regions that functions of the project are given outside, to multiply them."""
-    covered = outputs.covered
     for _, body in bodies(outputs.finder.file):
         for statement, held in outputs.course(body):
-            for call in calls_of(statement) if held and statement not in covered else ():
+            for call in calls_of(statement) if held and statement not in outputs.covered else ():
                 for root in _multiplied(outputs, call, held):
                     if root not in draft.edits.changes:
                         draft.edits.change(root, as_float)
