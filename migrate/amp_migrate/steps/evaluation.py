@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 
@@ -14,10 +14,11 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.steps.model import Island, Region, TrainingStep
 from amp_migrate.steps.native import uses_amp
 from amp_migrate.steps.no_grad import is_no_grad, is_quiet
+from amp_migrate.steps.quiet_regions import place_quiet_regions
 from amp_migrate.steps.read_fp32 import backward_calls, bodies
-from amp_migrate.steps.regions import Placement, RegionFinder, own_blocks, own_statements
+from amp_migrate.steps.regions import Placement, RegionFinder
 from amp_migrate.trees.calls import calls_of
-from amp_migrate.trees.nodes import Block, Statement, find, statements
+from amp_migrate.trees.nodes import Statement, find
 
 _EVALUATION_NAME = re.compile(
     r"(^|_)(eval\w*|test\w*|valid\w*|val|infer\w*|predict\w*|sample\w*|generate\w*)(_|$)", re.I
@@ -51,7 +52,7 @@ def evaluation_regions(
         def runs_quietly(statement: Statement, whole: bool = whole) -> bool:
             return whole or is_quiet(file, statement)
 
-        placed = _place(finder, body, () if step is None else step.regions, runs_quietly)
+        placed = place_quiet_regions(finder, body, () if step is None else step.regions, runs_quietly)
         regions.extend(placed.regions)
         islands.extend(placed.islands)
     return Placement(tuple(regions), tuple(islands))
@@ -72,87 +73,6 @@ def evaluated_elsewhere(project: Project, moved: Collection[File]) -> dict[File,
             if sites is not None and all(site.file in moved for site in sites):
                 found[function.file].add(function.node)
     return {file: functions for file, functions in found.items() if functions}
-
-
-def _place(
-    finder: RegionFinder, body: Block, taken: Iterable[Region], is_quiet: Callable[[Statement], bool]
-) -> Placement:
-    """Place the regions of forwards that no gradient flows through.
-
-    Args:
-        taken: the regions that exist already.
-        is_quiet: whether a statement runs without gradients.
-    """
-    covered = {each for region in taken for each in finder.members(region)}
-    regions: list[Region] = []
-    islands: list[Island] = []
-    _evaluate(finder, body, covered, is_quiet, regions, islands)
-    return Placement(tuple(regions), tuple(islands))
-
-
-def _evaluate(
-    finder: RegionFinder,
-    block: Block,
-    covered: set[Statement],
-    is_quiet: Callable[[Statement], bool],
-    regions: list[Region],
-    islands: list[Island],
-) -> None:
-    """A region starts at a forward and goes on to the last loss or forward that is computed from it, or comes next."""
-    start: Statement | None = None
-    end: Statement | None = None
-    computed: frozenset[str] = frozenset()
-    previous: Statement | None = None
-    siblings = statements(block)
-    for index, statement in enumerate(siblings):
-        is_next, previous = previous is not None and previous is end, statement
-        if start is not None and end is not None and finder.begins_cell(statement):
-            regions.append(Region(start, end))
-            start = end = None
-        # A loss behind `with torch.no_grad():` has to see autocast as well, or it is computed in half precision.
-        shares = (
-            isinstance(statement, cst.With)
-            and covered.isdisjoint(own_statements(statement))
-            and _feeds_loss(finder, statement, siblings[index + 1 :])
-        )
-        for inner in () if shares else own_blocks(statement):
-            _evaluate(finder, inner, covered, is_quiet, regions, islands)
-        if statement in covered or (own_blocks(statement) and not shares):
-            continue
-        follows = start is not None and bool(finder.effects.reads(statement) & computed)
-        if finder.banned_calls(statement):
-            if follows:
-                islands.append(finder.island(statement, computed))
-            continue
-        is_forward = shares or (finder.calls_module(statement) and is_quiet(statement))
-        if not is_forward and not (follows and finder.computes_loss(statement)):
-            continue
-        written = frozenset().union(*map(finder.effects.writes, own_statements(statement)))
-        if follows or is_next:
-            end = statement
-            computed |= written
-        else:
-            if start is not None and end is not None:
-                regions.append(Region(start, end))
-            start = end = statement
-            computed = written
-    if start is not None and end is not None:
-        regions.append(Region(start, end))
-
-
-def _feeds_loss(finder: RegionFinder, statement: cst.With, behind: Sequence[Statement]) -> bool:
-    """Whether a plain `with torch.no_grad():` runs a forward, and a loss behind it reads the result."""
-    if not any(is_no_grad(finder.file, item.item) for item in statement.items):
-        return False
-    inner = own_statements(statement)[1:]
-    if any(map(own_blocks, inner)) or any(map(finder.banned_calls, inner)) or not any(map(finder.calls_module, inner)):
-        return False
-    results = finder.outputs([Region(inner[0], inner[-1])])
-    return any(
-        finder.effects.reads(each) & results and (finder.computes_loss(each) or finder.banned_calls(each))
-        for each in behind
-        if not own_blocks(each)
-    )
 
 
 def _called_within(file: File, roles: Roles, finder: RegionFinder, moved: list[TrainingStep]) -> set[cst.FunctionDef]:

@@ -65,6 +65,48 @@ def test_forwards_that_follow_each_other_share_a_region(rewrites: Check) -> None
     )
 
 
+def test_forwards_that_follow_each_other_in_cells_of_a_notebook_have_a_region_each(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+          # amp-migrate: cell 1
+        - with torch.no_grad():
+        -     one = model(x)
+        - print(nn.functional.mse_loss(one, y))
+        + with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +     with torch.no_grad():
+        +         one = model(x)
+        +     print(nn.functional.mse_loss(one, y))
+          # amp-migrate: cell 2
+        - with torch.no_grad():
+        -     other = model(y)
+        - print(nn.functional.mse_loss(other, y))
+        + with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +     with torch.no_grad():
+        +         other = model(y)
+        +     print(nn.functional.mse_loss(other, y))
+          # amp-migrate: cell 3
+          with torch.no_grad():
+        -     third = model(z)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         third = model(z)
+          # amp-migrate: cell 4
+          print(nn.functional.mse_loss(one, third))
+        """
+    )
+
+
 def test_functions_decorated_as_evaluation(rewrites: Check) -> None:
     rewrites(
         """
