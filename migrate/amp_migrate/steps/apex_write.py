@@ -32,8 +32,7 @@ from amp_migrate.steps.write_fp16 import write_wrapped
 from amp_migrate.steps.write_native import write_island, write_region, write_step
 from amp_migrate.steps.write_ways import write_ways
 from amp_migrate.trees import build
-from amp_migrate.trees.edits import Line
-from amp_migrate.trees.nodes import Statement, find
+from amp_migrate.trees.nodes import Line, Statement, find
 
 
 @dataclass(frozen=True)

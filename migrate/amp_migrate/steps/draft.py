@@ -11,8 +11,8 @@ from amp_migrate.analysis.files import File
 from amp_migrate.settings import Dtype, Settings
 from amp_migrate.tables.signatures import forms, spelled
 from amp_migrate.trees import build
-from amp_migrate.trees.edits import Edits, Line, apply
-from amp_migrate.trees.nodes import Statement, statements
+from amp_migrate.trees.edits import Edits, apply
+from amp_migrate.trees.nodes import Line, Statement, statements
 
 _AUTO_NAMES = ("amp_dtype", "autocast_dtype", "low_precision_dtype")
 # One name for all regions of a file, worked out once: the GPU does not change while a script runs.

@@ -11,8 +11,7 @@ from amp_migrate.settings import Dtype
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.model import Backward, Island, Penalty, Region, ScaledClip, TrainingStep
 from amp_migrate.trees import build
-from amp_migrate.trees.edits import Line
-from amp_migrate.trees.nodes import Statement
+from amp_migrate.trees.nodes import Line, Statement
 
 
 def write_step(draft: Draft, step: TrainingStep, dtype: Dtype, scaler: str | None) -> None:

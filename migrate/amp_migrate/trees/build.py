@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amp_migrate.trees.edits import Line
+from amp_migrate.trees.nodes import Line
 
 
 def expression(code: str) -> cst.BaseExpression:
@@ -40,3 +40,6 @@ def keyword(name: str, value: cst.BaseExpression) -> cst.Arg:
         keyword=cst.Name(name),
         equal=cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace("")),
     )
+
+
+# FIX

@@ -14,10 +14,10 @@ import libcst as cst
 
 from amp_migrate.trees.calls import may_act
 from amp_migrate.trees.footers import comments_behind, comments_within
-from amp_migrate.trees.nodes import BLOCK_TYPES, STATEMENT_TYPES, Block, Statement, is_kind, statements
+from amp_migrate.trees.new_block import NewBlock, joined
+from amp_migrate.trees.nodes import BLOCK_TYPES, STATEMENT_TYPES, Block, Line, Statement, is_kind, statements
 from amp_migrate.trees.tree import Tree
 
-Line: TypeAlias = "cst.SimpleStatementLine | cst.BaseCompoundStatement"
 Change: TypeAlias = Callable[[cst.CSTNode], cst.CSTNode]
 
 
@@ -143,7 +143,7 @@ class _Applier(cst.CSTTransformer):
             return cst.IndentedBlock(body=lines, header=updated.trailing_whitespace)
         if not any(each.comment for each in left):
             return updated.with_changes(body=lines)
-        return updated.with_changes(body=lines, footer=_joined(left, updated.footer))
+        return updated.with_changes(body=lines, footer=joined(left, updated.footer))
 
     def _lines_of(self, block: Block) -> list[Line]:
         """The changed lines of a block that has been left already."""
@@ -155,56 +155,41 @@ class _Applier(cst.CSTTransformer):
     def _assemble(self, pairs: Sequence[tuple[tuple[Statement, ...], Line]]) -> tuple[list[Line], list[cst.EmptyLine]]:
         """The new lines of a block, from its statements and what the edits say of each, and the comments below them."""
         edits = self.edits
-        out: list[Line] = []
-        carried: list[cst.EmptyLine] = []  # what stood above a statement that is gone
-        open_wrap: tuple[Statement, cst.With, list[Line], tuple[Line, ...]] | None = None
-
-        def emit(line: Line) -> None:
-            nonlocal carried
-            if carried:
-                line = line.with_changes(leading_lines=_joined(carried, line.leading_lines))
-                carried = []
-            if open_wrap is not None:
-                line = line.with_changes(leading_lines=[_flush(each) for each in line.leading_lines])
-            (out if open_wrap is None else open_wrap[2]).append(line)
-
+        block = NewBlock()
         for olds, line in pairs:
             old = olds[0]
-            lines = [line]
-            if old in edits.substitutes or old in self.emptied:
-                lines = list(edits.substitutes.get(old, ()))
-                if lines:
-                    lines[0] = _under(line.leading_lines, lines[0])
-                else:
-                    carried = _joined(carried, line.leading_lines)
-            elif old in edits.splices:
-                lines = self._lines_of(edits.splices[old])
-                lines[0] = _under(line.leading_lines, lines[0])
+            lines = self._in_place_of(old, line)
+            if not lines:
+                block.carry(line.leading_lines)
             new = edits.preceding.get(old, [])
             if new and lines:
                 lines[0], new = _without_lead(lines[0]), [_under(lines[0].leading_lines, new[0]), *new[1:]]
-            for each in new:
-                emit(each)
+            block.emit(*new)
             if old in edits.wraps:
                 last, head, tail = edits.wraps[old]
-                head = head.with_changes(leading_lines=lines[0].leading_lines)
+                block.open(last, head.with_changes(leading_lines=lines[0].leading_lines), tail)
                 lines[0] = _without_lead(lines[0])
-                open_wrap = (last, head, [], tail)
-            for each in lines:
-                emit(each)
-            if open_wrap is not None and open_wrap[0] in olds:
-                _, head, body, tail = open_wrap
-                open_wrap = None
-                emit(head.with_changes(body=cst.IndentedBlock(body=[*body, *tail])))
-            for each in edits.following.get(olds[-1], []):
-                emit(each)
+            block.emit(*lines)
+            block.close_behind(olds)
+            block.emit(*edits.following.get(olds[-1], []))
             if old in edits.splices:
-                carried = _joined(carried, comments_within(edits.splices[old]))
+                block.carry(comments_within(edits.splices[old]))
             if old in edits.substitutes or old in self.emptied or old in edits.splices:
-                carried = _joined(carried, comments_behind(self.tree, old))
-        if not out:
-            out.append(cst.SimpleStatementLine([cst.Pass()]))
-        return out, carried
+                block.carry(comments_behind(self.tree, old))
+        return block.lines or [cst.SimpleStatementLine([cst.Pass()])], block.carried
+
+    def _in_place_of(self, old: Statement, line: Line) -> list[Line]:
+        """What a statement becomes, under the comments that stood above it."""
+        edits = self.edits
+        if old in edits.substitutes or old in self.emptied:
+            lines = list(edits.substitutes.get(old, ()))
+        elif old in edits.splices:
+            lines = self._lines_of(edits.splices[old])
+        else:
+            return [line]
+        if lines:
+            lines[0] = _under(line.leading_lines, lines[0])
+        return lines
 
     def _split(self, old: cst.CSTNode, new: cst.CSTNode) -> tuple[list[tuple[tuple[Statement, ...], Line]], bool]:
         """The statements of one item of a body, each with its line; `a; b` is split only where an edit asks for it."""
@@ -229,22 +214,9 @@ class _Applier(cst.CSTTransformer):
         return [((each,), line) for each, line in zip(olds, lines, strict=True)], True
 
 
-def _joined(above: Sequence[cst.EmptyLine], below: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:
-    """The lines above a removed statement and those above the next one, parted by no more blank lines than before."""
-    kept = list(above)
-    while kept and below and not kept[-1].comment and not below[0].comment:
-        kept.pop()
-    return [*kept, *below]
-
-
 def _under(lead: Sequence[cst.EmptyLine], line: Line) -> Line:
     return line.with_changes(leading_lines=[*lead, *line.leading_lines])
 
 
 def _without_lead(line: Line) -> Line:
     return line.with_changes(leading_lines=[])
-
-
-def _flush(empty: cst.EmptyLine) -> cst.EmptyLine:
-    """A blank line that stays blank when its block is indented: at module level it counts as indented already."""
-    return empty if empty.comment else empty.with_changes(indent=False, whitespace=cst.SimpleWhitespace(""))

@@ -8,8 +8,8 @@ from textwrap import dedent
 import libcst as cst
 import pytest
 from amp_migrate.trees import build
-from amp_migrate.trees.edits import Edits, Line, apply
-from amp_migrate.trees.nodes import STATEMENT_TYPES, Statement, walk
+from amp_migrate.trees.edits import Edits, apply
+from amp_migrate.trees.nodes import STATEMENT_TYPES, Line, Statement, walk
 from amp_migrate.trees.tree import Tree
 
 
