@@ -2,47 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import libcst as cst
 
 from amp_migrate.analysis.bindings import BindingKind, dotted, module_and_name
 from amp_migrate.analysis.calls import fits
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.library import Library
 from amp_migrate.trees.nodes import find
 
 _COMMON_METHODS = frozenset("forward __call__ step update backward train eval run fit get to".split())
-
-
-class Library(Protocol):
-    """The files that can be asked for; they are parsed when somebody asks."""
-
-    def mentioning(self, *identifiers: str) -> Iterator[File]:
-        """The files that contain all `identifiers` as words."""
-
-    def calling(self, method: str, beside: re.Pattern[str]) -> Iterator[File]:
-        """The files that may call a method of that name, among those whose text matches `beside` somewhere."""
-
-    def defining(self, name: str, *beside: str, text: Callable[[str], bool] | None = None) -> Iterator[File]:
-        """The files that may define a function or method of that name, contain all words `beside`, and fit `text`."""
-
-    def module(self, dotted_name: str, importer: File) -> File | None:
-        """The file that `import dotted_name` in `importer` loads; None where it is not one of the project's."""
-
-    def brings(self, importer: File, file: File, imports: int) -> bool:
-        """Whether a file gets another by way of at most so many imports."""
-
-    def sees_folder_of(self, file: File) -> bool:
-        """Whether all Python files that stand beside a file can be asked for."""
-
-    def may_run_together(self, one: File, other: File) -> bool:
-        """Whether two files may be of one script: they stand in one folder, or some file loads both."""
-
-    def text_not_given(self, dotted_name: str, importer: File) -> str | None:
-        """The text of what `import dotted_name` in `importer` loads, if that is on the disk and cannot be asked for."""
 
 
 @dataclass(frozen=True)
