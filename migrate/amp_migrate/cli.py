@@ -46,6 +46,23 @@ def _settings(options: Mapping[str, Any]) -> Settings:
     return settings
 
 
+def _check(options: Mapping[str, Any]) -> None:
+    """Raise UsageError where options do not go together."""
+    paths, output = options["paths"], options["output"]
+    if options["undo"]:
+        if options["diff"] or options["check"] or output is not None or "-" in paths:
+            raise click.UsageError("--undo goes with nothing but a file or folder of the project")
+        return
+    if not paths:
+        raise click.UsageError("name a file or a folder; `amp-migrate .` takes the current folder")
+    if output is not None and (options["diff"] or options["check"]):
+        raise click.UsageError("--output writes files; --diff and --check write none")
+    if "-" in paths and (len(paths) > 1 or output is not None):
+        raise click.UsageError("`-` stands alone: it reads standard input and writes standard output")
+    if options["stdin_filename"] is not None and "-" not in paths:
+        raise click.UsageError("--stdin-filename goes with `-`")
+
+
 @click.command(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @with_options
 @click.pass_context
@@ -55,21 +72,12 @@ def command(context: click.Context, /, **options: Any) -> None:
     Each PATH is a Python file, a folder to search, or `-` for standard input to standard output. Files are rewritten
     in place, and what was done and what was left as it was is printed.
     """
+    _check(options)
     paths, output = options["paths"], options["output"]
     if options["undo"]:
         from amp_migrate.run import undo
 
-        if options["diff"] or options["check"] or output is not None or "-" in paths:
-            raise click.UsageError("--undo goes with nothing but a file or folder of the project")
         sys.exit(undo([Path(path) for path in paths] or [Path()]))
-    if not paths:
-        raise click.UsageError("name a file or a folder; `amp-migrate .` takes the current folder")
-    if output is not None and (options["diff"] or options["check"]):
-        raise click.UsageError("--output writes files; --diff and --check write none")
-    if "-" in paths and (len(paths) > 1 or output is not None):
-        raise click.UsageError("`-` stands alone: it reads standard input and writes standard output")
-    if options["stdin_filename"] is not None and "-" not in paths:
-        raise click.UsageError("--stdin-filename goes with `-`")
     from amp_migrate.engine.apply import is_original
     from amp_migrate.engine.parts import default_workers
     from amp_migrate.engine.scope import Scope

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 
 from amp_migrate.config import ConfigError, find_config
 from amp_migrate.report.formats import Format
 from amp_migrate.settings import DEFAULT_TORCH, DEVICE_TYPES, OLDEST_TORCH, Apex, Dtype
+
+_Options: TypeAlias = tuple[Callable[..., Any], ...]
 
 # Where the context keeps the folder of the project's settings.
 CONFIG_FOLDER = "amp_migrate.config_folder"
@@ -92,147 +94,162 @@ def _codes(_: click.Context, parameter: click.Parameter, values: tuple[str, ...]
     return codes
 
 
+# Before all others, because they say which project's settings hold.
+_PROJECT: _Options = (
+    click.option(
+        "--stdin-filename",
+        metavar="FILE",
+        is_eager=True,
+        help="With `-`: the name of what comes in, for its project's settings, for the report, and for notebooks.",
+    ),
+    click.argument("paths", nargs=-1, metavar="PATH...", is_eager=True, callback=_read_config),
+)
+_MODES: _Options = (
+    click.option("--diff", is_flag=True, help="Print the changes as a diff that `git apply` takes; write nothing."),
+    click.option("--check", is_flag=True, help="Write nothing; exit with 1 if anything would change."),
+)
+_TARGETS: _Options = (
+    click.option(
+        "--dtype",
+        type=click.Choice([dtype.value for dtype in Dtype]),
+        default=Dtype.FP16.value,
+        show_default=True,
+        help="What migrated code computes in: fp16 with a GradScaler, bf16 without, or auto: bf16 where the GPU "
+        "has it.",
+    ),
+    click.option(
+        "--device-type",
+        type=click.Choice(DEVICE_TYPES),
+        default="cuda",
+        show_default=True,
+        help="The device that new regions and scalers are for.",
+    ),
+    click.option(
+        "--target-torch",
+        type=_TorchVersion(),
+        metavar="VERSION",
+        default=_dotted(DEFAULT_TORCH),
+        show_default=True,
+        help="The oldest PyTorch that the code must run on, as 2.1: what it lacks keeps its old spelling.",
+    ),
+    click.option(
+        "--apex",
+        type=click.Choice([apex.value for apex in Apex]),
+        default=Apex.AUTO.value,
+        show_default=True,
+        help="Where Apex scripts go: native AMP, amp_shim, or auto: native where it is right, else amp_shim.",
+    ),
+    click.option(
+        "--apex-o2",
+        type=click.Choice([Apex.NATIVE.value, Apex.SHIM.value]),
+        default=Apex.NATIVE.value,
+        show_default=True,
+        help="What opt levels O2 and O3 become: float32 weights under autocast, or float16 weights on amp_shim.",
+    ),
+)
+_ADDITIONS: _Options = (
+    click.option(
+        "--unsafe",
+        is_flag=True,
+        help="Also repair AMP that is wrong and works somehow, where there is one right way: gradients that are "
+        "clipped before unscale_(). Training will not be the same.",
+    ),
+    click.option(
+        "--annotate",
+        is_flag=True,
+        help="Put a comment with the reason above what is left as it was.",
+    ),
+    click.option(
+        "--add-flag",
+        is_flag=True,
+        help="Give the script's argparse, click or typer command line an option --amp/--no-amp that switches what "
+        "is moved from plain float32.",
+    ),
+)
+_COPIES: _Options = (
+    click.option(
+        "-o",
+        "--output",
+        metavar="FILE|DIR",
+        help="Write a copy of all Python files, migrated, and leave the originals alone.",
+    ),
+    click.option("--undo", is_flag=True, help="Give the files that the latest run changed their original bytes again."),
+)
+_REPORT: _Options = (
+    click.option(
+        "--select",
+        multiple=True,
+        metavar="CODE",
+        callback=_codes,
+        help="Apply only these rules: codes or their beginnings, as AMP101 or AMP1, separated by commas.",
+    ),
+    click.option("--ignore", multiple=True, metavar="CODE", callback=_codes, help="Do not apply these rules."),
+    click.option(
+        "--format",
+        "form",
+        type=click.Choice([form.value for form in Format]),
+        default=Format.TEXT.value,
+        show_default=True,
+        help="How to report what was done and what was left.",
+    ),
+)
+_FILES: _Options = (
+    click.option(
+        "--include",
+        multiple=True,
+        metavar="PATTERN",
+        help="Take only files that match, instead of all Python files. May be given several times.",
+    ),
+    click.option(
+        "--exclude",
+        multiple=True,
+        metavar="PATTERN",
+        help="Pass over matching files and folders, besides .git, .venv, build and the like.",
+    ),
+    click.option(
+        "--gitignore/--no-gitignore",
+        default=True,
+        show_default=True,
+        help="Pass over what git ignores.",
+    ),
+    click.option(
+        "--workers",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Use at most N processes.  [default: one for each processor]",
+    ),
+)
+_SHOWN: _Options = (
+    click.option(
+        "--list-rules",
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_list_rules,
+        help="Show all rules: code, name, safety and what each finds.",
+    ),
+    click.option(
+        "--explain",
+        metavar="CODE",
+        expose_value=False,
+        is_eager=True,
+        callback=_explain,
+        help="Show the page of one rule: what it finds, why, and an example.",
+    ),
+    click.option(
+        "--version",
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_print_version,
+        help="Show the version.",
+    ),
+)
+
+
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
     """The command with all options and its paths."""
-    options: tuple[Callable[..., Any], ...] = (
-        # These two before all others, because they say which project's settings hold.
-        click.option(
-            "--stdin-filename",
-            metavar="FILE",
-            is_eager=True,
-            help="With `-`: the name of what comes in, for its project's settings, for the report, and for notebooks.",
-        ),
-        click.argument("paths", nargs=-1, metavar="PATH...", is_eager=True, callback=_read_config),
-        click.option("--diff", is_flag=True, help="Print the changes as a diff that `git apply` takes; write nothing."),
-        click.option("--check", is_flag=True, help="Write nothing; exit with 1 if anything would change."),
-        click.option(
-            "--dtype",
-            type=click.Choice([dtype.value for dtype in Dtype]),
-            default=Dtype.FP16.value,
-            show_default=True,
-            help="What migrated code computes in: fp16 with a GradScaler, bf16 without, or auto: bf16 where the GPU "
-            "has it.",
-        ),
-        click.option(
-            "--device-type",
-            type=click.Choice(DEVICE_TYPES),
-            default="cuda",
-            show_default=True,
-            help="The device that new regions and scalers are for.",
-        ),
-        click.option(
-            "--target-torch",
-            type=_TorchVersion(),
-            metavar="VERSION",
-            default=_dotted(DEFAULT_TORCH),
-            show_default=True,
-            help="The oldest PyTorch that the code must run on, as 2.1: what it lacks keeps its old spelling.",
-        ),
-        click.option(
-            "--apex",
-            type=click.Choice([apex.value for apex in Apex]),
-            default=Apex.AUTO.value,
-            show_default=True,
-            help="Where Apex scripts go: native AMP, amp_shim, or auto: native where it is right, else amp_shim.",
-        ),
-        click.option(
-            "--apex-o2",
-            type=click.Choice([Apex.NATIVE.value, Apex.SHIM.value]),
-            default=Apex.NATIVE.value,
-            show_default=True,
-            help="What opt levels O2 and O3 become: float32 weights under autocast, or float16 weights on amp_shim.",
-        ),
-        click.option(
-            "--unsafe",
-            is_flag=True,
-            help="Also repair AMP that is wrong and works somehow, where there is one right way: gradients that are "
-            "clipped before unscale_(). Training will not be the same.",
-        ),
-        click.option(
-            "--annotate",
-            is_flag=True,
-            help="Put a comment with the reason above what is left as it was.",
-        ),
-        click.option(
-            "--add-flag",
-            is_flag=True,
-            help="Give the script's argparse, click or typer command line an option --amp/--no-amp that switches what "
-            "is moved from plain float32.",
-        ),
-        click.option(
-            "-o",
-            "--output",
-            metavar="FILE|DIR",
-            help="Write a copy of all Python files, migrated, and leave the originals alone.",
-        ),
-        click.option(
-            "--undo", is_flag=True, help="Give the files that the latest run changed their original bytes again."
-        ),
-        click.option(
-            "--select",
-            multiple=True,
-            metavar="CODE",
-            callback=_codes,
-            help="Apply only these rules: codes or their beginnings, as AMP101 or AMP1, separated by commas.",
-        ),
-        click.option("--ignore", multiple=True, metavar="CODE", callback=_codes, help="Do not apply these rules."),
-        click.option(
-            "--format",
-            "form",
-            type=click.Choice([form.value for form in Format]),
-            default=Format.TEXT.value,
-            show_default=True,
-            help="How to report what was done and what was left.",
-        ),
-        click.option(
-            "--include",
-            multiple=True,
-            metavar="PATTERN",
-            help="Take only files that match, instead of all Python files. May be given several times.",
-        ),
-        click.option(
-            "--exclude",
-            multiple=True,
-            metavar="PATTERN",
-            help="Pass over matching files and folders, besides .git, .venv, build and the like.",
-        ),
-        click.option(
-            "--gitignore/--no-gitignore",
-            default=True,
-            show_default=True,
-            help="Pass over what git ignores.",
-        ),
-        click.option(
-            "--workers",
-            type=click.IntRange(min=1),
-            metavar="N",
-            help="Use at most N processes.  [default: one for each processor]",
-        ),
-        click.option(
-            "--list-rules",
-            is_flag=True,
-            expose_value=False,
-            is_eager=True,
-            callback=_list_rules,
-            help="Show all rules: code, name, safety and what each finds.",
-        ),
-        click.option(
-            "--explain",
-            metavar="CODE",
-            expose_value=False,
-            is_eager=True,
-            callback=_explain,
-            help="Show the page of one rule: what it finds, why, and an example.",
-        ),
-        click.option(
-            "--version",
-            is_flag=True,
-            expose_value=False,
-            is_eager=True,
-            callback=_print_version,
-            help="Show the version.",
-        ),
-    )
+    options = (*_PROJECT, *_MODES, *_TARGETS, *_ADDITIONS, *_COPIES, *_REPORT, *_FILES, *_SHOWN)
     for option in reversed(options):
         command = option(command)
     return command
