@@ -6,7 +6,7 @@ file; `from torch.cuda import amp` becomes `from torch import amp`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -102,16 +102,36 @@ def moves_of(
                 kept.update(staying)
             if not uses:
                 unused.append((alias, full))
-    named: dict[cst.ImportFrom, tuple[str, ...]] = {}
+    named = _named_stars(file, project, renamed, removed, handed_on)
+    kept.update(use for uses in named.values() for each in uses.values() for use in each if use not in removed)
+    return Moves(
+        moved,
+        dropped,
+        {star: tuple(uses) for star, uses in named.items()},
+        frozenset(kept),
+        tuple(exported),
+        tuple(unused),
+        tuple(offered),
+    )
+
+
+def _named_stars(
+    file: File,
+    project: Project,
+    renamed: Collection[cst.CSTNode],
+    removed: frozenset[cst.CSTNode],
+    handed_on: frozenset[str],
+) -> dict[cst.ImportFrom, dict[str, list[cst.CSTNode]]]:
+    """The star imports of which everything that is used moves: what that is, and where."""
+    named: dict[cst.ImportFrom, dict[str, list[cst.CSTNode]]] = {}
     for star, package in star_imports(file):
         used = {name: uses_of(file, name, f"{package}.{name}") for name in STAR_NAMES}
         used = {name: uses for name, uses in used.items() if uses or name in handed_on}
         every = [use for uses in used.values() for use in uses if use not in removed]
         stays = any(each not in handed_on and is_exported(project, file, each) for each in STAR_NAMES)
         if not stays and (every or handed_on & used.keys()) and all(use in renamed for use in every):
-            named[star] = tuple(used)
-            kept.update(every)
-    return Moves(moved, dropped, named, frozenset(kept), tuple(exported), tuple(unused), tuple(offered))
+            named[star] = used
+    return named
 
 
 def stays_right(file: File, use: cst.CSTNode, renamed: dict[cst.CSTNode, Rename]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import libcst as cst
@@ -19,6 +19,11 @@ from amp_migrate.tables.apex_names import DYNAMIC_SCALE, INITIALIZE, NOT_NATIVE,
 from amp_migrate.trees.calls import named_arguments
 from amp_migrate.trees.nodes import Statement, is_constant, statements
 
+_LEVEL_NOTES: dict[str | None, str] = {
+    "O2": "O2 kept float16 weights with float32 masters; now the weights are float32 under autocast",
+    "O3": "O3 computed in float16 alone; now the weights are float32 under autocast, with a loss scale",
+    None: "O2 and O3 asked for at run time now mean float32 weights under autocast",
+}
 _IF_DYNAMIC = ' in (None, "dynamic") else '
 
 
@@ -65,63 +70,82 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
     arguments = named_arguments(call, INITIALIZE)
     if arguments is None:
         return Refusal(file, call, "the arguments of amp.initialize are starred", USE_SHIM)
-    for name, value in arguments.items():
-        if name in NOT_NATIVE and not _is_none(value):
-            return Refusal(file, value, f"{name}= of amp.initialize has no native form", USE_SHIM)
-    level = arguments.get("opt_level")
-    literal = "O1" if level is None else _string(level)
-    if literal is not None and literal not in ("O0", "O1", "O2", "O3"):
-        return Refusal(file, call, f"opt_level {literal!r} has no native form", USE_SHIM)
-    if apex_o2 is Apex.SHIM and literal not in ("O0", "O1"):
-        reason = "the opt level is known only at run time" if literal is None else f"opt_level is {literal!r}"
-        return Refusal(file, call, f"{reason}, and float16 weights were asked to stay", USE_SHIM)
+    level = _level(arguments)
+    refused = _without_native_form(file, call, arguments, level, apex_o2)
+    if refused is not None:
+        return refused
     rebinds = rebinds_of(file, statement, call, arguments)
     if rebinds is None:
         return Refusal(
             file, call, "the result of amp.initialize is taken apart in a way that is not understood", USE_SHIM
         )
     home, conditions = place_of(file, statement, arguments.get("optimizers"))
-    switch = list(conditions)
-    notes: list[str] = []
-    enabled = arguments.get("enabled")
-    if enabled is not None and not _is_true(enabled):
-        switch.append(file.tree.code(enabled))
-    if literal == "O0":
-        switch.append("False")
-    elif literal == "O2":
-        notes.append("O2 kept float16 weights with float32 masters; now the weights are float32 under autocast")
-    elif literal == "O3":
-        notes.append("O3 computed in float16 alone; now the weights are float32 under autocast, with a loss scale")
-    elif literal is None and level is not None:
-        is_on = f'{file.tree.code(level)} != "O0"'
-        switch += [is_on] if is_on not in switch else []
-        notes.append("O2 and O3 asked for at run time now mean float32 weights under autocast")
-    if not _is_none(arguments.get("keep_batchnorm_fp32")):
-        notes.append("keep_batchnorm_fp32 is gone: under autocast batch norm keeps float32 weights and statistics")
     init_scale = None if "loss_scale" not in arguments else _init_scale(file, arguments["loss_scale"])
-    if init_scale is not None:
-        notes.append("a static loss_scale stayed for good: GradScaler begins with it, and adapts it")
     setting = setting_after(file, statement)
-    if setting is not None:
-        init_scale = file.tree.code(setting.value)
-    for limit in ("min_loss_scale", "max_loss_scale"):
-        if not _is_none(arguments.get(limit)):
-            notes.append(f"{limit} is gone: GradScaler knows no limits")
-    if "num_losses" in arguments:
-        notes.append("num_losses is gone: one scaler serves all losses, and an overflow in one lowers the scale of all")
     return Initialize(
         file=file,
         call=call,
         statement=statement,
         home=home,
         replaces_home=home is statement or _only_for_apex(file, home, (statement, setting)),
-        switch=tuple(switch),
-        init_scale=init_scale,
+        switch=_switch(file, conditions, arguments, level),
+        init_scale=init_scale if setting is None else file.tree.code(setting.value),
         setting=setting,
         optimizers=arguments.get("optimizers"),
         rebinds=tuple(rebinds),
-        notes=tuple(notes),
+        notes=tuple(_notes(arguments, level, is_static=init_scale is not None)),
     )
+
+
+def _level(arguments: Mapping[str, cst.BaseExpression]) -> str | None:
+    """The opt level; None where it is known only at run time."""
+    level = arguments.get("opt_level")
+    return "O1" if level is None else _string(level)
+
+
+def _without_native_form(
+    file: File, call: cst.Call, arguments: Mapping[str, cst.BaseExpression], level: str | None, apex_o2: Apex
+) -> Refusal | None:
+    for name, value in arguments.items():
+        if name in NOT_NATIVE and not _is_none(value):
+            return Refusal(file, value, f"{name}= of amp.initialize has no native form", USE_SHIM)
+    if level not in (None, "O0", "O1", "O2", "O3"):
+        return Refusal(file, call, f"opt_level {level!r} has no native form", USE_SHIM)
+    if apex_o2 is Apex.SHIM and level not in ("O0", "O1"):
+        reason = "the opt level is known only at run time" if level is None else f"opt_level is {level!r}"
+        return Refusal(file, call, f"{reason}, and float16 weights were asked to stay", USE_SHIM)
+    return None
+
+
+def _switch(
+    file: File, conditions: Sequence[str], arguments: Mapping[str, cst.BaseExpression], level: str | None
+) -> tuple[str, ...]:
+    """What must be true for mixed precision: the conditions around the call, and what its arguments say."""
+    switch = list(conditions)
+    enabled = arguments.get("enabled")
+    if enabled is not None and not _is_true(enabled):
+        switch.append(file.tree.code(enabled))
+    if level == "O0":
+        switch.append("False")
+    elif level is None:
+        is_on = f'{file.tree.code(arguments["opt_level"])} != "O0"'
+        switch += [is_on] if is_on not in switch else []
+    return tuple(switch)
+
+
+def _notes(arguments: Mapping[str, cst.BaseExpression], level: str | None, *, is_static: bool) -> Iterator[str]:
+    """What native AMP does differently from this call, in a sentence each."""
+    if level in _LEVEL_NOTES:
+        yield _LEVEL_NOTES[level]
+    if not _is_none(arguments.get("keep_batchnorm_fp32")):
+        yield "keep_batchnorm_fp32 is gone: under autocast batch norm keeps float32 weights and statistics"
+    if is_static:
+        yield "a static loss_scale stayed for good: GradScaler begins with it, and adapts it"
+    for limit in ("min_loss_scale", "max_loss_scale"):
+        if not _is_none(arguments.get(limit)):
+            yield f"{limit} is gone: GradScaler knows no limits"
+    if "num_losses" in arguments:
+        yield "num_losses is gone: one scaler serves all losses, and an overflow in one lowers the scale of all"
 
 
 def read_initializes(

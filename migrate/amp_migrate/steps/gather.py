@@ -12,7 +12,7 @@ from amp_migrate.analysis.project import FunctionRef
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.steps.flow import reads
 from amp_migrate.steps.gradients import gradient_uses
-from amp_migrate.steps.model import Backward, OptimizerStep, Refusal, Region, TrainingStep
+from amp_migrate.steps.model import Backward, Extraction, Island, OptimizerStep, Refusal, Region, TrainingStep
 from amp_migrate.steps.obstacles import Obstacles
 from amp_migrate.steps.penalties import Penalties, read_penalties, unscaled
 from amp_migrate.steps.regions import RegionFinder
@@ -48,6 +48,25 @@ class Gathered:
         return self.without_forward or replace(self, unscalable=self.unscalable or self.without_step, without_step=None)
 
 
+@dataclass(frozen=True)
+class _Computation:
+    """What comes before the backwards of one function.
+
+    Attributes:
+        regions: where the losses are computed.
+        islands: the expressions in them that stay in float32.
+        extractions: the forwards that are taken out of losses which stay outside.
+        backwards: the calls of backward, marked where they compute their loss themselves.
+        without_forward: what to say where the forward pass is not among them.
+    """
+
+    regions: tuple[Region, ...]
+    islands: tuple[Island, ...]
+    extractions: tuple[Extraction, ...]
+    backwards: list[Backward]
+    without_forward: Refusal | None
+
+
 class Gatherer:
     """Builds training steps in one file.
 
@@ -80,7 +99,6 @@ class Gatherer:
         self,
         function: cst.FunctionDef | None,
         backwards: list[Backward],
-        enabled: cst.BaseExpression | None = None,
         stepped_elsewhere: Sequence[OptimizerStep] = (),
     ) -> Gathered | Refusal:
         """The step of one function, given its calls of backward.
@@ -88,7 +106,6 @@ class Gatherer:
         Args:
             function: the function; None for module level.
             backwards: what the dialect's reader found there, in source order.
-            enabled: the script's own switch for mixed precision.
             stepped_elsewhere: its calls of functions that step an optimizer.
 
         Returns:
@@ -106,56 +123,74 @@ class Gatherer:
         barriers = frozenset([b.statement for b in backwards] + [s.statement for s in steps])
         barriers |= own_gradients.statements
         self.regions.derived.update(own_gradients.statements)
-        members: set[Statement] = set()
-        without_forward: Refusal | None = None
-        for index, backward in enumerate(backwards):
-            found, has_forward = self.slices.before(body, backward)
-            if backward.part is not None:
-                members.update(found)
-                if not (has_forward or backward.computes):
-                    without_forward = without_forward or self.obstacles.without_forward(backward)
-                continue
-            if self.is_mixed and not has_forward and not members:
-                has_forward = self.slices.assume_forward(found)
-            inline = any(True for _ in find(backward.loss, cst.Call))
-            if any(self.roles.losses.reaches_banned(self.file, call) for call in find(backward.loss, cst.Call)):
-                return self.obstacles.without_name(backward.statement)
-            if inline:
-                backwards[index] = Backward(backward.statement, backward.call, backward.loss, inline=True)
-            if not has_forward and not members and not (inline and self._computes(backward.loss)):
-                without_forward = without_forward or self.obstacles.without_forward(backward)
-            members.update(found)
-        members |= self.slices.forwards_of_outputs(body, members, barriers)
-        taken_out = self.obstacles.extractions(members)
-        if isinstance(taken_out, Refusal):
-            return taken_out
-        placement = self.regions.training(body, members, barriers, frozenset(each.value for each in taken_out))
-        ends = barriers.union(region.first for region in placement.regions)
-        regions = tuple(self._up_to_inline(region, backwards, ends) for region in placement.regions)
-        refused = self.obstacles.region(members, body) or self.obstacles.mixed_elsewhere(members)
-        if refused is not None:
-            return refused
+        computed = self._computation(body, backwards, barriers)
+        if isinstance(computed, Refusal):
+            return computed
+        backwards = computed.backwards
         uses = gradient_uses(self.file, self.roles, body, backwards, steps, self.dead)
         updates = place_updates(self.file, backwards, steps)
         problems = [each for each in (penalties, uses, updates) if isinstance(each, Refusal)]
         step = TrainingStep(
             file=self.file,
             function=function,
-            regions=regions,
-            islands=placement.islands,
-            extractions=taken_out,
+            regions=computed.regions,
+            islands=computed.islands,
+            extractions=computed.extractions,
             backwards=tuple(backwards),
             gradient_uses=() if isinstance(uses, Refusal) else uses,
             optimizer_steps=tuple(steps),
             updates=() if isinstance(updates, Refusal) else updates,
             penalties=own_gradients.taken,
             penalty_calls=own_gradients.calls,
-            enabled=enabled,
         )
         unscalable = self.obstacles.scaling(steps) or next(iter(problems), None)
         is_stepped = bool(steps) or all(backward.steps for backward in backwards)
         without_step = None if is_stepped else self.obstacles.without_step(function, backwards)
-        return Gathered(step, unscalable, without_forward, without_step)
+        return Gathered(step, unscalable, computed.without_forward, without_step)
+
+    def _computation(
+        self, body: Block, backwards: Sequence[Backward], barriers: frozenset[Statement]
+    ) -> _Computation | Refusal:
+        """What comes before the backwards, in regions that keep clear of the statements that train."""
+        losses = self._losses(body, backwards)
+        if isinstance(losses, Refusal):
+            return losses
+        members, marked, without_forward = losses
+        members |= self.slices.forwards_of_outputs(body, members, barriers)
+        taken_out = self.obstacles.extractions(members)
+        if isinstance(taken_out, Refusal):
+            return taken_out
+        placement = self.regions.training(body, members, barriers, frozenset(each.value for each in taken_out))
+        refused = self.obstacles.region(members, body) or self.obstacles.mixed_elsewhere(members)
+        if refused is not None:
+            return refused
+        ends = barriers.union(region.first for region in placement.regions)
+        regions = tuple(self._up_to_inline(region, marked, ends) for region in placement.regions)
+        return _Computation(regions, placement.islands, taken_out, marked, without_forward)
+
+    def _losses(
+        self, body: Block, backwards: Sequence[Backward]
+    ) -> tuple[set[Statement], list[Backward], Refusal | None] | Refusal:
+        """The statements that compute the losses, the backwards marked, and what to say where no forward is there."""
+        members: set[Statement] = set()
+        marked: list[Backward] = []
+        without_forward: Refusal | None = None
+        for backward in backwards:
+            found, has_forward = self.slices.before(body, backward)
+            calls = () if backward.part is not None else tuple(find(backward.loss, cst.Call))
+            if any(self.roles.losses.reaches_banned(self.file, call) for call in calls):
+                return self.obstacles.without_name(backward.statement)
+            if backward.part is not None:
+                is_computed = has_forward or backward.computes
+            else:
+                if self.is_mixed and not has_forward and not members:
+                    has_forward = self.slices.assume_forward(found)
+                is_computed = has_forward or bool(members) or any(map(self._computes, calls))
+            if not is_computed:
+                without_forward = without_forward or self.obstacles.without_forward(backward)
+            marked.append(replace(backward, inline=True) if calls else backward)
+            members.update(found)
+        return members, marked, without_forward
 
     def optimizer_steps(self, body: Block) -> list[OptimizerStep]:
         """The calls `optimizer.step()` of a body, in source order."""
@@ -176,11 +211,8 @@ class Gatherer:
                 break
         return region
 
-    def _computes(self, expression: cst.BaseExpression) -> bool:
-        return any(
-            self.roles.runs_forward(self.file, call) or self.roles.losses.is_call(self.file, call)
-            for call in find(expression, cst.Call)
-        )
+    def _computes(self, call: cst.Call) -> bool:
+        return self.roles.runs_forward(self.file, call) or self.roles.losses.is_call(self.file, call)
 
     def penalty(self, function: FunctionRef) -> TrainingStep:
         """The part of a function that computes a gradient penalty for a training step."""
