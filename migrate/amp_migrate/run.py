@@ -11,8 +11,9 @@ from pathlib import Path
 from amp_migrate.engine.apply import apply_elsewhere, apply_in_place
 from amp_migrate.engine.journal import Journal, find_root
 from amp_migrate.engine.migrate import Outcome, migrate_source
+from amp_migrate.engine.named import migrate_named
 from amp_migrate.engine.notebook import read_source
-from amp_migrate.engine.parts import default_workers, migrate_in_parts
+from amp_migrate.engine.parts import default_workers
 from amp_migrate.engine.problems import refused, unreadable
 from amp_migrate.engine.scope import Scope
 from amp_migrate.engine.source import SourceError, display_name
@@ -92,7 +93,7 @@ def _paths(request: Request) -> Outcome:
         sys.stderr.write("note: an earlier run was killed half-way; `amp-migrate --undo` takes it back\n")
     workspace = Workspace.open(request.paths, request.scope)
     with progress_bar() as progress:
-        outcome = migrate_in_parts(workspace, request.settings, request.workers, progress)
+        outcome = migrate_named(workspace, request.paths, request.settings, request.workers, progress)
     outcome = replace(outcome, problems=(*outcome.problems, *found))
     if request.output is not None:
         outcome = apply_elsewhere(workspace, outcome, request.paths, request.output)

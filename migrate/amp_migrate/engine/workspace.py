@@ -68,6 +68,18 @@ class Workspace:
         focus = frozenset(map(self._real, paths))
         return Workspace(replace(self._discovery, problems=()), self._texts, focus, self._index, self._projects)
 
+    def seeing(self, files: Iterable[Found], roots: Iterable[str]) -> Workspace:
+        """This workspace with `files` to answer questions as well, which are no candidates.
+
+        Args:
+            roots: more folders that modules may be imported from.
+        """
+        known = {**{found.real: found for found in files}, **self._by_real}
+        in_order = sorted(known.values(), key=lambda found: found.path.as_posix())
+        all_roots = dict.fromkeys((*self._discovery.roots, *roots))
+        discovery = replace(self._discovery, files=tuple(in_order), roots=tuple(all_roots))
+        return Workspace(discovery, self._texts, frozenset(self._by_real))
+
     def settle_projects(self) -> None:
         """Find out the projects now, so that no process that begins later has to do it for itself."""
         for found in self._discovery.files[:1]:
@@ -150,7 +162,7 @@ class Workspace:
 
     def text_not_given(self, dotted: str, importer: Path) -> str | None:
         """The text of what `import dotted` in a file would load, if that is on the disk and not in this workspace."""
-        real = modules.resolve(dotted, self._real(importer), _OnDisk(), self._discovery.roots)
+        real = modules.resolve(dotted, self._real(importer), OnDisk(), self._discovery.roots)
         if real is None or real in self._by_real:
             return None
         try:
@@ -172,17 +184,7 @@ class Workspace:
 
     def _imports_of(self, real: str) -> str:
         """What a file imports, as far as its bytes can be read as text at all."""
-        if real in self._texts:
-            return self._texts[real].text
-        path = self._by_real[real].path
-        try:
-            if path.stat().st_size > MAX_NOTEBOOK_BYTES:
-                return ""
-            text = path.read_bytes().decode("utf-8", "replace")
-        except OSError:
-            return ""
-        # In a notebook, each line of code is a string of its own.
-        return text.replace('"', "\n") if path.suffix == notebook.SUFFIX else text
+        return self._texts[real].text if real in self._texts else text_of_imports(self._by_real[real].path)
 
     def _reading(self, files: Iterable[Found], wanted: Callable[[str, prefilter.Bytes], bool]) -> Iterator[Source]:
         for found in files:
@@ -200,7 +202,19 @@ class Workspace:
                 self._problems.setdefault(name, unreadable(name, error))
 
 
-class _OnDisk:
+def text_of_imports(path: Path) -> str:
+    """A text in which a file's imports stand on lines of their own; empty where it cannot be read."""
+    try:
+        if path.stat().st_size > MAX_NOTEBOOK_BYTES:
+            return ""
+        text = path.read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return ""
+    # In a notebook, each line of code is a string of its own.
+    return text.replace('"', "\n") if path.suffix == notebook.SUFFIX else text
+
+
+class OnDisk:
     """All files that there are."""
 
     def __contains__(self, path: object) -> bool:

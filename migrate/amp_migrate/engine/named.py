@@ -1,0 +1,131 @@
+"""Scripts that are named without the rest of their project: what they import is read, and left as it is.
+
+A model in another file may have to be kept in float32, and a function in another file may step the optimizer. What a
+script imports is therefore looked at like the script itself; but only what was named is changed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from amp_migrate.engine import modules
+from amp_migrate.engine.discover import Found
+from amp_migrate.engine.import_graph import ImportGraph
+from amp_migrate.engine.imports import imported_modules
+from amp_migrate.engine.migrate import Outcome
+from amp_migrate.engine.parts import Progress, migrate_in_parts
+from amp_migrate.engine.source import Source
+from amp_migrate.engine.workspace import OnDisk, Workspace, text_of_imports
+from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.repository import repository
+from amp_migrate.settings import Settings
+
+# The nearest imports say most about a script. One that brings in a whole library must not wait for it to be read.
+_MOST_BYTES = 512 * 2**10
+_MOST_NAMES = 3
+# Without any of these, a script has no part in a step that is in another file.
+_PART_SIGN = re.compile(r"optim|amp\b|GradScaler", re.I)
+_HINT = "name them on the command line as well, or the folder of the project"
+
+
+def migrate_named(
+    workspace: Workspace,
+    paths: Iterable[Path],
+    settings: Settings,
+    workers: int = 1,
+    progress: Progress = lambda done, all: None,
+) -> Outcome:
+    """Like `migrate_in_parts`, with what the scripts among `paths` import looked at as well.
+
+    Where files that were not named would have to change together with those that were, these are planned on their own,
+    and what the others have to do with it is told.
+    """
+    scripts = [Path(os.path.realpath(path)) for path in paths if path.is_file()]
+    roots = {root for each in scripts if (root := repository(each.parent)) is not None}
+    imported = _imported(scripts, sorted(map(str, roots)))
+    named = frozenset(workspace.files)
+    seeing = workspace.seeing(imported, sorted(map(str, roots)))
+    if len(seeing.files) == len(named):
+        return migrate_in_parts(workspace, settings, workers, progress)
+    outcome = migrate_in_parts(seeing, replace(settings, annotate=False), workers, progress)
+    others = [each.source for each in outcome.changed if each.source.path not in named]
+    if others:
+        own = migrate_in_parts(workspace, settings, workers, progress)
+        changed = [each.source for each in own.changed] or [each.source for each in outcome.changed]
+        return _with_notes(own, seeing, settings, [each for each in changed if each.path in named], others)
+    if settings.annotate:
+        outcome = migrate_in_parts(seeing, settings, workers, progress)
+    outcome = _of_named(outcome, seeing, named)
+    return _with_missed_steps(outcome, seeing, named, settings)
+
+
+def _imported(scripts: Sequence[Path], roots: Sequence[str]) -> list[Found]:
+    """The files on the disk that scripts import, directly or through others, the nearest first, up to a size."""
+    found: dict[str, Found] = {}
+    queue = deque(map(str, scripts))
+    room = _MOST_BYTES
+    while queue:
+        real = queue.popleft()
+        text = text_of_imports(Path(real))
+        room -= len(text) if real in found else 0
+        if room < 0:
+            found.pop(real)
+            break
+        for dotted in imported_modules(text):
+            target = modules.resolve(dotted, real, OnDisk(), (os.path.dirname(real), *roots))
+            target = None if target is None else os.path.realpath(target)
+            if target is not None and target not in found:
+                found[target] = Found(_shown(target), target)
+                queue.append(target)
+    return [each for each in found.values() if each.real not in queue]
+
+
+def _shown(real: str) -> Path:
+    """The path as a user in the current folder would name it."""
+    path, here = Path(real), Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def _of_named(outcome: Outcome, seeing: Workspace, named: frozenset[Path]) -> Outcome:
+    """What is to be said of named files, and of others because of them."""
+    names = {str(path) for path in seeing.files if path not in named}
+    plans = (each if each.source.path in named else replace(each, after=each.source.text) for each in outcome.plans)
+    problems = tuple(each for each in outcome.problems if each.path not in names)
+    return Outcome(tuple(each for each in plans if each.changed or each.findings), problems, len(named))
+
+
+def _with_missed_steps(outcome: Outcome, seeing: Workspace, named: frozenset[Path], settings: Settings) -> Outcome:
+    """`outcome`, with notes for the files about which there is nothing to say because their steps are elsewhere."""
+    silent = [
+        source
+        for source in filter(None, map(seeing.file, named))
+        if outcome.plan_of(source.path) is None and _PART_SIGN.search(source.text)
+    ]
+    if not silent:
+        return outcome
+    whole = migrate_in_parts(seeing.focused(seeing.files), settings)
+    changed = [each.source for each in whole.changed]
+    missed = [each for each in changed if any(each.path == source.path for source in silent)]
+    return _with_notes(outcome, seeing, settings, missed, [each for each in changed if each.path not in named])
+
+
+def _with_notes(
+    outcome: Outcome, seeing: Workspace, settings: Settings, named: Sequence[Source], others: Sequence[Source]
+) -> Outcome:
+    """`outcome`, with a note for each of the `named` files that has a training step in common with `others`."""
+    if not settings.applies("AMP590"):
+        return outcome
+    notes: list[Finding] = []
+    for group in ImportGraph(seeing).groups((*named, *others)):
+        names = sorted(each.name for each in group if each in others)
+        shown = ", ".join(names[:_MOST_NAMES]) + (f" and {len(names) - _MOST_NAMES} more" * (len(names) > _MOST_NAMES))
+        message = f"its part in {shown} left as it was: not among the files that were given"
+        notes += [
+            Finding(each.name, 0, 0, "AMP590", Kind.LEFT, message, _HINT) for each in group if names and each in named
+        ]
+    return replace(outcome, problems=(*outcome.problems, *notes))
