@@ -212,3 +212,17 @@ def test_a_command_line_can_be_typed_again(make_evidence: MakeEvidence) -> None:
     result = replace(make_evidence().original, command=("python", "my train.py", "--name", "a'b"))
     assert shlex.split(command_line(result)) == list(result.command)
     assert command_line(result).startswith("python 'my train.py' --name ")
+
+
+@pytest.mark.parametrize(
+    ("cause", "suspicion", "said"),
+    [
+        ("", "", []),
+        ("", "no update()", ["suspicion: no update()"]),
+        ("edit", "", ["precision or edit? the edit"]),
+        ("precision", "a scale", ["suspicion: a scale", "precision or edit? mixed precision"]),
+    ],
+)
+def test_what_the_numbers_point_at(make_evidence: MakeEvidence, cause: str, suspicion: str, said: list[str]) -> None:
+    assessment = replace(assess(make_evidence(), Limits()), cause=cause, suspicion=suspicion)
+    assert [line.partition(": with autocast")[0] for line in as_text.reasons(assessment)] == said

@@ -92,8 +92,11 @@ def on_gpu(make_evidence: MakeEvidence, make_trace: Make, capability: list[int])
     return ladder.time(pool, evidence, pairs=3), pool
 
 
-def test_a_gpu_with_tf32_is_compared_with_it_on_and_off(make_evidence: MakeEvidence, make_trace: Make) -> None:
-    evidence, pool = on_gpu(make_evidence, make_trace, [9, 0])
+@pytest.mark.parametrize("capability", [[8, 0], [9, 0]])
+def test_a_gpu_with_tf32_is_compared_with_it_on_and_off(
+    make_evidence: MakeEvidence, make_trace: Make, capability: list[int]
+) -> None:
+    evidence, pool = on_gpu(make_evidence, make_trace, capability)
     assert len(pool.results) == 4 * 3
     order = [(run.arm.value[0], run.tf32) for run in pool.results]
     assert order[:4] == order[7:3:-1] == order[8:]  # in turns, there and back
