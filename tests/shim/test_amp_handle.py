@@ -196,3 +196,13 @@ def test_verbosity_can_change_between_two_calls(capsys: pytest.CaptureFixture[st
         capsys.readouterr()
         assert nn.Linear(2, 1)(X).dtype is HALF
         assert len(casts_printed(capsys)) == expected
+
+
+def test_handle_is_not_active_in_a_region_of_the_scripts_own() -> None:
+    handle = amp.init()
+    handle._deactivate()
+    with torch.autocast("cpu", dtype=HALF):
+        assert not handle.is_active()
+    assert isinstance(handle, AmpHandle)
+    handle.activate()
+    assert handle.is_active()

@@ -306,3 +306,15 @@ def test_steps_are_counted_on_the_host_for_a_device_without_a_fused_kernel() -> 
     optimizer = FusedAdam([param])
     optimizer.step()
     assert optimizer.state[param]["step"].item() == 1.0
+
+
+def test_checkpoint_that_counts_steps_in_plain_numbers_loads() -> None:
+    param = nn.Parameter(torch.ones(2))
+    param.grad = torch.ones(2)
+    optimizer = FusedAdam([param])
+    optimizer.step()
+    saved = optimizer.state_dict()
+    saved["state"][0]["step"] = 3
+    optimizer.load_state_dict(saved)
+    optimizer.step()
+    assert optimizer.state[param]["step"].item() == 4.0
