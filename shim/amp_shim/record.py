@@ -70,8 +70,7 @@ class Recording:
     def _add(self, func: Any, dtype: torch.dtype, flops: int) -> None:
         key = (func._schema.name.removeprefix("aten::"), dtype)
         self._calls[key] += 1
-        if flops:
-            self._flops[key] += flops
+        self._flops[key] += flops
 
 
 @contextmanager

@@ -46,6 +46,19 @@ def test_init_casts_operators_until_the_handle_is_deactivated() -> None:
     assert nn.Linear(2, 1)(X).dtype is FLOAT
 
 
+def test_weight_that_changed_in_an_open_region_is_cast_anew_once_the_cache_is_cleared() -> None:
+    handle = amp.init()
+    assert isinstance(handle, AmpHandle)
+    layer = nn.Linear(2, 1, bias=False)
+    with torch.autocast("cpu", dtype=HALF, cache_enabled=True):
+        before = layer(X)
+        with torch.no_grad():
+            layer.weight.mul_(2.0)
+        assert torch.equal(layer(X), before)
+        handle._clear_cache()
+        assert torch.equal(layer(X), 2.0 * before)
+
+
 def test_banned_loss_can_be_allowed() -> None:
     half = torch.full((2,), 0.5).half()
     amp.init()
@@ -183,3 +196,13 @@ def test_verbosity_can_change_between_two_calls(capsys: pytest.CaptureFixture[st
         capsys.readouterr()
         assert nn.Linear(2, 1)(X).dtype is HALF
         assert len(casts_printed(capsys)) == expected
+
+
+def test_handle_is_not_active_in_a_region_of_the_scripts_own() -> None:
+    handle = amp.init()
+    handle._deactivate()
+    with torch.autocast("cpu", dtype=HALF):
+        assert not handle.is_active()
+    assert isinstance(handle, AmpHandle)
+    handle.activate()
+    assert handle.is_active()

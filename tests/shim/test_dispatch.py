@@ -265,3 +265,15 @@ def test_on_cuda_casts_of_every_list_are_announced_on_request() -> None:
             torch.set_autocast_enabled("cuda", False)
     assert dtypes == [torch.float16, torch.float32, torch.float32, torch.float16]
     assert said == ["Float->Half (matmul)", "Float->Half (matmul)", "Half->Float (exp)", "Half->Float (sum)"]
+
+
+@pytest.mark.usefixtures("native")
+def test_announcements_begin_and_end_with_the_enforcement_that_asks_for_them() -> None:
+    said: list[str] = []
+    x = torch.ones(2, 2)
+    with half_region():
+        with enforce(NATIVE_CUDA, "cpu", said.append):
+            F.linear(x, x)
+        assert said == ["Float->Half (linear)"] * 2
+        F.linear(x, x)
+    assert len(said) == 2

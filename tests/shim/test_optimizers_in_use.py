@@ -291,3 +291,30 @@ def test_scheduler_and_larc_work_around_a_fused_optimizer() -> None:
     before = weights(model)
     train(model, larc, 1)
     assert not any(map(torch.equal, weights(model), before))
+
+
+def test_infinite_weights_stay_infinite_without_decay() -> None:
+    param = nn.Parameter(torch.tensor([float("inf"), 1.0]))
+    param.grad = torch.ones(2)
+    FusedAdagrad([param], lr=0.5).step()
+    torch.testing.assert_close(param.detach(), torch.tensor([float("inf"), 0.5]))
+
+
+def test_steps_are_counted_on_the_host_for_a_device_without_a_fused_kernel() -> None:
+    param = nn.Parameter(torch.ones(2, device="meta"))
+    param.grad = torch.ones(2, device="meta")
+    optimizer = FusedAdam([param])
+    optimizer.step()
+    assert optimizer.state[param]["step"].item() == 1.0
+
+
+def test_checkpoint_that_counts_steps_in_plain_numbers_loads() -> None:
+    param = nn.Parameter(torch.ones(2))
+    param.grad = torch.ones(2)
+    optimizer = FusedAdam([param])
+    optimizer.step()
+    saved = optimizer.state_dict()
+    saved["state"][0]["step"] = 3
+    optimizer.load_state_dict(saved)
+    optimizer.step()
+    assert optimizer.state[param]["step"].item() == 4.0

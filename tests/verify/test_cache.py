@@ -17,6 +17,8 @@ from amp_migrate.verify.setup import Setup
 from amp_migrate.verify.target import Target
 from amp_migrate.verify.trace import Trace
 
+MakeSetup = Callable[[Path, Path, Path], Setup]
+
 ORDERS = RecorderSpec(trace="", parent=1, shim="/shim", steps=20)
 
 
@@ -107,3 +109,11 @@ def test_the_base_changes_with_the_script_its_modules_the_folder_and_the_argumen
         path.write_text("2")
         seen.append(base())
     assert len(set(seen)) == len(seen)
+
+
+def test_the_base_changes_with_the_threads_of_a_run(tmp_path: Path, make_setup: MakeSetup) -> None:
+    script = tmp_path / "train.py"
+    script.touch()
+    setup = make_setup(script, script, tmp_path)
+    first, same, other = (open_cache(tmp_path / "cache", setup, threads, []).base for threads in (1, 1, 2))
+    assert first == same != other

@@ -10,12 +10,13 @@ from xml.etree import ElementTree
 import pytest
 from amp_migrate.verify import as_github, as_junit
 from amp_migrate.verify.evidence import Evidence
+from amp_migrate.verify.gates import Check, Status
 from amp_migrate.verify.outcome import Outcome
 from amp_migrate.verify.plan import Arm
 from amp_migrate.verify.setup import Setup
 from amp_migrate.verify.target import Target
 from amp_migrate.verify.trace import Failure, Trace
-from amp_migrate.verify.verdict import Limits, assess
+from amp_migrate.verify.verdict import Limits, Verdict, assess
 
 Make = Callable[..., Trace]
 MakeEvidence = Callable[..., Evidence]
@@ -127,3 +128,59 @@ def test_only_a_github_job_is_told(make_evidence: MakeEvidence, outcome_of: Outc
     assert as_github.tell(outcome, job) == ""  # a pass has no annotation
     as_github.tell(outcome, job)
     assert summary.read_text().count("### amp-verify") == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "tag", "mark"),
+    [
+        (Status.PASS, "system-out", "white_check_mark"),
+        (Status.WARN, "system-out", "warning"),
+        (Status.FAIL, "failure", "x"),
+        (Status.VACUOUS, "error", "warning"),
+        (Status.INCONCLUSIVE, "skipped", "grey_question"),
+        (Status.NOT_ASSESSED, "skipped", "heavy_minus_sign"),
+    ],
+)
+def test_what_a_check_found_in_both_reports(
+    make_evidence: MakeEvidence, outcome_of: OutcomeOf, status: Status, tag: str, mark: str
+) -> None:
+    outcome = outcome_of(make_evidence())
+    check = Check("N", "norms", status, "far apart")
+    outcome = replace(outcome, assessment=replace(outcome.assessment, checks=(check,)))
+    case = suite_of(outcome).find("testcase")
+    assert case is not None
+    assert case.get("name") == "N norms"
+    assert [(child.tag, child.get("message") or child.text) for child in case] == [(tag, "far apart")]
+    assert f"| :{mark}: N | norms | far apart |\n" in as_github.markdown(outcome)
+
+
+def test_a_missed_performance_gate_is_a_failure_of_its_own(make_evidence: MakeEvidence, outcome_of: OutcomeOf) -> None:
+    outcome = outcome_of(make_evidence())
+    slow = assess(outcome.evidence, Limits(min_speedup=1.1))
+    suite = suite_of(replace(outcome, assessment=slow))
+    case = suite.findall("testcase")[-1]
+    failure = case.find("failure")
+    assert failure is not None
+    assert (case.get("name"), failure.get("message")) == ("performance gate", slow.sentence)
+    assert [suite.get(key) for key in ("failures", "tests")] == ["1", str(len(slow.checks) + 1)]
+    assert suite_of(outcome).get("tests") == str(len(slow.checks))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "severity"),
+    [
+        (Verdict.FAIL, "error"),
+        (Verdict.INCONCLUSIVE, "warning"),
+        (Verdict.VACUOUS, "warning"),
+        (Verdict.ORIGINAL_FAILED, "error"),
+        (Verdict.MIGRATED_FAILED, "error"),
+        (Verdict.TOO_SLOW, "error"),
+    ],
+)
+def test_what_shows_nothing_is_only_a_warning(
+    make_evidence: MakeEvidence, outcome_of: OutcomeOf, verdict: Verdict, severity: str
+) -> None:
+    outcome = outcome_of(make_evidence())
+    outcome = replace(outcome, assessment=replace(outcome.assessment, verdict=verdict))
+    name = "old.py" if verdict is Verdict.ORIGINAL_FAILED else "new.py"
+    assert as_github.annotation(outcome).startswith(f"::{severity} file={name},line=3,")

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from amp_migrate.verify import ladder, metrics
@@ -167,3 +168,62 @@ def test_a_whole_training_that_crashes_is_charged_to_its_arm(
     swapped = replace(crashed, run=Run(Arm.ORIGINAL, whole=True))
     pairs = tuple((swapped, result(1.0)) for _ in range(3))
     assert assess(replace(make_evidence(), whole=pairs), Limits()).verdict is Verdict.INCONCLUSIVE
+
+
+def convergence(**changes: Any) -> Convergence:
+    """Five pairs that differ by nothing, with a margin of 1."""
+    fine = Convergence(metrics.Metric("tail loss"), 5, 1.0, 1.0, 0.0, -0.5, 0.5, 0.5, 1.0, 0)
+    return replace(fine, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({}, Status.PASS),
+        ({"n": 3}, Status.PASS),
+        ({"n": 2}, Status.INCONCLUSIVE),
+        ({"lost": 1}, Status.INCONCLUSIVE),
+        ({"lost": 2}, Status.FAIL),
+        ({"n": 2, "lost": 2}, Status.FAIL),
+        ({"lost": -1}, Status.PASS),
+        ({"high": 1.0}, Status.INCONCLUSIVE),
+        ({"low": 1.0, "high": 1.5}, Status.INCONCLUSIVE),
+        ({"low": 1.1, "high": 1.5}, Status.FAIL),
+        ({"difference": -1.0}, Status.PASS),
+        ({"difference": -1.1}, Status.WARN),
+    ],
+)
+def test_the_interval_lies_below_the_margin_above_it_or_across(changes: dict[str, float], status: Status) -> None:
+    assert convergence(**changes).status is status
+
+
+def test_whole_trainings_without_a_number_are_inconclusive(result: Result) -> None:
+    (found,) = converged([(result(math.nan), result(math.nan))] * 3, [], DEFAULT)
+    assert found.status is Status.INCONCLUSIVE
+    assert checks([found])[0].detail == "0 of the pairs have finite values"
+    (nothing,) = checks([])
+    assert (nothing.status, nothing.title) == (Status.INCONCLUSIVE, "whole trainings end alike")
+
+
+def test_what_a_pass_of_whole_trainings_says(result: Result) -> None:
+    better = convergence(original=1.0, migrated=0.9, difference=-0.1, n=5, high=0.25)
+    worse = convergence(original=1.0, migrated=1.1, difference=0.1, lost=1)
+    good = convergence(difference=-2.0)
+    details = [check.detail for check in checks([better, worse, good])]
+    assert details[0] == "1 and 0.9 over 5 seeds: 0.1 better, at most 0.25 worse, margin 1"
+    assert "0.1 worse" in details[1]
+    assert details[1].endswith("; 1 migrated run did not converge where the original's did")
+    assert details[2].endswith("look at evaluation and data")
+
+
+def test_several_metrics_share_the_error_of_a_failure(result: Result) -> None:
+    def pair(loss: float, noise: float, said: str) -> tuple[RunResult, RunResult]:
+        return result(loss, said), result(loss + 0.1 + noise, said)
+
+    one, two = (
+        converged([pair(1.0 + n, n, said) for n in (-0.1, 0.0, 0.05, 0.1)], [], DEFAULT)
+        for said in ("", "test acc 0.5")
+    )
+    assert [len(one), len(two)] == [1, 2]
+    assert two[0].low < one[0].low
+    assert two[0].high == one[0].high

@@ -98,3 +98,36 @@ def test_two_optimizers_have_a_window_of_twenty_steps_each(make_trace: Make) -> 
     two = replace(one, steps=tuple(replace(step, optimizer=step.index % 2) for step in one.steps))
     assert len(early.window(two, one).differences) == 40
     assert len(early.norm_ratios(two, two)) == 12
+
+
+def test_a_norm_that_only_one_run_has_is_not_compared(make_trace: Make) -> None:
+    clipped = make_trace()
+    plain = replace(clipped, steps=tuple(replace(step, clip_norm=None) for step in clipped.steps))
+    for ratios in (early.norm_ratios(clipped, plain), early.norm_ratios(plain, clipped)):
+        check = early.norms_check(ratios, early.NORM_TOLERANCE)
+        assert check.status is Status.PASS
+        assert check.detail == "farthest at step 0: gradient 1, update 1 times the original's (bound 1.02)"
+
+
+def test_the_step_that_is_farthest_away_is_named(make_trace: Make) -> None:
+    trace = make_trace()
+    odd = replace(trace, steps=tuple(replace(s, grad_norm=1.5) if s.index == 3 else s for s in trace.steps))
+    check = early.norms_check(early.norm_ratios(trace, odd), early.NORM_TOLERANCE)
+    assert check.status is Status.FAIL
+    assert check.detail.startswith("farthest at step 3: gradient 1.5, before clipping 1, update 1 times")
+
+
+def test_norms_that_are_farther_apart_than_two_percent_fail(make_trace: Make) -> None:
+    for factor, status in ((1.019, Status.PASS), (1.021, Status.FAIL), (1 / 1.019, Status.PASS), (0.979, Status.FAIL)):
+        ratios = early.norm_ratios(make_trace(), make_trace(norm=factor))
+        assert early.norms_check(ratios, early.NORM_TOLERANCE).status is status
+
+
+def test_no_step_in_common_is_not_assessed(make_trace: Make) -> None:
+    ratios = early.norm_ratios(make_trace(skips=range(20)), make_trace())
+    assert early.norms_check(ratios, early.NORM_TOLERANCE).status is Status.NOT_ASSESSED
+
+
+def test_noise_below_that_of_float32_counts_as_that_of_float32() -> None:
+    assert early.bound([Window((1e-9,))]) == pytest.approx(3e-6)
+    assert early.bound([Window((math.inf,))]) is None

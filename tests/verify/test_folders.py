@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,17 @@ def test_a_copy_of_a_folder_within_a_repository_finds_what_is_above_it_with_its_
     assert (above / "util.py").is_symlink()
     assert (work / "main.py").read_text() == "old main"
     assert (root / "pkg" / "loop.py").read_text() == "old loop"
+
+
+def test_a_pipe_in_the_working_folder_is_not_copied(tmp_path: Path) -> None:
+    source = tree(tmp_path / "a")
+    os.mkfifo(source / "pipe")
+    folders.copy(source, tmp_path / "b", without=tmp_path)
+    assert (tmp_path / "b" / "util.py").read_text() == "util"
+    assert not (tmp_path / "b" / "pipe").exists()
+    assert folders.copyable(source)
+
+
+def test_a_folder_of_a_name_that_is_taken_gets_a_number(tmp_path: Path) -> None:
+    assert [folders.new(tmp_path / "runs", "timing").name for _ in range(3)] == ["timing", "timing-2", "timing-3"]
+    assert len(list((tmp_path / "runs").iterdir())) == 3

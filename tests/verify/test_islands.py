@@ -77,3 +77,32 @@ def test_leaves_are_chosen_before_what_holds_them_and_that_before_the_model() ->
     assert chosen({"block.fc"}, parts) == ["block.fc"]
     assert chosen({"block"}, parts) == ["block"]
     assert chosen({""}, parts) == [""]
+
+
+@pytest.mark.parametrize(
+    ("changes", "suspected"),
+    [
+        ({"largest": 4094.0}, False),
+        ({"largest": 4095.0}, True),
+        ({"vanishing": 0.01}, False),
+        ({"vanishing": 0.011}, True),
+    ],
+)
+def test_the_ends_of_the_range_begin_at_a_sixteenth_and_at_a_hundredth(
+    changes: dict[str, float], suspected: bool
+) -> None:
+    part = replace(FINE, name="part", harm=0.0, **changes)  # type: ignore[arg-type]
+    assert (islands.ranked([FINE, part])[0] is part) is suspected
+    assert ("relative error" not in islands.evidence(part)) is suspected
+
+
+def test_parts_of_another_model_do_not_keep_a_pattern_from_being_used() -> None:
+    ours = named("", "blocks.0.norm", "blocks.1.norm")
+    theirs = [replace(part, model=1) for part in named("", "blocks.2.norm")]
+    models = [Model("netG", "", 0), Model("netD", "", 0)]
+    assert islands.lines(ours[1:], [*ours, *theirs], models) == ['keep_fp32(netG, "blocks.*.norm")']
+
+
+def test_a_model_without_products_has_no_share_of_them() -> None:
+    assert islands.share(FINE, [replace(FINE, name="", flops=0)]) == 0.0
+    assert islands.share(FINE, [replace(FINE, name="", flops=10)]) == 1.0

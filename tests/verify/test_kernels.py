@@ -62,6 +62,15 @@ def test_kernels_are_told_by_their_operators_and_names() -> None:
     assert of_events(trace.events) == expected
 
 
+def test_unknown_kernels_are_named_by_their_time_the_longest_first() -> None:
+    trace = Trace()
+    for _ in range(3):
+        trace.add("aten::mm", [HALF, HALF], often=20.0)
+    found = of_events(trace.add("aten::mm", [HALF, HALF], rare=5.0, long=50.0).events)
+    assert found is not None
+    assert found.unknown == ("often", "long", "rare")
+
+
 def test_streams_that_work_at_the_same_time_count_once() -> None:
     spans = ((0.0, 10.0), (5.0, 10.0), (12.0, 1.0), (30.0, 4.0))
     events = [{"cat": "kernel", "name": "k", "ts": first, "dur": duration} for first, duration in spans]

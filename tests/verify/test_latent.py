@@ -100,3 +100,53 @@ def test_an_original_that_never_saved_its_scale_is_only_told(make_trace: Make) -
     check = latent.checkpoints(trace, trace)
     assert check is not None
     assert check.status is Status.WARN
+
+
+@pytest.mark.parametrize(("scalers", "detail"), [(1, "1 scaler"), (2, "2 scalers")])
+def test_scalers_are_counted(make_trace: Make, scalers: int, detail: str) -> None:
+    scales = tuple(Scale(64.0, i + 1, scaler=i % scalers) for i in range(20))
+    check = latent.scaled_steps(make_trace(), make_trace(scale=64.0, scales=scales))
+    assert check is not None
+    assert check.detail == detail
+
+
+@pytest.mark.parametrize(
+    ("skips", "steps", "status"),
+    [
+        ((4, 5), 20, Status.PASS),  # two are what growing costs
+        ((4, 5, 6), 20, Status.FAIL),  # from the step on before which it grew
+        ((3, 4, 5), 20, Status.PASS),
+        ((4, 5, 6), 60, Status.PASS),  # one in twenty
+        ((4, 5, 6), 59, Status.FAIL),
+    ],
+)
+def test_skips_after_the_scale_first_grew(make_trace: Make, skips: tuple[int, ...], steps: int, status: Status) -> None:
+    scales = tuple(Scale(64.0 if i < 3 else 128.0, i + 1) for i in range(steps))
+    check = latent.scaled_steps(make_trace(), make_trace([1.0] * steps, scale=64.0, skips=skips, scales=scales))
+    assert check is not None
+    assert check.status is status
+
+
+def test_another_scaler_with_a_larger_scale_has_not_grown(make_trace: Make) -> None:
+    scales = tuple(Scale(64.0 * (1 + i % 2), i + 1, scaler=i % 2) for i in range(20))
+    check = latent.scaled_steps(make_trace(), make_trace(scale=64.0, skips=(5, 7, 9, 11), scales=scales))
+    assert check is not None
+    assert check.status is Status.PASS
+
+
+def test_a_step_past_the_scaler_is_not_charged_where_the_original_has_one(make_trace: Make) -> None:
+    trace = make_trace(scale=64.0)
+    past = replace(trace, steps=tuple(replace(step, past_scaler=True) for step in trace.steps))
+    check = latent.scaled_steps(past, past)
+    assert check is not None
+    assert check.status is Status.PASS
+
+
+def test_a_few_steps_do_not_tell_whether_each_makes_a_scaler(make_trace: Make) -> None:
+    statuses = []
+    for count in (5, 6):
+        scales = tuple(Scale(64.0, i + 1, scaler=i) for i in range(count))
+        check = latent.scaled_steps(make_trace(), make_trace([1.0] * count, scale=64.0, scales=scales))
+        assert check is not None
+        statuses.append(check.status)
+    assert statuses == [Status.PASS, Status.FAIL]

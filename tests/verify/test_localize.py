@@ -211,3 +211,25 @@ def test_sarif_stands_at_the_original_where_the_migrated_script_is_gone(make_set
     assert result["locations"][0]["physicalLocation"] == {
         "artifactLocation": {"uri": "sub/old.py", "uriBaseId": "%SRCROOT%"}
     }
+
+
+def test_there_is_nothing_to_find_where_no_part_could_help(
+    make_setup: MakeSetup, make_evidence: MakeEvidence, make_trace: Make, tmp_path: Path
+) -> None:
+    base = make_trace()
+    scripts = (tmp_path / "old.py", tmp_path / "new.py")
+    pool = Pool(make_setup(*scripts, tmp_path), lambda result: None)  # no run is made
+
+    def reason(evidence: Evidence) -> str:
+        return localize(pool, evidence, assess(evidence, Limits()), 0).reason
+
+    assert reason(make_evidence()).startswith("the migrated script trains like the original")
+    off = make_trace([loss * 1.2 for loss in base.losses])
+    assert reason(make_evidence(migrated_off=off)).startswith("the edit, not precision")
+    over = make_trace([loss * 1.5 for loss in base.losses], scale=1024.0)
+    over = replace(over, steps=tuple(replace(step, autocast=True) for step in over.steps))
+    assert "spans optimizer.step()" in reason(make_evidence(migrated=over))
+    half = make_trace([loss * 1.5 for loss in base.losses], scale=1024.0)
+    half = replace(half, backwards=tuple(replace(backward, half=("NllLoss",)) for backward in half.backwards))
+    assert reason(make_evidence(migrated=half)).startswith("not a part of a model: loss functions in float32: NllLoss")
+    assert pool.results == {}

@@ -130,3 +130,39 @@ def test_a_run_keeps_what_its_script_wrote(
     pool = Pool(setup, lambda result: None, forks=forks)
     pool.make([Run(Arm.ORIGINAL)])
     assert metrics.written(pool.results[Run(Arm.ORIGINAL)]) == {"val_loss": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("losses", "tail"), [((9.0,) * 8 + (1.0, 2.0), 1.5), ((9.0, 8.0, 3.0), 3.0), ((5.0,), 5.0), ((), None)]
+)
+def test_the_tail_loss_is_the_mean_of_the_last_fifth(
+    run: RunResult, make_trace: Callable[..., Trace], losses: tuple[float, ...], tail: float | None
+) -> None:
+    trained = replace(run, trace=make_trace(losses))
+    assert metrics.tail_loss(trained) == tail
+    assert [metric.name for metric in metrics.primary(trained)] == ["tail loss"] * (tail is not None)
+
+
+def test_the_metric_that_was_printed_last_is_what_counts(run: RunResult) -> None:
+    said = ["val loss: 0.5, val acc: 12", "val loss: 0.25"]
+    (run.folder / "stdout.log").write_text("\n".join(said[:1]))
+    assert [metric.name for metric in metrics.primary(run)] == ["val acc"]
+    (run.folder / "stdout.log").write_text("\n".join(said))
+    assert [metric.name for metric in metrics.primary(run)] == ["val loss"]
+    assert metrics.printed(run) == {"val acc": 12.0, "val loss": 0.25}
+
+
+def test_a_file_of_the_very_moment_of_the_start_is_the_runs(tmp_path: Path) -> None:
+    log, folder = tmp_path / "log.jsonl", tmp_path / "run"
+    folder.mkdir()
+    log.write_text("{}")
+    os.utime(log, (20, 20))
+    metrics.collect(tmp_path, "*.jsonl", 20.0, folder)
+    assert [path.name for path in folder.iterdir()] == ["metrics-000-log.jsonl"]
+
+
+def test_what_a_summary_holds_beside_its_values_is_no_scalar(tmp_path: Path) -> None:
+    path = tmp_path / "events"
+    value = field(1, b"val/loss") + field(2, 0.5)
+    path.write_bytes(record(field(5, field(2, value) + field(1, value))) + record(field(6, field(1, value))))
+    assert list(event_files.scalars(path)) == [("val/loss", 0.5)]

@@ -65,3 +65,15 @@ def test_a_launcher_is_looked_for_beside_the_interpreter_first(tmp_path: Path) -
 def test_a_launcher_that_cannot_be_is_a_usage_error(words: str) -> None:
     with pytest.raises(UsageError, match="--launch"):
         prepare.launcher(words, sys.executable)
+
+
+def test_runs_share_neither_a_folder_nor_a_gpu_unless_the_user_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def on(cores: int, *, gpu: bool) -> list[int]:
+        monkeypatch.setattr("os.cpu_count", lambda: cores)
+        monkeypatch.setattr(Path, "exists", lambda path: gpu)
+        asked = ((None, True, "cpu"), (None, True, "auto"), (None, False, "cpu"), (4, False, "cuda"))
+        return [prepare.jobs(*each) for each in asked]
+
+    assert on(8, gpu=False) == [2, 2, 1, 4]
+    assert on(8, gpu=True) == [2, 1, 1, 4]
+    assert on(1, gpu=False) == [1, 1, 1, 4]

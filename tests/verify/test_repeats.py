@@ -98,3 +98,45 @@ def test_a_script_of_other_random_numbers_each_time_is_found_out(
     assessment = assess(climb(Pool(setup, lambda result: None, forks=forks), timing_pairs=0), Limits())
     assert assessment.verdict is Verdict.INCONCLUSIVE
     assert assessment.sentence.startswith("the original repeats itself: 3 more runs of it differ")
+
+
+def test_only_failed_comparisons_are_excused_and_the_reason_stands_first(
+    make_evidence: MakeEvidence, make_trace: Make
+) -> None:
+    raced = [times(make_trace(), factor) for factor in (1.01, 0.99, 1.0)]
+    shorter = make_trace(make_trace().losses[:-1], scale=1024.0)
+    checks = assess(make_evidence(raced, migrated_off=shorter, migrated=shorter), Limits()).checks
+    assert checks[0].id == "R"
+    found = {check.id: check.status for check in checks}
+    assert [found["G2"], found["E"]] == [Status.INCONCLUSIVE] * 2
+    assert [found["G1"], found["G4"]] == [Status.PASS] * 2
+
+
+def test_noise_that_is_only_warned_of_stands_before_what_it_excuses(
+    make_evidence: MakeEvidence, make_trace: Make
+) -> None:
+    noisy = times(make_trace(), 1 + 1e-6)
+    ids = [check.id for check in assess(make_evidence([noisy] * 3, migrated_off=noisy), Limits()).checks]
+    assert ids[-4:] == ["R", "E", "S", "N"]
+
+
+def test_an_original_that_does_not_always_end_well_is_told(make_evidence: MakeEvidence, make_trace: Make) -> None:
+    found = repeats_check(make_evidence([make_trace(), replace(make_trace(), stopped=False)]))
+    assert found is not None
+    assert (found.status, found.detail) == (Status.INCONCLUSIVE, "it does not always end well: exit status 1")
+
+
+def test_one_window_far_away_is_enough_to_be_certain(make_evidence: MakeEvidence, make_trace: Make) -> None:
+    raced = [times(make_trace(), factor) for factor in (1.01, 0.99, 1.0)]
+    far = times(make_trace(scale=1024.0), 3.0)
+    evidence = make_evidence(raced, migrated_off=far, migrated=far)
+    near = (evidence.original, replace(evidence.original))
+    assert assess(replace(evidence, further=(near,)), Limits()).verdict is Verdict.FAIL
+
+
+def test_noise_without_a_race_is_looked_for_elsewhere(make_evidence: MakeEvidence, make_trace: Make) -> None:
+    found = repeats_check(make_evidence([times(make_trace(), 1.01)] * 3))
+    assert found is not None
+    assert found.detail.endswith(
+        ": look for threads, clocks and random numbers of other sources; no run can be compared with another"
+    )

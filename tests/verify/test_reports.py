@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shlex
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,13 +12,13 @@ from pathlib import Path
 import pytest
 from amp_migrate.verify import as_html, as_json, as_text
 from amp_migrate.verify.evidence import Evidence
-from amp_migrate.verify.outcome import Outcome
+from amp_migrate.verify.outcome import Outcome, command_line
 from amp_migrate.verify.plan import Arm
 from amp_migrate.verify.setup import Setup
-from amp_migrate.verify.speed import Speed
+from amp_migrate.verify.speed import Memory, Speed
 from amp_migrate.verify.target import Target
 from amp_migrate.verify.trace import Trace
-from amp_migrate.verify.verdict import Limits, assess
+from amp_migrate.verify.verdict import Limits, Verdict, assess
 
 Make = Callable[..., Trace]
 MakeEvidence = Callable[..., Evidence]
@@ -138,3 +139,90 @@ def test_title_names_the_scripts_as_the_user_sees_them(make_evidence: MakeEviden
     assert setup.title == "train <old>.py and train_new.py"
     made = {**setup.scripts, Arm.MIGRATED: Target(setup.scratch / "migrated/train.py")}
     assert replace(setup, scripts=made).title == "train <old>.py and its migration"
+
+
+def measured(low: float | None, ratio: float = 1.2, iqr: float = 0.01) -> Speed:
+    return Speed(ratio, low, None if low is None else 2.0, 12.0, 10.0, iqr)
+
+
+@pytest.mark.parametrize(
+    ("speed", "said"),
+    [
+        (measured(1.1), "12.00 ms and 10.00 ms, 1.20 times as fast (95 % interval 1.10 to 2.00)"),
+        (measured(1.03), "12.00 ms and 10.00 ms, 1.20 times as fast (95 % interval 1.03 to 2.00); no gain is claimed"),
+        (measured(None), "12.00 ms and 10.00 ms, 1.20 times as fast"),
+        (measured(1.1, iqr=0.3), "12.00 ms and 10.00 ms; the machine is too busy to claim a ratio"),
+    ],
+)
+def test_a_gain_is_claimed_only_where_the_whole_interval_shows_one(
+    make_evidence: MakeEvidence, speed: Speed, said: str
+) -> None:
+    assessment = replace(assess(make_evidence(), Limits()), speed=speed)
+    assert list(as_text.performance(assessment)) == [f"step time: {said}"]
+
+
+def test_a_busy_machine_says_nothing_of_tf32(make_evidence: MakeEvidence) -> None:
+    calm, busy = measured(1.1), measured(1.1, iqr=0.3)
+    assessment = replace(assess(make_evidence(), Limits()), tf32=(busy, calm))
+    assert [line.partition(":")[0] for line in as_text.performance(assessment)] == ["beside the original with TF32 off"]
+
+
+def test_memory_is_told_in_mebibytes(make_evidence: MakeEvidence) -> None:
+    memory = Memory(3 * 2**20, 2 * 2**20, "peak_allocated")
+    assessment = replace(assess(make_evidence(), Limits()), memory=memory)
+    assert list(as_text.performance(assessment)) == ["peak memory: 3 MiB and 2 MiB, 0.67 times as much"]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "tone"),
+    [
+        (Verdict.PASS, "pass"),
+        (Verdict.FAIL, "fail"),
+        (Verdict.INCONCLUSIVE, "warn"),
+        (Verdict.VACUOUS, "warn"),
+        (Verdict.ORIGINAL_FAILED, "fail"),
+        (Verdict.MIGRATED_FAILED, "fail"),
+        (Verdict.TOO_SLOW, "warn"),
+    ],
+)
+def test_the_page_has_the_colour_of_its_verdict(
+    make_evidence: MakeEvidence, outcome_of: OutcomeOf, make_trace: Make, verdict: Verdict, tone: str
+) -> None:
+    empty = make_trace([], stopped=False, census=())  # so that nothing is drawn, which takes a second
+    outcome = outcome_of(make_evidence(original=empty, migrated=empty, migrated_off=None, reference=None))
+    page = as_html.render(replace(outcome, assessment=replace(outcome.assessment, verdict=verdict)))
+    assert f'<div class="verdict {tone}">' in page
+
+
+def test_operations_that_moved_come_first(make_evidence: MakeEvidence, outcome_of: OutcomeOf, make_trace: Make) -> None:
+    before = (("add", "float32", 5), ("linear", "float32", 3), ("mm", "float32", 2), ("zeros", "float32", 1))
+    after = (("add", "float32", 5), ("linear", "float16", 3), ("mm", "float16", 1), ("mm", "float32", 1))
+    evidence = make_evidence(original=make_trace(census=before), migrated=make_trace(scale=64.0, census=after))
+    rows = outcome_of(evidence).census
+    assert [(row.operation, row.moved, row.low) for row in rows] == [
+        ("linear", True, True),
+        ("mm", True, True),
+        ("add", False, False),
+        ("zeros", False, False),
+    ]
+    assert (rows[1].original, rows[1].migrated) == ({"float32": 2}, {"float16": 1, "float32": 1})
+
+
+def test_a_command_line_can_be_typed_again(make_evidence: MakeEvidence) -> None:
+    result = replace(make_evidence().original, command=("python", "my train.py", "--name", "a'b"))
+    assert shlex.split(command_line(result)) == list(result.command)
+    assert command_line(result).startswith("python 'my train.py' --name ")
+
+
+@pytest.mark.parametrize(
+    ("cause", "suspicion", "said"),
+    [
+        ("", "", []),
+        ("", "no update()", ["suspicion: no update()"]),
+        ("edit", "", ["precision or edit? the edit"]),
+        ("precision", "a scale", ["suspicion: a scale", "precision or edit? mixed precision"]),
+    ],
+)
+def test_what_the_numbers_point_at(make_evidence: MakeEvidence, cause: str, suspicion: str, said: list[str]) -> None:
+    assessment = replace(assess(make_evidence(), Limits()), cause=cause, suspicion=suspicion)
+    assert [line.partition(": with autocast")[0] for line in as_text.reasons(assessment)] == said

@@ -92,8 +92,11 @@ def on_gpu(make_evidence: MakeEvidence, make_trace: Make, capability: list[int])
     return ladder.time(pool, evidence, pairs=3), pool
 
 
-def test_a_gpu_with_tf32_is_compared_with_it_on_and_off(make_evidence: MakeEvidence, make_trace: Make) -> None:
-    evidence, pool = on_gpu(make_evidence, make_trace, [9, 0])
+@pytest.mark.parametrize("capability", [[8, 0], [9, 0]])
+def test_a_gpu_with_tf32_is_compared_with_it_on_and_off(
+    make_evidence: MakeEvidence, make_trace: Make, capability: list[int]
+) -> None:
+    evidence, pool = on_gpu(make_evidence, make_trace, capability)
     assert len(pool.results) == 4 * 3
     order = [(run.arm.value[0], run.tf32) for run in pool.results]
     assert order[:4] == order[7:3:-1] == order[8:]  # in turns, there and back
@@ -112,3 +115,39 @@ def test_an_older_gpu_has_no_tf32_to_compare_with(make_evidence: MakeEvidence, m
     evidence, pool = on_gpu(make_evidence, make_trace, [7, 5])
     assert len(pool.results) == 2 * 3
     assert assess(evidence, Limits()).tf32 == ()
+
+
+@pytest.mark.parametrize(("spread", "noisy"), [(28.0, False), (29.0, True)])
+def test_a_spread_of_a_quarter_of_the_median_is_noisy(make_trace: Make, spread: float, noisy: bool) -> None:
+    restless = timed(make_trace, [500.0] * 10 + [100.0, 100.0 + spread] * 25)
+    found = speed.speed([(restless, timed(make_trace, [10.0] * 60))])
+    assert found is not None
+    assert found.iqr == pytest.approx(spread / (100 + spread / 2))
+    assert found.noisy is noisy
+
+
+def test_memory_that_only_one_of_a_pair_counted_is_left_out(make_trace: Make) -> None:
+    counted, other = make_trace(memory={"peak_allocated": 100}), make_trace(memory={"peak_resident": 7})
+    assert speed.memory([(counted, other), (other, counted)]) is None
+    found = speed.memory([(counted, other), (counted, counted)])
+    assert found is not None
+    assert found.ratio == 1.0
+
+
+def test_three_steps_after_the_warm_up_are_enough_in_both_runs(make_trace: Make) -> None:
+    enough, short = (timed(make_trace, [900.0] * 10 + [20.0] * count) for count in (3, 2))
+    found = speed.speed([(enough, enough)])
+    assert found is not None
+    assert (found.ratio, found.original_ms, found.migrated_ms) == (1.0, 20.0, 20.0)
+    assert speed.speed([(enough, short)]) is None
+    assert speed.speed([(short, enough)]) is None
+
+
+def test_a_tenth_of_a_long_run_is_warm_up(make_trace: Make) -> None:
+    slow_start = timed(make_trace, [900.0] * 20 + [20.0] * 180)
+    found = speed.speed([(slow_start, slow_start)])
+    assert found is not None
+    assert found.iqr == 0.0
+    later = speed.speed([(timed(make_trace, [900.0] * 70 + [20.0] * 130), slow_start)])
+    assert later is not None
+    assert later.iqr > 1.0

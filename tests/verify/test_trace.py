@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from amp_migrate.verify.events import read
+from amp_migrate.verify.trace import Scale, Trace
 
 STEP = {
     "kind": "step", "index": 0, "optimizer": 0, "grads": "11", "dtypes": ["float32"], "autocast": False,
@@ -61,3 +64,23 @@ def test_an_uncaught_exception_is_kept_with_its_place(tmp_path: Path) -> None:
     failure = read(write(tmp_path, event)).failure
     assert failure is not None
     assert (failure.type, failure.place) == ("RuntimeError", "train.py:3")
+
+
+def test_a_loss_scale_is_seen_in_updates_and_in_losses_but_not_where_nothing_can_be_told(
+    make_trace: Callable[..., Trace],
+) -> None:
+    def scaled_by(scale: float | None) -> Trace:
+        plain = make_trace()
+        return replace(plain, backwards=tuple(replace(backward, scale=scale) for backward in plain.backwards))
+
+    assert [scaled_by(scale).scaled for scale in (1.0, None, 2.0)] == [False, False, True]
+    assert replace(make_trace(), scales=(Scale(1.0, 1),)).scaled
+
+
+def test_mixed_precision_is_seen_in_operations_weights_and_scales(make_trace: Callable[..., Trace]) -> None:
+    plain = make_trace()
+    assert not plain.uses_amp
+    assert replace(plain, census=(*plain.census, ("relu", "bfloat16", 1))).uses_amp
+    half = replace(plain.steps[3], dtypes=("float32", "float16"))
+    assert replace(plain, steps=(*plain.steps, half)).uses_amp
+    assert replace(plain, scales=(Scale(1.0, 1),)).uses_amp

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,9 @@ def test_tables_have_a_column_per_dtype_and_shares_of_the_time(make_trace: Calla
     assert lines[2].split() == ["linear", "12", "3"]
     assert lines[3] == "  softmax                 6"
     assert lines[-2].split() == ["aten::addmm", "7", "3.00", "ms", "75%"]
+    assert "operations by their own processor time, over the steps after them" in lines
+    on_gpu = tracing.tables(replace(trace, environment={**trace.environment, "stand_in": False}))
+    assert "operations by their own GPU time, over the steps after them" in list(on_gpu)
 
 
 def traced(folder: Path, steps: int, *options: str) -> tuple[int, str]:

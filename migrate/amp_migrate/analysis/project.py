@@ -148,7 +148,7 @@ class Project:
                 if not target:
                     continue
                 parent = file.tree.parents[node]
-                if isinstance(parent, cst.Call) and parent.func is node:
+                if isinstance(parent, cst.Call):
                     found.append(CallSite(file, parent))
                 elif not _is_asked(parent, node):
                     return None
@@ -176,8 +176,9 @@ class Project:
         if self._definitions_of_method(function.name) != [function.node] or self._is_foreign(file, node.value):
             return False
         call = file.tree.parents[node]
-        is_call = isinstance(call, cst.Call) and call.func is node and not self._is_class(file, node.value)
-        return not is_call or fits(function.node, cst.ensure_type(call, cst.Call), bound=function.is_bound)
+        if not isinstance(call, cst.Call) or self._is_class(file, node.value):
+            return True
+        return fits(function.node, call, bound=function.is_bound)
 
     def _is_foreign(self, file: File, node: cst.BaseExpression) -> bool:
         """Whether an object is imported from outside of the project: `tf` in `tf.train`."""

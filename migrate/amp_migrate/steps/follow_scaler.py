@@ -212,7 +212,7 @@ class Follower:
         if holder.path.startswith("self."):
             return True
         bindings = holder.file.scopes.inside(holder.scope).bindings.get(holder.path, [])
-        return bool(bindings) and all(
+        return all(
             binding.kind is BindingKind.PARAMETER or holder.file.names.callee(binding.value) in GRAD_SCALER
             for binding in bindings
         )

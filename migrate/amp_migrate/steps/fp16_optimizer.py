@@ -131,7 +131,7 @@ def half_networks(file: File, roles: Roles) -> Iterator[tuple[cst.Call, cst.Base
 
 def _is_converted(file: File, node: cst.CSTNode, full: str) -> bool:
     call = file.tree.parents[node]
-    if not isinstance(call, cst.Call) or call.func is not node:
+    if not isinstance(call, cst.Call):
         return False
     return full == WRAPPER or (full in HALF_NETWORKS and len(call.args) == 1)
 

@@ -17,6 +17,7 @@ LOSS_FUNCTIONS = frozenset(
         "huber_loss",
         "kl_div",
         "l1_loss",
+        "linear_cross_entropy",
         "margin_ranking_loss",
         "mse_loss",
         "multi_margin_loss",

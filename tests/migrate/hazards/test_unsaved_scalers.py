@@ -32,6 +32,7 @@ SAVE = '        torch.save({"model": model.state_dict(), "optimizer": optimizer.
 LOAD = '        optimizer.load_state_dict(checkpoint["optimizer"])\n'
 GUARDED = LOAD + '        if checkpoint.get("scaler"):\n            scaler.load_state_dict(checkpoint["scaler"])\n'
 MADE = '    scaler = torch.amp.GradScaler("cuda")\n'
+HEAD = SCRIPT[SCRIPT.index("def main") : SCRIPT.index("    if resume")]
 
 
 def repaired(text: str, *, unsafe: bool = True) -> FilePlan:
@@ -63,6 +64,26 @@ def test_an_entry_that_is_assigned_gets_one_too() -> None:
     assert f'{lines}        state["scaler"] = scaler.state_dict()\n' in plan.after
 
 
+def test_a_function_that_steps_and_saves_takes_the_scaler_as_an_argument() -> None:
+    text = """\
+import torch
+
+def train(model, optimizer, scaler, loader, path):
+    checkpoint = torch.load(path)
+    optimizer.load_state_dict(checkpoint["optimizer"])
+    for x in loader:
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = model(x).mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    torch.save({"optimizer": optimizer.state_dict()}, path)
+"""
+    after = repaired(text).after
+    assert '{"optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}' in after
+    assert 'scaler.load_state_dict(checkpoint["scaler"])' in after
+
+
 def test_without_unsafe_it_is_told_what_would_be_done() -> None:
     plan = repaired(SCRIPT, unsafe=False)
     assert plan.after == SCRIPT
@@ -82,6 +103,8 @@ def test_without_unsafe_it_is_told_what_would_be_done() -> None:
         (MADE + "    if resume:\n", "    if resume:\n"),
         (SAVE, "    scaler = torch.amp.GradScaler('cuda')\n" + SAVE[4:]),
         (LOAD, LOAD + "    def again(checkpoint):\n    " + LOAD),
+        # what a function saves beside is called like the scaler of another one
+        (HEAD, HEAD.replace("resume)", "resume, scaler)").replace(MADE, "")),
         # nobody knows where it is loaded
         (LOAD, ""),
         (LOAD, "        optimizer.load_state_dict(checkpoint)\n"),

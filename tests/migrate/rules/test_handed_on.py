@@ -143,6 +143,38 @@ def test_star_import_of_the_project(rewrites_files: Check) -> None:
     )
 
 
+def test_star_import_brings_only_what_its_file_lists(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "common.py": """
+                - from torch.cuda.amp import autocast
+                + import torch
+                + from torch.amp import autocast
+
+                  __all__ = ["region"]
+
+                  def region():
+                -     return autocast()
+                +     return autocast(device_type="cuda", dtype=torch.float16)
+            """,
+            "slow.py": """
+                  import torch
+                - from torch.cpu.amp import autocast
+                + from torch.amp import autocast
+            """,
+            "train.py": """
+                  import torch
+                  from slow import *
+                  from common import *
+
+                - with autocast():
+                + with autocast(device_type="cpu", dtype=torch.bfloat16):
+                      pass
+            """,
+        }
+    )
+
+
 def test_torch_itself_by_star(rewrites_files: Check) -> None:
     rewrites_files(
         {

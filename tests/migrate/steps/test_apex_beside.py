@@ -172,5 +172,11 @@ def test_another_file_that_asks_for_the_choice(rewrites_files: Check) -> None:
     assert any("another file asks whether Apex or native AMP is chosen" in each.message for each in findings)
 
 
+def test_a_native_scaler_that_is_restored_beside_a_branch_of_apex_that_restores_nothing(migrate: Check) -> None:
+    restored = 'scaler = torch.amp.GradScaler("cuda")\n        scaler.load_state_dict(torch.load("scaler.pt"))\n'
+    script = _SCRIPT.replace('scaler = torch.amp.GradScaler("cuda")\n', restored)
+    assert '\n    scaler.load_state_dict(torch.load("scaler.pt"))\n' in migrate(script).after
+
+
 def test_shim_that_was_asked_for_keeps_the_branches(migrate: Check) -> None:
     assert "    with amp.scale_loss(loss, optimizer)" in migrate(_SCRIPT, apex=Apex.SHIM).after

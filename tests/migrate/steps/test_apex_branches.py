@@ -114,6 +114,37 @@ def test_a_scaler_is_made_before_the_branches(rewrites: Check) -> None:
     )
 
 
+def test_an_outer_branch_that_makes_the_optimizer_decides_too(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+        + amp_enabled = bool(args.fp16) and bool(args.deep)
+        + scaler = torch.amp.GradScaler("cuda", enabled=amp_enabled)
+          if args.fp16:
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -     if args.deep:
+        -         model, optimizer = amp.initialize(model, optimizer)
+          else:
+              optimizer = torch.optim.Adam(model.parameters())
+          for x in loader:
+        -     loss = model(x).mean()
+        -     if args.fp16 and args.deep:
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -     else:
+        -         loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=amp_enabled):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
 def test_two_calls_in_one_branch(migrate: Check) -> None:
     after = migrate(
         """

@@ -248,6 +248,35 @@ def test_a_method_that_initializes_what_its_object_has(rewrites: Check) -> None:
     )
 
 
+def test_a_method_that_makes_the_optimizer_itself_has_the_scaler(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          class T:
+              def __init__(self, model, training):
+                  self.model = model
+                  if training:
+                      self.prepare()
+              def prepare(self):
+                  optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        -         self.model, self.optimizer = amp.initialize(self.model, optimizer)
+        +         self.optimizer = optimizer
+        +         self.scaler = torch.amp.GradScaler("cuda")
+              def step(self, x, y):
+        -         loss = nn.functional.mse_loss(self.model(x), y)
+        -         with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -         self.optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = nn.functional.mse_loss(self.model(x), y)
+        +         self.scaler.scale(loss).backward()
+        +         self.scaler.step(self.optimizer)
+        +         self.scaler.update()
+        """
+    )
+
+
 @pytest.mark.parametrize(
     "calls",
     [

@@ -147,7 +147,14 @@ def test_forward_that_cannot_be_seen_runs_where_apex_ran_it(rewrites: Check) -> 
 
 @pytest.mark.parametrize(
     "loss",
-    ["self.criterion(outputs, y)", "self.loss(outputs, y)", "outputs.mean()", "distance(outputs, y)"],
+    [
+        "self.criterion(outputs, y)",
+        "self.loss(outputs, y)",
+        "self.measure(outputs, y)",
+        "self.inherited_loss_fn(outputs, y)",
+        "outputs.mean()",
+        "distance(outputs, y)",
+    ],
 )
 def test_loss_of_outputs_from_elsewhere_is_no_forward(migrate: Check, loss: str) -> None:
     text = f"""
@@ -158,6 +165,7 @@ def test_loss_of_outputs_from_elsewhere_is_no_forward(migrate: Check, loss: str)
             def __init__(self, model, optimizer, criterion):
                 self.optimizer = optimizer
                 self.criterion = criterion
+                self.measure = distance
                 self.model, self.optimizer = amp.initialize(model, self.optimizer)
 
             def loss(self, outputs, y):

@@ -172,6 +172,42 @@ def test_imported_scaler_is_left_as_it_was(rewrites: Check) -> None:
     )
 
 
+def test_scaler_beside_one_that_nothing_in_sight_makes_is_switched_off(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "other.py": """
+                  import torch
+                  from steps import step
+                  from settings import *
+
+                  def main():
+                      global scaler
+                      step(net, opt, scaler, x)
+            """,
+            "steps.py": """
+                  import torch
+
+                  def step(model, optimizer, scaler, x):
+                -     with torch.cuda.amp.autocast():
+                +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                          loss = model(x).mean()
+                      scaler.scale(loss).backward()
+                      scaler.step(optimizer)
+                      scaler.update()
+            """,
+            "train.py": """
+                  import torch
+                  from steps import step
+
+                - scaler = torch.cuda.amp.GradScaler()
+                + scaler = torch.amp.GradScaler("cuda", enabled=False)
+                  step(model, optimizer, scaler, x)
+            """,
+        },
+        dtype="bf16",
+    )
+
+
 def test_region_whose_dtype_is_a_variable_keeps_its_scaler(leaves: Check) -> None:
     leaves(
         """

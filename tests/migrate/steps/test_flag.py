@@ -172,6 +172,84 @@ def test_trainer_asks_its_own_arguments_or_its_own_scaler(rewrites: Check) -> No
     )
 
 
+def test_arguments_that_an_object_keeps_are_asked_in_its_methods(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Trainer:
+              def __init__(self, model, args):
+                  self.args = args
+                  self.model = model
+                  self.optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
+
+              def train(self, x, y):
+        -         loss = nn.functional.mse_loss(self.model(x), y)
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16, enabled=self.args.amp):
+        +             loss = nn.functional.mse_loss(self.model(x), y)
+                  loss.backward()
+                  self.optimizer.step()
+
+          if __name__ == "__main__":
+              parser = argparse.ArgumentParser()
+              parser.add_argument("--lr", type=float, default=0.1)
+        +     parser.add_argument("--amp", action=argparse.BooleanOptionalAction, default=True, help="mixed precision")
+              args = parser.parse_args()
+              Trainer(nn.Linear(2, 2), args).train(x, y)
+        """,
+        "bf16",
+        head=ARGPARSE,
+        add_flag=True,
+    )
+
+
+def test_function_of_another_file_does_not_ask_the_scaler_of_an_object(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "evaluation.py": """
+                  import torch
+
+                  @torch.no_grad()
+                - def evaluate(model, x):
+                + def evaluate(model, x, amp):
+                -     return model(x)
+                +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=amp):
+                +         return model(x)
+            """,
+            "train.py": """
+                  import argparse
+                  import torch
+                  from torch import nn
+                  from evaluation import evaluate
+
+                  class Trainer:
+                      def __init__(self, model, args):
+                          self.args = args
+                          self.model = model
+                          self.optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
+                +         self.scaler = torch.amp.GradScaler("cuda", enabled=args.amp)
+
+                      def train(self, x, y):
+                -         loss = nn.functional.mse_loss(self.model(x), y)
+                -         loss.backward()
+                -         self.optimizer.step()
+                -         evaluate(self.model, x)
+                +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=self.args.amp):
+                +             loss = nn.functional.mse_loss(self.model(x), y)
+                +         self.scaler.scale(loss).backward()
+                +         self.scaler.step(self.optimizer)
+                +         self.scaler.update()
+                +         evaluate(self.model, x, amp=self.args.amp)
+
+                  def main():
+                      parser = argparse.ArgumentParser()
+                      parser.add_argument("--lr", type=float)
+                +     parser.add_argument("--amp", action=argparse.BooleanOptionalAction, default=True, help="mixed precision")
+                      Trainer(nn.Linear(2, 2), parser.parse_args()).train(x, y)
+            """,  # noqa: E501
+        },
+        add_flag=True,
+    )
+
+
 def test_function_that_is_spawned_is_known_by_the_options_it_reads(rewrites: Check) -> None:
     rewrites(
         """

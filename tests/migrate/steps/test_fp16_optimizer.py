@@ -172,6 +172,8 @@ def test_bfloat16_needs_no_scaler(migrate: Check) -> None:
         script().replace("FP16_Optimizer, network_to_half", "FP16_Optimizer, network_to_half, prep_param_lists")
         + "    prep_param_lists(model)\n",
         script().replace("optimizer = FP16_Optimizer(optimizer)", "optimizer = wrap(FP16_Optimizer(optimizer))"),
+        script().replace("network_to_half(nn.Linear(2, 2).cuda())", "wrap(network_to_half)"),
+        script().replace("nn.Linear(2, 2).cuda())", "nn.Linear(2, 2), dtype)"),
     ],
 )
 def test_what_has_no_native_form_stays_on_the_shim(text: str, migrate: Check) -> None:

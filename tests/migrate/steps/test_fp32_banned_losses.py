@@ -94,6 +94,27 @@ def test_function_of_the_project_around_the_loss_reads_float32(rewrites: Check) 
     )
 
 
+def test_another_loss_in_the_statement_of_a_refused_one_reads_float32_too(rewrites: Check) -> None:
+    rewrites(
+        """
+          criterion = nn.BCELoss()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y, z in loader:
+        -     output = model(x)
+        -     loss = criterion(output[0], y) + nn.functional.mse_loss(output[1], z)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         output = model(x)
+        +     loss = criterion(output[0].float(), y) + nn.functional.mse_loss(output[1].float(), z)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
 def test_forward_and_loss_in_one_statement(rewrites: Check) -> None:
     rewrites(
         """
@@ -150,6 +171,27 @@ def test_two_forwards_in_one_statement_have_two_names(rewrites: Check) -> None:
         +         model_output = model(x)
         +         model_output_2 = model(x2)
         +     loss = criterion(model_output.float(), y) + criterion(model_output_2.float(), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_what_is_taken_out_has_the_name_of_what_is_called(rewrites: Check) -> None:
+    rewrites(
+        """
+          criterion = nn.BCELoss()
+          nets = [nn.Linear(2, 2)]
+          optimizer = torch.optim.SGD(nets[0].parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = criterion(nets[0](x), y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         nets_output = nets[0](x)
+        +     loss = criterion(nets_output.float(), y)
         +     scaler.scale(loss).backward()
         +     scaler.step(optimizer)
         +     scaler.update()
