@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
-from amp_migrate.analysis.files import File
+from amp_migrate.analysis.files import File, object_path
 from amp_migrate.analysis.optimizers import is_optimizer
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.steps.gather import Gathered, Gatherer
@@ -84,6 +84,12 @@ def backward_calls(body: Block) -> Iterator[tuple[Statement, cst.Call]]:
             yield statement, call
 
 
+def _is_stepped(file: File, receiver: cst.BaseExpression) -> bool:
+    """Whether what goes backward steps somewhere, too, as no tensor does: a wrapper with model and optimizer in it."""
+    path = object_path(receiver)
+    return path is not None and "step" in file.methods_called.get(path, set())
+
+
 def _is_other_function(file: File, roles: Roles, call: cst.Call) -> bool:
     """Whether `backward` is a kernel's own function, or a method of the class that calls it."""
     full = file.names.callee(call)
@@ -109,7 +115,7 @@ def _read(file: File, roles: Roles, statement: Statement, call: cst.Call) -> Bac
             "switch mixed precision on in that framework instead",
             code="AMP591",
         )
-    if call.args and (is_optimizer(file, receiver) or roles.is_module(file, receiver)):
+    if call.args and (is_optimizer(file, receiver) or roles.is_module(file, receiver) or _is_stepped(file, receiver)):
         return Refusal(
             file,
             call,

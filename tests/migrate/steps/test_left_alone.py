@@ -115,6 +115,44 @@ def test_deepspeed_engine(leaves: Check, dtype: str) -> None:
     )
 
 
+def test_a_wrapper_that_goes_backward_and_steps_whatever_its_name(leaves: Check, dtype: str) -> None:
+    leaves(
+        """
+        net = nn.Linear(2, 2)
+        opt = torch.optim.SGD(net.parameters(), lr=0.1)
+        wrapped, opt = backend.distribute(net, opt)
+        for x, y in loader:
+            loss = wrapped(x, y)
+            if backend.steps_by_itself:
+                wrapped.backward(loss)
+                wrapped.step()
+            else:
+                opt.zero_grad()
+                loss.backward()
+                opt.step()
+        """,
+        "wrapped.backward(loss) is the backward of a wrapper that scales the loss by itself",
+        dtype=dtype,
+    )
+
+
+def test_what_only_prepares_a_model_is_taken_for_no_forward(leaves: Check, dtype: str) -> None:
+    leaves(
+        """
+        net = nn.Linear(2, 2)
+        opt = torch.optim.SGD(net.parameters(), lr=0.1)
+        wrapped, opt = backend.distribute(net, opt)
+        for x, y in loader:
+            loss = wrapped(x, y)
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+        """,
+        "the forward pass behind `loss` is not in this function",
+        dtype=dtype,
+    )
+
+
 def test_optimizer_that_scales_by_itself(leaves: Check, dtype: str) -> None:
     leaves(
         """
