@@ -61,7 +61,7 @@ class HeldOutputs:
     def _handed_on(self, statement: Statement, held: dict[str, bool]) -> dict[str, bool]:
         """The names that a statement gives an output to, or puts one into, cast by nothing on the way."""
         if isinstance(statement, cst.Expr):
-            return self._appended(statement.value, held)
+            return self._appended(statement, held)
         if isinstance(statement, cst.For) and isinstance(statement.target, cst.Name):
             listed = _list_key(statement.iter)
             return {statement.target.value: held[listed]} if listed in held else {}
@@ -77,12 +77,17 @@ class HeldOutputs:
         is_floating = self.is_floating(root, held)
         return {target.value: is_floating for target in targets(statement) if isinstance(target, cst.Name)}
 
-    def _appended(self, call: cst.BaseExpression, held: dict[str, bool]) -> dict[str, bool]:
+    def root(self, node: cst.BaseExpression, statement: Statement, held: Collection[str]) -> cst.BaseExpression | None:
+        """The output at the start of a chain in a statement, be it what a module gives there in a region."""
+        return root_of(self.finder, node, held, runs=statement in self.covered)
+
+    def _appended(self, statement: cst.Expr, held: dict[str, bool]) -> dict[str, bool]:
         """The list that a call of `append` puts an output into."""
+        call = statement.value
         if not (isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and len(call.args) == 1):
             return {}
         listed = _list_key(call.func.value) if call.func.attr.value == "append" else ""
-        root = root_of(self.finder, call.args[0].value, held.keys()) if listed else None
+        root = self.root(call.args[0].value, statement, held.keys()) if listed else None
         return {} if root is None else {listed: self.is_floating(root, held) and held.get(listed, True)}
 
     def _returned_by(self, call: cst.Call) -> dict[int, bool]:
@@ -138,26 +143,34 @@ def _listed(finder: RegionFinder, node: cst.BaseExpression) -> str:
     return ""
 
 
-def root_of(finder: RegionFinder, node: cst.BaseExpression, outputs: Collection[str]) -> cst.BaseExpression | None:
-    """The output at the start of a chain of methods and subscripts; None where the chain changes the dtype."""
+def root_of(
+    finder: RegionFinder, node: cst.BaseExpression, outputs: Collection[str], *, runs: bool = False
+) -> cst.BaseExpression | None:
+    """The output at the start of a chain of methods and subscripts; None where the chain changes the dtype.
+
+    Args:
+        runs: whether the chain is in a region, and may begin with the call of a module.
+    """
     if isinstance(node, cst.Name):
         return node if node.value in outputs else None
     if _listed(finder, node) in outputs:
         return node
     if isinstance(node, cst.Subscript):
-        inner = root_of(finder, node.value, outputs)
+        inner = root_of(finder, node.value, outputs, runs=runs)
         # `out[0]` may take a tensor out of a tuple: it is that element which is cast.
         return node if inner is node.value else inner
     if isinstance(node, cst.Call):
+        if runs and finder.roles.is_module(finder.file, node.func):
+            return node
         if any(_names_dtype(arg.value) for arg in node.args):
             return None
         name = finder.file.names.callee(node)
         if name.startswith("torch."):
             keeps = name.rpartition(".")[2] in _KEEPS_DTYPE and bool(node.args)
-            return root_of(finder, node.args[0].value, outputs) if keeps else None
-        return root_of(finder, node.func, outputs) if isinstance(node.func, cst.Attribute) else None
+            return root_of(finder, node.args[0].value, outputs, runs=runs) if keeps else None
+        return root_of(finder, node.func, outputs, runs=runs) if isinstance(node.func, cst.Attribute) else None
     if isinstance(node, cst.Attribute):
-        inner = root_of(finder, node.value, outputs)
+        inner = root_of(finder, node.value, outputs, runs=runs)
         if node.attr.value in _KEEPS_DTYPE:
             return inner
         # `out.logits` is a tensor in a structure; any other method of a tensor makes a dtype of its own.

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 Check = Callable[..., Any]
 
@@ -48,6 +50,57 @@ def test_outputs_gathered_for_numpy_are_float32_in_bfloat16(rewrites: Check) -> 
         """,
         dtype="bf16",
     )
+
+
+def test_outputs_without_a_name_are_float32_for_numpy_in_bfloat16(rewrites: Check) -> None:
+    rewrites(
+        TRAINING
+        + """
+          @torch.no_grad()
+          def evaluate(model, loader):
+              model.eval()
+              outs, arrays = [], []
+              for x, y in loader:
+        -         arrays.append(model(x).squeeze().cpu().numpy())
+        -         arrays.append(model(x)[0].numpy())
+        -         arrays.append(model(x).argmax(1).cpu().numpy())
+        -         outs.append(model(x))
+        -     return torch.cat(outs).numpy(), arrays
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +             arrays.append(model(x).float().squeeze().cpu().numpy())
+        +             arrays.append(model(x)[0].float().numpy())
+        +             arrays.append(model(x).argmax(1).cpu().numpy())
+        +             outs.append(model(x))
+        +     return torch.cat(outs).float().numpy(), arrays
+        """,
+        dtype="bf16",
+    )
+
+
+def test_arrays_are_made_of_float32_in_bfloat16(rewrites: Check) -> None:
+    rewrites(
+        TRAINING
+        + """
+          import numpy as np
+          @torch.no_grad()
+          def predict(model, x):
+        -     out = model(x)
+        -     losses = [each.item() for each in out]
+        -     return np.array(out.cpu()), np.asarray(out.detach()), np.array(losses), np.array(x.cpu())
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +         out = model(x)
+        +     losses = [each.item() for each in out]
+        +     return np.array(out.float().cpu()), np.asarray(out.float().detach()), np.array(losses), np.array(x.cpu())
+        """,
+        dtype="bf16",
+    )
+
+
+def test_numpy_has_no_bfloat16() -> None:
+    out = torch.zeros(2, dtype=torch.bfloat16)
+    for make in (np.array, torch.Tensor.numpy):
+        with pytest.raises(TypeError):
+            make(out)
 
 
 @pytest.mark.parametrize(
