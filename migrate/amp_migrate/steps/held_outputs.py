@@ -16,8 +16,8 @@ from amp_migrate.trees.nodes import Block, Statement, block_of, blocks, find, ne
 _KEEPS_DTYPE = frozenset(
     (
         "abs chunk clamp clip clone contiguous cpu cuda data detach exp expand expand_as flatten flip gather log "
-        "log_softmax masked_fill mean permute relu repeat reshape round sigmoid softmax split sqrt squeeze sum t tanh "
-        "to transpose tril triu unflatten unsqueeze view view_as"
+        "log_softmax masked_fill mean normalize permute relu repeat reshape round sigmoid softmax split sqrt squeeze "
+        "sum t tanh to transpose tril triu unflatten unsqueeze view view_as"
     ).split()
 )
 # Tensors in the structure that a Hugging Face model gives back.
@@ -82,11 +82,11 @@ class HeldOutputs:
         return root_of(self.finder, node, held, runs=statement in self.covered)
 
     def _appended(self, statement: cst.Expr, held: dict[str, bool]) -> dict[str, bool]:
-        """The list that a call of `append` puts an output into."""
+        """The list that a call of `append` puts an output into, or `extend` the rows of one."""
         call = statement.value
         if not (isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and len(call.args) == 1):
             return {}
-        listed = _list_key(call.func.value) if call.func.attr.value == "append" else ""
+        listed = _list_key(call.func.value) if call.func.attr.value in ("append", "extend") else ""
         root = self.root(call.args[0].value, statement, held.keys()) if listed else None
         return {} if root is None else {listed: self.is_floating(root, held) and held.get(listed, True)}
 

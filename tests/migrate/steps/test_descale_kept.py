@@ -327,3 +327,18 @@ with torch.cuda.amp.autocast():
     assert 'with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):' in plan.after
     assert '@torch.amp.autocast(device_type="cuda", dtype=torch.float32)' in plan.after
     assert [each.code for each in plan.findings] == ["AMP101", "AMP101"]
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "auto"])
+def test_scaler_whose_arguments_are_starred_stays_on(migrate: Check, dtype: str) -> None:
+    text = """
+scaler = torch.cuda.amp.GradScaler(**config) if config else None
+with torch.cuda.amp.autocast():
+    loss = model(x)
+scaler.scale(loss).backward()
+scaler.step(optimizer)
+scaler.update()
+"""
+    plan = migrate(text, dtype)
+    assert 'scaler = torch.amp.GradScaler("cuda", **config) if config else None' in plan.after
+    assert any("are starred, and may say whether it is on" in each.message for each in plan.findings)

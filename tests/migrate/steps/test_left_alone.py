@@ -499,3 +499,31 @@ def test_optimizer_that_is_a_module_in_float16(leaves: Check) -> None:
         """,
         "learned is a module, and has no param_groups",
     )
+
+
+@pytest.mark.parametrize(
+    "backward", ["(loss * self.loss_scale).backward()", "scaled = lossScale * loss\n        scaled.backward()"]
+)
+def test_loss_that_is_scaled_by_hand(leaves: Check, dtype: str, backward: str) -> None:
+    text = f"""
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+    def step(self, x):
+        loss = self.model(x).mean()
+        {backward}
+        self.optimizer.step()
+"""
+    leaves(text, "multiplied by a loss scale of the script's own", dtype=dtype)
+
+
+def test_loss_that_is_only_weighted_moves(migrate: Check) -> None:
+    text = """
+model = nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loss = model(x).mean()
+(loss * kl_loss_scale).backward()
+optimizer.step()
+"""
+    assert "scaler.scale(loss * kl_loss_scale).backward()" in migrate(text).after

@@ -30,12 +30,13 @@ def test_outputs_gathered_for_numpy_are_float32_in_bfloat16(rewrites: Check) -> 
           @torch.no_grad()
           def evaluate(model, loader):
               model.eval()
-              outs, labels = [], []
+              outs, rows, labels = [], [], []
               for x, y in loader:
         -         out = model(x)
         +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
         +             out = model(x)
                   outs.append(out.detach().cpu())
+                  rows.extend(out)
                   labels.append(y)
               draw(torch.cat(labels).numpy(), torch.cat(labels)[0].numpy())
         -     draw(torch.cat(outs, dim=0).numpy(), outs[0].numpy())
@@ -43,10 +44,10 @@ def test_outputs_gathered_for_numpy_are_float32_in_bfloat16(rewrites: Check) -> 
               for each in outs:
         -         draw(each.numpy())
         +         draw(each.float().numpy())
-        -     outs = torch.stack(outs)
-        -     return outs.numpy()
-        +     outs = torch.stack(outs)
-        +     return outs.float().numpy()
+        -     rows = torch.stack(rows)
+        -     return nn.functional.normalize(rows).numpy()
+        +     rows = torch.stack(rows)
+        +     return nn.functional.normalize(rows.float()).numpy()
         """,
         dtype="bf16",
     )
