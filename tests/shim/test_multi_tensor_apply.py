@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 import torch
 from amp_shim.multi_tensor_apply import amp_c, multi_tensor_applier
+from amp_shim.optimizers import FusedAdam
 from torch import Tensor
 
 HALF, FLOAT = torch.float16, torch.float32
@@ -187,3 +188,31 @@ def test_lamb_steps_half_weights_without_a_ratio_where_they_are_zero() -> None:
     param, update, zero = torch.zeros(3, dtype=HALF), torch.ones(3, dtype=HALF), torch.zeros(1)
     amp_c.multi_tensor_lamb_stage2_cuda(1, new_flag(), [[param], [update]], zero, torch.ones(1), 0.5, 0.01)
     assert torch.equal(param, torch.full((3,), -0.5, dtype=HALF))
+
+
+@pytest.mark.parametrize(("mode", "reference"), [(1, torch.optim.AdamW), (0, torch.optim.Adam)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_a_subclass_of_fused_adam_steps_with_the_kernel(
+    mode: int, reference: type[torch.optim.AdamW], dtype: torch.dtype
+) -> None:
+    class Own(FusedAdam):
+        def step(self, closure: object = None) -> None:  # type: ignore[override]
+            group = self.param_groups[0]
+            group["step"] = group.get("step", 0) + 1
+            params = group["params"]
+            moments = [[self.state[p].setdefault(name, torch.zeros(4)) for p in params] for name in ("m", "v")]
+            multi_tensor_applier(
+                self.multi_tensor_adam, self._dummy_overflow_buf, [[p.grad for p in params], params, *moments],
+                group["lr"], *group["betas"], group["eps"], group["step"], self.adam_w_mode, 1, group["weight_decay"],
+            )  # fmt: skip
+
+    ours, theirs = (torch.nn.Parameter(torch.linspace(-1, 1, 4)) for _ in range(2))
+    ours.data = ours.data.to(dtype)
+    own = Own([ours], lr=0.1, weight_decay=0.1, adam_w_mode=bool(mode))
+    other = reference([theirs], lr=0.1, weight_decay=0.1)
+    for step in range(3):
+        gradient = torch.tensor([1.0, -2.0, 0.5, 4.0]) * (step + 1)
+        ours.grad, theirs.grad = gradient.to(dtype), gradient
+        own.step()
+        other.step()
+    torch.testing.assert_close(ours.data.float(), theirs.data, atol=1e-6 if dtype is torch.float32 else 2e-3, rtol=0)

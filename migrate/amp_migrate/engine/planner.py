@@ -33,6 +33,9 @@ from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.migrate_steps import StepMigration
 from amp_migrate.steps.other_dtype import OtherDtype
 
+# What is told of a file whose forwards get regions; others bring names only, from the shim or from torch.
+_INTO_REGIONS = ("AMP201", "AMP202", "AMP501")
+
 
 @dataclass(frozen=True)
 class FilePlan:
@@ -80,7 +83,7 @@ def _plan_project(workspace: Workspace, settings: Settings, parsed: Parsed) -> I
     steps = StepMigration(Project(library), settings, wanted)
     candidates = tuple(library.candidates())
     steps.run(candidates)
-    moved = {finding.path for finding in steps.findings if finding.kind is Kind.MIGRATED}
+    moved = {each.path for each in steps.findings if each.kind is Kind.MIGRATED and each.code in _INTO_REGIONS}
     dtype = settings.dtype if settings.applies("AMP510") else Dtype.FP16
     tried = partial(Draft, settings=settings)
     handed = handed_on(candidates, steps.project, tried, dtype, wanted)

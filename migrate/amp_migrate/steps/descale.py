@@ -81,6 +81,9 @@ class Descaler:
 
     def _why_left(self, component: Component, regions: Sequence[Region]) -> str | None:
         """Why a scaler has to stay on: float16 without one would lose gradients. None where it may go."""
+        for file, call in component.creations:
+            if any(arg.star for arg in call.args):
+                return f"the arguments of `{file.tree.quote(call)}` are starred, and may say whether it is on"
         for file, call in component.scaled:
             context = foreign_autocast(self._project, file.tree.body(call), file)
             if context is not None:

@@ -16,13 +16,15 @@ from amp_migrate.trees.nodes import Block, Statement, block_of, blocks, find, ne
 _KEEPS_DTYPE = frozenset(
     (
         "abs chunk clamp clip clone contiguous cpu cuda data detach exp expand expand_as flatten flip gather log "
-        "log_softmax masked_fill mean permute relu repeat reshape round sigmoid softmax split sqrt squeeze sum t tanh "
-        "to transpose tril triu unflatten unsqueeze view view_as"
+        "log_softmax masked_fill mean normalize permute relu repeat reshape round sigmoid softmax split sqrt squeeze "
+        "sum t tanh to transpose tril triu unflatten unsqueeze view view_as"
     ).split()
 )
 # Tensors in the structure that a Hugging Face model gives back.
 _STRUCTURE = frozenset({"logits", "loss", "last_hidden_state"})
 _MAX_DEPTH = 6
+# Functions that make one tensor of a list of them.
+_JOINS = frozenset(f"torch.{name}" for name in ("cat", "concat", "concatenate", "hstack", "stack", "vstack"))
 # Where a function returns one value and no tuple.
 _WHOLE = -1
 
@@ -44,6 +46,8 @@ class HeldOutputs:
     def course(self, body: Block, given: Collection[str] = ()) -> Iterator[tuple[Statement, dict[str, bool]]]:
         """The statements of a function with the names that hold outputs there, and whether these are floating.
 
+        A list of outputs is there as `name[]`.
+
         Args:
             given: parameters that a caller hands an output to.
         """
@@ -55,7 +59,12 @@ class HeldOutputs:
                 held.update(self._handed_on(statement, held))
 
     def _handed_on(self, statement: Statement, held: dict[str, bool]) -> dict[str, bool]:
-        """The names that a plain assignment gives an output to, cast by nothing on the way."""
+        """The names that a statement gives an output to, or puts one into, cast by nothing on the way."""
+        if isinstance(statement, cst.Expr):
+            return self._appended(statement, held)
+        if isinstance(statement, cst.For) and isinstance(statement.target, cst.Name):
+            listed = _list_key(statement.iter)
+            return {statement.target.value: held[listed]} if listed in held else {}
         if blocks(statement) or not isinstance(statement, cst.Assign):
             return {}
         returned = self._returned_by(statement.value) if isinstance(statement.value, cst.Call) else {}
@@ -67,6 +76,19 @@ class HeldOutputs:
             return {}
         is_floating = self.is_floating(root, held)
         return {target.value: is_floating for target in targets(statement) if isinstance(target, cst.Name)}
+
+    def root(self, node: cst.BaseExpression, statement: Statement, held: Collection[str]) -> cst.BaseExpression | None:
+        """The output at the start of a chain in a statement, be it what a module gives there in a region."""
+        return root_of(self.finder, node, held, runs=statement in self.covered)
+
+    def _appended(self, statement: cst.Expr, held: dict[str, bool]) -> dict[str, bool]:
+        """The list that a call of `append` puts an output into, or `extend` the rows of one."""
+        call = statement.value
+        if not (isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and len(call.args) == 1):
+            return {}
+        listed = _list_key(call.func.value) if call.func.attr.value in ("append", "extend") else ""
+        root = self.root(call.args[0].value, statement, held.keys()) if listed else None
+        return {} if root is None else {listed: self.is_floating(root, held) and held.get(listed, True)}
 
     def _returned_by(self, call: cst.Call) -> dict[int, bool]:
         """Which values that a function of the file returns are outputs, by place; a single one is at `_WHOLE`."""
@@ -95,8 +117,8 @@ class HeldOutputs:
 
     def is_floating(self, root: cst.BaseExpression, held: dict[str, bool]) -> bool:
         """Whether an output is seen to be what a module or a loss computes, and not, say, drawn actions."""
-        name = root.value if isinstance(root, cst.Name) else None
-        return (name is not None and held.get(name, False)) or _is_floating(self.finder, root)
+        name = root.value if isinstance(root, cst.Name) else _listed(self.finder, root)
+        return held.get(name, False) or _is_floating(self.finder, root)
 
 
 def _elements(node: cst.BaseExpression) -> list[tuple[int, cst.BaseExpression]]:
@@ -106,24 +128,49 @@ def _elements(node: cst.BaseExpression) -> list[tuple[int, cst.BaseExpression]]:
     return [(_WHOLE, node)]
 
 
-def root_of(finder: RegionFinder, node: cst.BaseExpression, outputs: Collection[str]) -> cst.BaseExpression | None:
-    """The output at the start of a chain of methods and subscripts; None where the chain changes the dtype."""
+def _list_key(node: cst.BaseExpression) -> str:
+    """What a list is known by; nothing for what has no name."""
+    return f"{node.value}[]" if isinstance(node, cst.Name) else ""
+
+
+def _listed(finder: RegionFinder, node: cst.BaseExpression) -> str:
+    """The list that a tensor is taken out of, or joined from, as it is known by; nothing for any other."""
+    if isinstance(node, cst.Subscript):
+        is_one = len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index)
+        return _list_key(node.value) if is_one else ""
+    if isinstance(node, cst.Call) and node.args and finder.file.names.callee(node) in _JOINS:
+        return _list_key(node.args[0].value)
+    return ""
+
+
+def root_of(
+    finder: RegionFinder, node: cst.BaseExpression, outputs: Collection[str], *, runs: bool = False
+) -> cst.BaseExpression | None:
+    """The output at the start of a chain of methods and subscripts; None where the chain changes the dtype.
+
+    Args:
+        runs: whether the chain is in a region, and may begin with the call of a module.
+    """
     if isinstance(node, cst.Name):
         return node if node.value in outputs else None
+    if _listed(finder, node) in outputs:
+        return node
     if isinstance(node, cst.Subscript):
-        inner = root_of(finder, node.value, outputs)
+        inner = root_of(finder, node.value, outputs, runs=runs)
         # `out[0]` may take a tensor out of a tuple: it is that element which is cast.
         return node if inner is node.value else inner
     if isinstance(node, cst.Call):
+        if runs and finder.roles.is_module(finder.file, node.func):
+            return node
         if any(_names_dtype(arg.value) for arg in node.args):
             return None
         name = finder.file.names.callee(node)
         if name.startswith("torch."):
             keeps = name.rpartition(".")[2] in _KEEPS_DTYPE and bool(node.args)
-            return root_of(finder, node.args[0].value, outputs) if keeps else None
-        return root_of(finder, node.func, outputs) if isinstance(node.func, cst.Attribute) else None
+            return root_of(finder, node.args[0].value, outputs, runs=runs) if keeps else None
+        return root_of(finder, node.func, outputs, runs=runs) if isinstance(node.func, cst.Attribute) else None
     if isinstance(node, cst.Attribute):
-        inner = root_of(finder, node.value, outputs)
+        inner = root_of(finder, node.value, outputs, runs=runs)
         if node.attr.value in _KEEPS_DTYPE:
             return inner
         # `out.logits` is a tensor in a structure; any other method of a tensor makes a dtype of its own.

@@ -18,6 +18,9 @@ from amp_migrate.trees import build
 from amp_migrate.trees.calls import calls_of
 from amp_migrate.trees.nodes import Block, block_of
 
+# Functions that ask a tensor for its array.
+_ARRAYS = frozenset({"numpy.array", "numpy.asarray"})
+
 
 @dataclass(frozen=True)
 class NumpyRoot:
@@ -69,13 +72,27 @@ def _roots(
         seen: the functions that have been looked into on the way.
     """
     for statement, held in outputs.course(body, given):
-        for call in calls_of(statement) if held else ():
-            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "numpy":
-                root = root_of(outputs.finder, call.func.value, held.keys())
+        for call in calls_of(statement) if held or statement in outputs.covered else ():
+            tensor = _given_to_numpy(outputs.finder, call)
+            if tensor is not None:
+                root = outputs.root(tensor, statement, held.keys())
                 if root is not None:
                     yield NumpyRoot(outputs.finder, root, outputs.is_floating(root, held))
             else:
                 yield from _in_called(outputs.finder, call, held.keys(), seen)
+
+
+def _given_to_numpy(finder: RegionFinder, call: cst.Call) -> cst.BaseExpression | None:
+    """The tensor that a call makes an array of; None for any other call."""
+    if _is_method(call, "numpy"):
+        return cst.ensure_type(call.func, cst.Attribute).value
+    # What else is an argument there may be a list of numbers.
+    value = call.args[0].value if call.args and finder.file.names.callee(call) in _ARRAYS else None
+    return value if _is_method(value, "cpu") or _is_method(value, "detach") else None
+
+
+def _is_method(node: cst.CSTNode | None, name: str) -> bool:
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == name
 
 
 def _in_called(

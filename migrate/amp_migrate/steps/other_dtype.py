@@ -14,6 +14,7 @@ from amp_migrate.steps.descale import Descaler
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.native import GRAD_SCALER
 from amp_migrate.steps.retarget import cuda_regions, retarget, switch_scalers, switched_off, undecided
+from amp_migrate.steps.scale_state import answer_when_off
 
 
 class OtherDtype:
@@ -79,6 +80,9 @@ class OtherDtype:
             message = f"region computes in {'bfloat16' if self.dtype is Dtype.BF16 else 'what the GPU has'} now"
             yield Finding(region.file.name, line, column, "AMP510", Kind.MIGRATED, message)
         yield from self.descaler.run(files, regions, removes=self.dtype is Dtype.BF16)
+        if self.dtype is Dtype.AUTO or self.descaler.fates.disabled:
+            for file in files:
+                answer_when_off(file, self._draft)
         if self.dtype is Dtype.AUTO:
             switch_scalers(files, self._draft, self._keeps_name)
         else:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
-from amp_migrate.analysis.files import File
+from amp_migrate.analysis.files import File, object_bindings, object_path
 from amp_migrate.analysis.optimizers import is_optimizer
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.steps.gather import Gathered, Gatherer
@@ -21,6 +21,8 @@ from amp_migrate.trees.nodes import Block, Statement, block_of
 
 # Objects whose `backward(loss)` is a framework's own: its precision is a switch of that framework.
 _FRAMEWORK_NAME = re.compile(r"(^|[._])(accelerator|fabric|engine|model_engine|manager|booster|trainer|strategy)$")
+# A loss scale of the script's own, which comes with float16 of its own; `kl_loss_scale` only weighs a loss.
+_LOSS_SCALE = re.compile(r"(^|\.)loss_?scale$", re.IGNORECASE)
 _BACKWARD_KEYWORDS = frozenset({"gradient", "retain_graph", "create_graph", "inputs"})
 
 
@@ -84,6 +86,25 @@ def backward_calls(body: Block) -> Iterator[tuple[Statement, cst.Call]]:
             yield statement, call
 
 
+def _is_stepped(file: File, receiver: cst.BaseExpression) -> bool:
+    """Whether what goes backward steps somewhere, too, as no tensor does: a wrapper with model and optimizer in it."""
+    path = object_path(receiver)
+    return path is not None and "step" in file.methods_called.get(path, set())
+
+
+def _is_scaled(loss: cst.BaseExpression) -> bool:
+    """Whether an expression is a loss times a loss scale."""
+    if not isinstance(loss, cst.BinaryOperation) or not isinstance(loss.operator, cst.Multiply):
+        return False
+    return any(_LOSS_SCALE.search(dotted(each) or "") or _is_scaled(each) for each in (loss.left, loss.right))
+
+
+def _values(file: File, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What a name is given, where it is given one value only."""
+    bindings = object_bindings(file, node)
+    return [each.value for each in bindings if each.value is not None and len(bindings) == 1]
+
+
 def _is_other_function(file: File, roles: Roles, call: cst.Call) -> bool:
     """Whether `backward` is a kernel's own function, or a method of the class that calls it."""
     full = file.names.callee(call)
@@ -109,12 +130,20 @@ def _read(file: File, roles: Roles, statement: Statement, call: cst.Call) -> Bac
             "switch mixed precision on in that framework instead",
             code="AMP591",
         )
-    if call.args and (is_optimizer(file, receiver) or roles.is_module(file, receiver)):
+    if call.args and (is_optimizer(file, receiver) or roles.is_module(file, receiver) or _is_stepped(file, receiver)):
         return Refusal(
             file,
             call,
             f"{code} is the backward of a wrapper that scales the loss by itself",
             "switch mixed precision on in that wrapper instead",
+            code="AMP591",
+        )
+    if any(_is_scaled(each) for each in (receiver, *_values(file, receiver))):
+        return Refusal(
+            file,
+            call,
+            f"the loss of {code} is multiplied by a loss scale of the script's own",
+            "take the script's own float16 out by hand, and run again",
             code="AMP591",
         )
     if isinstance(statement, cst.Assign) and statement.value is call and any(arg.keyword is None for arg in call.args):

@@ -17,7 +17,8 @@ from amp_migrate.trees.sequences import insert_after
 
 _NATIVE = frozenset({"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"})
 _FLOAT16 = frozenset({"torch.float16", "torch.half"})
-_BFLOAT16 = "torch.bfloat16"
+# What a region may name that needs no scaler; autocast is off where it is not given a dtype of 16 bits.
+_UNSCALED = frozenset(f"torch.{name}" for name in ("bfloat16", "float32", "float", "float64", "double"))
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def cuda_regions(files: Iterable[File]) -> Iterator[Region]:
 def undecided(regions: Iterable[Region]) -> Region | None:
     """A region whose dtype is decided while the script runs, so that a scaler may be needed."""
     for region in regions:
-        if region.dtype is not None and region.file.names.full(region.dtype) not in _FLOAT16 | {_BFLOAT16}:
+        if region.dtype is not None and region.file.names.full(region.dtype) not in _FLOAT16 | _UNSCALED:
             return region
     return None
 

@@ -8,9 +8,9 @@ import re
 import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
-from amp_migrate.analysis.files import File
+from amp_migrate.analysis.files import File, object_path
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.steps.flow import reads
+from amp_migrate.steps.flow import reads, targets
 from amp_migrate.steps.model import Backward
 from amp_migrate.steps.no_grad import is_quiet
 from amp_migrate.steps.regions import RegionFinder
@@ -106,7 +106,7 @@ class Slices:
 
     def _hands_on_a_module(self, statement: Statement) -> bool:
         """Whether a statement calls what cannot be seen with a module: `inferer(images, model)` runs its forward."""
-        return any(
+        return not any(map(self._is_called_later, targets(statement))) and any(
             self.roles.project.called(self.file, call) is None
             and (dotted(call.func) or "").partition(".")[0] not in _BUILTINS
             and not self.file.names.callee(call).startswith("torch.")
@@ -114,6 +114,15 @@ class Slices:
             and any(not arg.star and self.roles.is_module(self.file, arg.value) for arg in call.args)
             for call in calls_of(statement)
         )
+
+    def _is_called_later(self, target: cst.BaseExpression) -> bool:
+        """Whether what a name is given is called or steps, as no tensor does: `net, opt = prepare(net, opt)`."""
+        path = object_path(target)
+        if path is None:
+            return False
+        body = self.tree.body(target)
+        calls = (call for call in self.file.calls if self.tree.body(call) is body)
+        return any(path in (object_path(c.func), _stepped(c)) for c in calls)
 
     def _is_out_of_sight(self, call: cst.Call) -> bool:
         path, owner = dotted(call.func) or "", self.tree.owner_class(call)
@@ -125,3 +134,9 @@ class Slices:
                 isinstance(each, (cst.Raise, cst.Pass, cst.Expr)) for each in statements(block_of(function.node))
             )
         return not self.file.class_attribute(owner, path) and not self.roles.losses.is_call(self.file, call)
+
+
+def _stepped(call: cst.Call) -> str | None:
+    """What a call steps, as a path; None for any other call."""
+    func = call.func
+    return object_path(func.value) if isinstance(func, cst.Attribute) and func.attr.value == "step" else None

@@ -12,9 +12,11 @@ from math import inf
 import torch
 from torch import Tensor
 
+from amp_shim.multi_tensor_apply.adam import multi_tensor_adam
 from amp_shim.multi_tensor_apply.lamb_stages import multi_tensor_lamb_stage1_cuda, multi_tensor_lamb_stage2_cuda
 
 __all__ = [
+    "multi_tensor_adam",
     "multi_tensor_axpby",
     "multi_tensor_l2norm",
     "multi_tensor_l2norm_scale",

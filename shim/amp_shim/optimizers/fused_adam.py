@@ -11,6 +11,7 @@ from torch.optim.adam import adam
 from torch.optim.adamw import adamw
 
 from amp_shim.kernels import LOW_PRECISION
+from amp_shim.multi_tensor_apply.adam import multi_tensor_adam
 from amp_shim.optimizers.base import Batch, FusedOptimizer, Params, refuse_amsgrad
 
 _FUSED = ("cpu", "cuda")
@@ -35,6 +36,8 @@ class FusedAdam(FusedOptimizer):
     """
 
     _options = (*FusedOptimizer._options, "adam_w_mode", "capturable", "_step_supports_amp_scaling")
+    # What Apex's class has of its kernel, for subclasses with a `step()` of their own.
+    multi_tensor_adam = staticmethod(multi_tensor_adam)
 
     def __init__(
         self,
@@ -65,6 +68,10 @@ class FusedAdam(FusedOptimizer):
         if capturable:
             for group in self.param_groups:
                 group["lr"] = torch.as_tensor(group["lr"], dtype=torch.float32, device=group["params"][0].device)
+
+    @property
+    def _dummy_overflow_buf(self) -> Tensor:
+        return torch.zeros(1, dtype=torch.int32, device=self.param_groups[0]["params"][0].device)
 
     def step(self, closure: Callable[[], Any] | None = None, *removed: object, **also_removed: object) -> Any:
         """Update the parameters. Raises RuntimeError for the arguments that Apex took before 2019."""

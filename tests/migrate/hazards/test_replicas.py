@@ -125,6 +125,11 @@ def test_a_region_that_is_there_already_is_told() -> None:
     assert codes(text.format(dtype="torch.float16"), Dtype.FP16) == []
 
 
+def test_float32_that_only_brings_a_name_from_the_shim_has_no_region_to_tell_of() -> None:
+    text = "from apex.parallel import LARC\n" + STEP.format(made=ALWAYS) + "LARC(optimizer)\n"
+    assert codes(text, Dtype.BF16) == [("AMP301", 1), ("AMP590", 5)]
+
+
 def test_an_apex_script_stays_on_the_shim() -> None:
     assert [code for code, _ in codes(APEX, Dtype.FP16)].count("AMP201") == 1
     plan = migrate_text(APEX, Settings(Dtype.BF16))

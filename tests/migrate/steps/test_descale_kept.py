@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 Check = Callable[..., Any]
 
@@ -311,3 +312,69 @@ def test_scaler_stays_on_where_only_another_script_has_a_region(rewrites_files: 
         dtype="bf16",
     )
     assert [each.path.rpartition("/")[2] for each in findings if "GradScaler stays on" in each.message] == ["utils.py"]
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "auto"])
+def test_scale_that_is_read_from_the_state_of_a_scaler_is_one_where_that_is_off(migrate: Check, dtype: str) -> None:
+    text = """
+class Scaler:
+    def __init__(self):
+        self._scaler = torch.cuda.amp.GradScaler()
+    def __call__(self, loss, optimizer):
+        self._scaler.scale(loss).backward()
+        self._scaler.step(optimizer)
+        self._scaler.update()
+    def state_dict(self):
+        return self._scaler.state_dict()
+scaler = Scaler()
+for x in loader:
+    with torch.cuda.amp.autocast():
+        loss = model(x)
+    scaler(loss, optimizer)
+    log(scaler.state_dict()["scale"])
+state = model.state_dict()["head"]
+"""
+    after = migrate(text, dtype).after
+    assert 'log(scaler.state_dict().get("scale", 1.0))' in after
+    assert 'model.state_dict()["head"]' in after
+    assert torch.amp.GradScaler("cpu", enabled=False).state_dict().get("scale", 1.0) == 1.0
+
+
+def test_scale_that_is_read_from_the_state_stays_in_float16(migrate: Check) -> None:
+    text = """
+scaler = torch.cuda.amp.GradScaler()
+with torch.cuda.amp.autocast():
+    loss = model(x)
+scaler.scale(loss).backward()
+log(scaler.state_dict()["scale"])
+"""
+    assert 'log(scaler.state_dict()["scale"])' in migrate(text).after
+
+
+def test_region_of_float32_decides_about_no_scaler(migrate: Check) -> None:
+    text = """
+@torch.cuda.amp.autocast(dtype=torch.float32)
+def criterion(out, y):
+    return (out - y).pow(2).mean()
+with torch.cuda.amp.autocast():
+    out = model(x)
+"""
+    plan = migrate(text, "bf16")
+    assert 'with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):' in plan.after
+    assert '@torch.amp.autocast(device_type="cuda", dtype=torch.float32)' in plan.after
+    assert [each.code for each in plan.findings] == ["AMP101", "AMP101"]
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "auto"])
+def test_scaler_whose_arguments_are_starred_stays_on(migrate: Check, dtype: str) -> None:
+    text = """
+scaler = torch.cuda.amp.GradScaler(**config) if config else None
+with torch.cuda.amp.autocast():
+    loss = model(x)
+scaler.scale(loss).backward()
+scaler.step(optimizer)
+scaler.update()
+"""
+    plan = migrate(text, dtype)
+    assert 'scaler = torch.amp.GradScaler("cuda", **config) if config else None' in plan.after
+    assert any("are starred, and may say whether it is on" in each.message for each in plan.findings)

@@ -570,3 +570,28 @@ def test_models_that_are_numbered_are_models(rewrites: Check) -> None:
         """,
         dtype="bf16",
     )
+
+
+def test_a_forward_without_gradients_below_a_condition_shares_no_region(rewrites: Check) -> None:
+    # The casts of weights are kept for a whole region: made without gradients, they would serve the forward behind.
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+              if distills:
+                  with torch.no_grad():
+        -             y = model(x)
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        -     optimizer.step()
+        +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +                 y = model(x)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )

@@ -115,6 +115,44 @@ def test_deepspeed_engine(leaves: Check, dtype: str) -> None:
     )
 
 
+def test_a_wrapper_that_goes_backward_and_steps_whatever_its_name(leaves: Check, dtype: str) -> None:
+    leaves(
+        """
+        net = nn.Linear(2, 2)
+        opt = torch.optim.SGD(net.parameters(), lr=0.1)
+        wrapped, opt = backend.distribute(net, opt)
+        for x, y in loader:
+            loss = wrapped(x, y)
+            if backend.steps_by_itself:
+                wrapped.backward(loss)
+                wrapped.step()
+            else:
+                opt.zero_grad()
+                loss.backward()
+                opt.step()
+        """,
+        "wrapped.backward(loss) is the backward of a wrapper that scales the loss by itself",
+        dtype=dtype,
+    )
+
+
+def test_what_only_prepares_a_model_is_taken_for_no_forward(leaves: Check, dtype: str) -> None:
+    leaves(
+        """
+        net = nn.Linear(2, 2)
+        opt = torch.optim.SGD(net.parameters(), lr=0.1)
+        wrapped, opt = backend.distribute(net, opt)
+        for x, y in loader:
+            loss = wrapped(x, y)
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+        """,
+        "the forward pass behind `loss` is not in this function",
+        dtype=dtype,
+    )
+
+
 def test_optimizer_that_scales_by_itself(leaves: Check, dtype: str) -> None:
     leaves(
         """
@@ -461,3 +499,31 @@ def test_optimizer_that_is_a_module_in_float16(leaves: Check) -> None:
         """,
         "learned is a module, and has no param_groups",
     )
+
+
+@pytest.mark.parametrize(
+    "backward", ["(loss * self.loss_scale).backward()", "scaled = lossScale * loss\n        scaled.backward()"]
+)
+def test_loss_that_is_scaled_by_hand(leaves: Check, dtype: str, backward: str) -> None:
+    text = f"""
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+    def step(self, x):
+        loss = self.model(x).mean()
+        {backward}
+        self.optimizer.step()
+"""
+    leaves(text, "multiplied by a loss scale of the script's own", dtype=dtype)
+
+
+def test_loss_that_is_only_weighted_moves(migrate: Check) -> None:
+    text = """
+model = nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loss = model(x).mean()
+(loss * kl_loss_scale).backward()
+optimizer.step()
+"""
+    assert "scaler.scale(loss * kl_loss_scale).backward()" in migrate(text).after
