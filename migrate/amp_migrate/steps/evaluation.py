@@ -17,7 +17,7 @@ from amp_migrate.steps.no_grad import is_no_grad, is_quiet
 from amp_migrate.steps.read_fp32 import backward_calls, bodies
 from amp_migrate.steps.regions import Placement, RegionFinder, own_blocks, own_statements
 from amp_migrate.trees.calls import calls_of
-from amp_migrate.trees.nodes import Block, Statement, find, statements
+from amp_migrate.trees.nodes import Block, Statement, blocks, find, statements
 
 _EVALUATION_NAME = re.compile(
     r"(^|_)(eval\w*|test\w*|valid\w*|val|infer\w*|predict\w*|sample\w*|generate\w*)(_|$)", re.I
@@ -115,17 +115,19 @@ def _evaluate(
             and covered.isdisjoint(own_statements(statement))
             and _feeds_loss(finder, statement, siblings[index + 1 :])
         )
-        for inner in () if shares else own_blocks(statement):
+        chooses = start is not None and _chooses_loss(finder, statement, covered, computed)
+        whole = shares or chooses
+        for inner in () if whole else own_blocks(statement):
             _evaluate(finder, inner, covered, is_quiet, regions, islands)
-        if statement in covered or (own_blocks(statement) and not shares):
+        if statement in covered or (own_blocks(statement) and not whole):
             continue
-        follows = start is not None and bool(finder.effects.reads(statement) & computed)
+        follows = start is not None and (chooses or bool(finder.effects.reads(statement) & computed))
         if finder.banned_calls(statement):
             if follows:
                 islands.append(finder.island(statement, computed))
             continue
         is_forward = shares or (finder.calls_module(statement) and is_quiet(statement))
-        if not is_forward and not (follows and finder.computes_loss(statement)):
+        if not is_forward and not chooses and not (follows and finder.computes_loss(statement)):
             continue
         written = frozenset().union(*map(finder.effects.writes, own_statements(statement)))
         if follows or is_next:
@@ -149,10 +151,23 @@ def _feeds_loss(finder: RegionFinder, statement: cst.With, behind: Sequence[Stat
         return False
     results = finder.outputs([Region(inner[0], inner[-1])])
     return any(
-        finder.effects.reads(each) & results and (finder.computes_loss(each) or finder.banned_calls(each))
+        _chooses_loss(finder, each, set(), results)
+        if own_blocks(each)
+        else finder.effects.reads(each) & results and (finder.computes_loss(each) or finder.banned_calls(each))
         for each in behind
-        if not own_blocks(each)
     )
+
+
+def _chooses_loss(
+    finder: RegionFinder, statement: Statement, covered: set[Statement], computed: frozenset[str]
+) -> bool:
+    """Whether a statement is an `if` that takes one or another loss of what was computed."""
+    if not isinstance(statement, cst.If) or any(True for block in blocks(statement) for _ in backward_calls(block)):
+        return False
+    inside = own_statements(statement)[1:]
+    if not covered.isdisjoint(inside) or any(map(finder.banned_calls, inside)) or any(map(finder.calls_module, inside)):
+        return False
+    return any(finder.effects.reads(each) & computed and finder.computes_loss(each) for each in inside)
 
 
 def _called_within(file: File, roles: Roles, finder: RegionFinder, moved: list[TrainingStep]) -> set[cst.FunctionDef]:

@@ -136,7 +136,8 @@ class RegionFinder:
                 run = []
             # The cast of a weight that is cached without gradients must not serve a forward that needs them, so what
             # runs under no_grad never shares a region with what does not.
-            if barriers.isdisjoint(own_statements(statement)) and not self._is_quiet_forward(statement):
+            inside = own_statements(statement)
+            if barriers.isdisjoint(inside) and not any(map(self._is_quiet_forward, inside)):
                 run.append(statement)
                 continue
             self._close(run, members, barriers, found)

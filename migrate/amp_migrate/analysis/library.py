@@ -1,0 +1,37 @@
+"""What the facts about a project ask of whoever holds its files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from amp_migrate.analysis.files import File
+
+
+class Library(Protocol):
+    """The files that can be asked for; they are parsed when somebody asks."""
+
+    def mentioning(self, *identifiers: str) -> Iterator[File]:
+        """The files that contain all `identifiers` as words."""
+
+    def calling(self, method: str, beside: re.Pattern[str]) -> Iterator[File]:
+        """The files that may call a method of that name, among those whose text matches `beside` somewhere."""
+
+    def defining(self, name: str, *beside: str, text: Callable[[str], bool] | None = None) -> Iterator[File]:
+        """The files that may define a function or method of that name, contain all words `beside`, and fit `text`."""
+
+    def module(self, dotted_name: str, importer: File) -> File | None:
+        """The file that `import dotted_name` in `importer` loads; None where it is not one of the project's."""
+
+    def brings(self, importer: File, file: File, imports: int) -> bool:
+        """Whether a file gets another by way of at most so many imports."""
+
+    def sees_folder_of(self, file: File) -> bool:
+        """Whether all Python files that stand beside a file can be asked for."""
+
+    def may_run_together(self, one: File, other: File) -> bool:
+        """Whether two files may be of one script: they stand in one folder, or some file loads both."""
+
+    def text_not_given(self, dotted_name: str, importer: File) -> str | None:
+        """The text of what `import dotted_name` in `importer` loads, if that is on the disk and cannot be asked for."""
