@@ -106,24 +106,33 @@ def _elements(node: cst.BaseExpression) -> list[tuple[int, cst.BaseExpression]]:
     return [(_WHOLE, node)]
 
 
-def root_of(finder: RegionFinder, node: cst.BaseExpression, outputs: Collection[str]) -> cst.BaseExpression | None:
-    """The output at the start of a chain of methods and subscripts; None where the chain changes the dtype."""
+def root_of(
+    finder: RegionFinder, node: cst.BaseExpression, outputs: Collection[str], *, runs: bool = False
+) -> cst.BaseExpression | None:
+    """The output at the start of a chain of methods and subscripts; None where the chain changes the dtype.
+
+    Args:
+        outputs: the names that hold one.
+        runs: whether a module that the chain begins with (`model(x).cpu()`) runs in a region.
+    """
     if isinstance(node, cst.Name):
         return node if node.value in outputs else None
     if isinstance(node, cst.Subscript):
-        inner = root_of(finder, node.value, outputs)
+        inner = root_of(finder, node.value, outputs, runs=runs)
         # `out[0]` may take a tensor out of a tuple: it is that element which is cast.
         return node if inner is node.value else inner
     if isinstance(node, cst.Call):
+        if runs and finder.roles.is_module(finder.file, node.func):
+            return node
         if any(_names_dtype(arg.value) for arg in node.args):
             return None
         name = finder.file.names.callee(node)
         if name.startswith("torch."):
             keeps = name.rpartition(".")[2] in _KEEPS_DTYPE and bool(node.args)
-            return root_of(finder, node.args[0].value, outputs) if keeps else None
-        return root_of(finder, node.func, outputs) if isinstance(node.func, cst.Attribute) else None
+            return root_of(finder, node.args[0].value, outputs, runs=runs) if keeps else None
+        return root_of(finder, node.func, outputs, runs=runs) if isinstance(node.func, cst.Attribute) else None
     if isinstance(node, cst.Attribute):
-        inner = root_of(finder, node.value, outputs)
+        inner = root_of(finder, node.value, outputs, runs=runs)
         if node.attr.value in _KEEPS_DTYPE:
             return inner
         # `out.logits` is a tensor in a structure; any other method of a tensor makes a dtype of its own.
