@@ -32,8 +32,7 @@ class OwnGradients:
 
     def method(self, file: File, call: cst.Call) -> FunctionRef | None:
         """The only method of the project that a call on an unknown object may mean."""
-        found = self._project.may_call(file, call, _WORD)
-        return found[0] if len(found) == 1 and self._project.is_only_method(found[0]) else None
+        return self._project.only_method(file, call, _WORD)
 
     def _taken(self, file: File, call: cst.Call, depth: int) -> bool:
         if file.names.callee(call) == _GRAD:

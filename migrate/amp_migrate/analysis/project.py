@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -10,6 +11,7 @@ from amp_migrate.analysis.bindings import BindingKind, dotted, module_and_name
 from amp_migrate.analysis.calls import fits
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.library import Library
+from amp_migrate.analysis.objects import Method, Objects
 from amp_migrate.trees.nodes import find
 
 _COMMON_METHODS = frozenset("forward __call__ step update backward train eval run fit get to".split())
@@ -47,6 +49,7 @@ class Project:
 
     def __init__(self, library: Library) -> None:
         self.library = library
+        self._objects = Objects(self.definition)
         self._references: dict[cst.FunctionDef, tuple[CallSite, ...] | None] = {}
         self._methods: dict[str, list[cst.FunctionDef]] = {}
         self._called: dict[cst.Call, FunctionRef | None] = {}
@@ -82,12 +85,29 @@ class Project:
             return method
         found = self.definition(file, call.func)
         if found is None:
-            return None
+            return self._method_of_object(file, call)
         where, node = found
         if isinstance(node, cst.ClassDef):
             init = next((m for m in find(node.body, cst.FunctionDef) if m.name.value == "__init__"), None)
             return None if init is None else self.reference(where, init)
         return self.reference(where, node) if isinstance(node, cst.FunctionDef) else None
+
+    def _method_of_object(self, file: File, call: cst.Call) -> FunctionRef | None:
+        """The method that a call runs on an object whose class can be seen: `model = Net()`, then `model.loss(x)`."""
+        if not isinstance(call.func, cst.Attribute):
+            return None
+        methods = self._methods_of(file, call.func)
+        if methods is None or len({method for _, method in methods}) > 1:
+            return None
+        return self.reference(*methods[0])
+
+    def _methods_of(self, file: File, node: cst.Attribute) -> list[Method] | None:
+        """The methods that `object.name` may mean; None where some class of the object cannot be seen."""
+        name, owner = node.attr.value, file.tree.owner_class(node)
+        if dotted(node.value) == "self" and owner is not None:
+            method = self._objects.method(file, owner, name)
+            return None if method is None else [method]
+        return self._objects.methods(file, node.value, name)
 
     def may_call(self, file: File, call: cst.Call, about: str) -> list[FunctionRef]:
         """The functions a call may run: the one it means, or methods of that name where the object is unknown.
@@ -101,6 +121,11 @@ class Project:
         if not isinstance(call.func, cst.Attribute) or file.names.full(call.func):
             return []
         return self._methods_named(call.func.attr.value, about)
+
+    def only_method(self, file: File, call: cst.Call, about: str) -> FunctionRef | None:
+        """The only method of the project that a call on an object of unknown class may mean; `about` as above."""
+        found = self.may_call(file, call, about)
+        return found[0] if len(found) == 1 and self.is_only_method(found[0]) else None
 
     def _methods_named(self, name: str, about: str) -> list[FunctionRef]:
         """The methods of the project's classes that have a name of their own, not one that everything has."""
@@ -126,6 +151,23 @@ class Project:
         if function.node not in self._references:
             self._references[function.node] = self._find_call_sites(function)
         return self._references[function.node]
+
+    def possible_calls(self, function: FunctionRef) -> Iterator[CallSite]:
+        """The calls that may be of a method, though another class has one of that name and the object's is unknown."""
+        if function.owner is None or len(self._definitions_of_method(function.name)) < 2:
+            return
+        for file in self.library.mentioning(function.name):
+            for node in file.uses.get(function.name, ()):
+                call = file.tree.parents[node]
+                if (
+                    isinstance(node, cst.Attribute)
+                    and isinstance(call, cst.Call)
+                    and call.func is node
+                    and self._methods_of(file, node) is None
+                    and not self._is_foreign(file, node.value)
+                    and fits(function.node, call, bound=function.is_bound)
+                ):
+                    yield CallSite(file, call)
 
     def module_of(self, file: File, full: str) -> File | None:
         """The project's file that an imported name is taken from."""
@@ -171,8 +213,9 @@ class Project:
         """
         if not isinstance(node, cst.Attribute):
             return False
-        if dotted(node.value) == "self" and file.tree.owner_class(node) is function.owner:
-            return True
+        methods = self._methods_of(file, node)
+        if methods is not None:
+            return any(method is function.node for _, method in methods)
         if self._definitions_of_method(function.name) != [function.node] or self._is_foreign(file, node.value):
             return False
         call = file.tree.parents[node]

@@ -82,7 +82,7 @@ class Roles:
         ):
             return True
         if depth < _MAX_DEPTH and any(
-            isinstance(value, cst.Name) and self.is_module(file, value, depth + 1) for value in values
+            isinstance(value, (cst.Name, cst.Subscript)) and self.is_module(file, value, depth + 1) for value in values
         ):
             return True
         if depth < _MAX_DEPTH and self._is_passed_module(file, node, bindings, depth):
@@ -199,7 +199,9 @@ class Roles:
         if isinstance(call.func, cst.Attribute):
             method = call.func.attr.value
             receiver = call.func.value
-            if method in table.MODULE_BOOKKEEPING or dotted(receiver) == "self" or not self.is_module(file, receiver):
+            if dotted(receiver) == "self":
+                return method == "forward" and self.is_module(file, receiver)
+            if method in table.MODULE_BOOKKEEPING or not self.is_module(file, receiver):
                 return False
             if is_class_name(method) and any(b.kind is BindingKind.IMPORT for b in self.bindings(file, receiver)):
                 return False  # `model = model.RNNModel(...)`, of `import model`

@@ -17,6 +17,7 @@ from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.wanted import Wanted
 from amp_migrate.engine.annotate import annotate
 from amp_migrate.engine.library import Parsed, ParsedLibrary
+from amp_migrate.engine.prefilter import may_matter
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.unwanted import why_unwanted
 from amp_migrate.engine.workspace import Workspace
@@ -110,7 +111,8 @@ def _plan_project(workspace: Workspace, settings: Settings, parsed: Parsed) -> I
 
 def _wanted_here(candidates: frozenset[File], wanted: Wanted, file: File, node: cst.CSTNode, code: str) -> bool:
     """Whether a hazard is to be told; a script planned elsewhere has its own found there, with all that changes."""
-    is_script = "backward" in file.tree.text or speaks_of_amp(file.tree.text)
+    text = file.tree.text
+    is_script = may_matter(text.encode("utf-8", "surrogatepass")) or speaks_of_amp(text)
     return (file in candidates or not is_script) and wanted(file, node, code)
 
 

@@ -76,15 +76,19 @@ class Script:
         """Whether some of it may run in bfloat16, as far as the text shows."""
         return self.goes_to_bfloat16 or any(region.is_bfloat16 for region in self.regions.values())
 
-    def models(self, method: str, beside: re.Pattern[str]) -> Iterator[File]:
+    def models(self, method: str, beside: re.Pattern[str], imports: int = 0) -> Iterator[File]:
         """The files of the script that may call a method, as those of its models may.
 
         They are in its folder and below, or in the package that its relative imports reach up to.
 
         Args:
             beside: what the text of such a file has somewhere.
+            imports: how many imports away they may be, wherever they are.
         """
-        return filter(self._is_below, self.roles.project.library.calling(method, beside))
+        library = self.roles.project.library
+        for file in library.calling(method, beside):
+            if self._is_below(file) or (imports and library.brings(self.file, file, imports)):
+                yield file
 
     def modules(self, text: Callable[[str], bool]) -> Iterator[File]:
         """The files of the script that define a forward, as those of its models do; see `models`.

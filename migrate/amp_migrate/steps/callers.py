@@ -6,18 +6,36 @@ from collections.abc import Collection
 
 import libcst as cst
 
+from amp_migrate.analysis.calls import passed
+from amp_migrate.analysis.optimizers import is_optimizer
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 
 
-def every_call(project: Project, function: FunctionRef, seen: Collection[cst.CSTNode]) -> tuple[CallSite, ...] | str:
+def every_call(
+    project: Project, function: FunctionRef, seen: Collection[cst.CSTNode], optimizer: str | None = None
+) -> tuple[CallSite, ...] | str:
     """All calls of a function, or the reason why they are not known.
 
     Args:
         seen: the functions on the way so far: one that comes back to itself ends nowhere.
+        optimizer: the parameter that is given one, by which a call that may be of the function is known.
     """
     if function.node in seen:
         return f"{function.name}() calls itself"
     sites = project.call_sites(function)
     if sites is None:
         return f"{function.name}() is also passed around as a value, so not every call is known"
+    doubtful = None if optimizer is None else _possible_call(project, function, optimizer)
+    if doubtful is not None:
+        code = doubtful.file.tree.quote(doubtful.call)
+        return f"{code} may call {function.name}(), on an object whose class cannot be seen"
     return sites or f"no call of {function.name}() is among the files that were given"
+
+
+def _possible_call(project: Project, function: FunctionRef, optimizer: str) -> CallSite | None:
+    """A call that may be of a method: it is on an object of unknown class, and passes an optimizer where one goes."""
+    for site in project.possible_calls(function):
+        given = passed(function.node, site.call, optimizer, bound=function.is_bound)
+        if given is not None and given.argument is not None and is_optimizer(site.file, given.argument.value):
+            return site
+    return None

@@ -195,7 +195,9 @@ def _reads_gradients(file: File, roles: Roles, part: cst.CSTNode, depth: int = 0
                 name = node.func.attr.value if isinstance(node.func, cst.Attribute) else node.func.value
                 if _CLIP_NAME.search(name):
                     return True
-            function = roles.project.called(file, node) if depth < 2 else None
+            function = None
+            if depth < 2:
+                function = roles.project.called(file, node) or roles.project.only_method(file, node, "grad")
             if function is not None and _reads_gradients(function.file, roles, function.node.body, depth + 1):
                 return True
     return False

@@ -149,6 +149,7 @@ def root_of(
     """The output at the start of a chain of methods and subscripts; None where the chain changes the dtype.
 
     Args:
+        outputs: the names that hold one.
         runs: whether the chain is in a region, and may begin with the call of a module.
     """
     if isinstance(node, cst.Name):

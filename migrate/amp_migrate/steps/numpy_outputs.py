@@ -11,13 +11,16 @@ from amp_migrate.analysis.calls import passed
 from amp_migrate.analysis.files import File
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.held_outputs import HeldOutputs, root_of
+from amp_migrate.steps.model import Region
 from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.steps.regions import RegionFinder
 from amp_migrate.steps.write_native import as_float
 from amp_migrate.trees import build
 from amp_migrate.trees.calls import calls_of
-from amp_migrate.trees.nodes import Block, block_of
+from amp_migrate.trees.nodes import Block, Statement, block_of, statements
 
+# How many functions an output is followed into, one from another.
+_MAX_DEPTH = 4
 # Functions that ask a tensor for its array.
 _ARRAYS = frozenset({"numpy.array", "numpy.asarray"})
 
@@ -72,14 +75,31 @@ def _roots(
         seen: the functions that have been looked into on the way.
     """
     for statement, held in outputs.course(body, given):
-        for call in calls_of(statement) if held or statement in outputs.covered else ():
-            tensor = _given_to_numpy(outputs.finder, call)
-            if tensor is not None:
-                root = outputs.root(tensor, statement, held.keys())
-                if root is not None:
-                    yield NumpyRoot(outputs.finder, root, outputs.is_floating(root, held))
-            else:
-                yield from _in_called(outputs.finder, call, held.keys(), seen)
+        runs = statement in outputs.covered
+        if not held and not runs:
+            continue
+        for value in _for_numpy(outputs.finder, statement):
+            root = outputs.root(value, statement, held.keys())
+            if root is not None:
+                yield NumpyRoot(outputs.finder, root, outputs.is_floating(root, held))
+        for call in calls_of(statement):
+            yield from _in_called(outputs.finder, call, held.keys(), seen, runs=runs)
+
+
+def _for_numpy(finder: RegionFinder, statement: Statement) -> Iterator[cst.BaseExpression]:
+    """What a statement makes arrays of, or puts into one: `x.numpy()`, `array[i] = x`."""
+    yield from filter(None, (_given_to_numpy(finder, call) for call in calls_of(statement)))
+    if not isinstance(statement, (cst.Assign, cst.AugAssign)):
+        return
+    target = statement.target if isinstance(statement, cst.AugAssign) else statement.targets[0].target
+    if isinstance(target, cst.Subscript) and _is_array(finder, target.value):
+        yield statement.value
+
+
+def _is_array(finder: RegionFinder, node: cst.BaseExpression) -> bool:
+    """Whether a name is only given what NumPy makes."""
+    made = [each.value for each in finder.roles.bindings(finder.file, node)]
+    return bool(made) and all(each is not None and finder.file.names.callee(each).startswith("numpy.") for each in made)
 
 
 def _given_to_numpy(finder: RegionFinder, call: cst.Call) -> cst.BaseExpression | None:
@@ -96,13 +116,13 @@ def _is_method(node: cst.CSTNode | None, name: str) -> bool:
 
 
 def _in_called(
-    finder: RegionFinder, call: cst.Call, held: Collection[str], seen: frozenset[cst.FunctionDef]
+    finder: RegionFinder, call: cst.Call, held: Collection[str], seen: frozenset[cst.FunctionDef], *, runs: bool
 ) -> Iterator[NumpyRoot]:
-    """Those in a function that a call hands an output to."""
-    if all(arg.star or root_of(finder, arg.value, held) is None for arg in call.args):
+    """Those in a function that a call hands an output to, or runs in a region."""
+    if not runs and all(arg.star or root_of(finder, arg.value, held) is None for arg in call.args):
         return
     function = finder.roles.project.called(finder.file, call)
-    if function is None or function.node in seen:
+    if function is None or function.node in seen or len(seen) == _MAX_DEPTH:
         return
     params = function.node.params
     given: set[str] = set()
@@ -111,8 +131,15 @@ def _in_called(
         found = passed(function.node, call, name, bound=function.is_bound)
         if found is not None and found.argument is not None and root_of(finder, found.argument.value, held) is not None:
             given.add(name)
-    inside = HeldOutputs(RegionFinder(function.file, finder.roles), ())
-    yield from _roots(inside, block_of(function.node), given, seen | {function.node})
+    body = block_of(function.node)
+    inside = HeldOutputs(RegionFinder(function.file, finder.roles), _whole(body) if runs else ())
+    yield from _roots(inside, body, given, seen | {function.node})
+
+
+def _whole(body: Block) -> tuple[Region, ...]:
+    """All of a function, as one region."""
+    found = statements(body)
+    return (Region(found[0], found[-1]),)
 
 
 def _as_float_if_floating(node: cst.CSTNode) -> cst.CSTNode:

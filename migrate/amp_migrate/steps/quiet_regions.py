@@ -10,8 +10,9 @@ import libcst as cst
 
 from amp_migrate.steps.model import Island, Region
 from amp_migrate.steps.no_grad import is_no_grad
+from amp_migrate.steps.read_fp32 import backward_calls
 from amp_migrate.steps.regions import Placement, RegionFinder, own_blocks, own_statements
-from amp_migrate.trees.nodes import Block, Statement, statements
+from amp_migrate.trees.nodes import Block, Statement, blocks, statements
 
 
 def place_quiet_regions(
@@ -55,18 +56,20 @@ class _Placer:
                 span = None
             rest = takewhile(lambda each: not self.finder.begins_cell(each), siblings[index + 1 :])
             shares = self._shares(statement, list(rest))
-            for inner in () if shares else own_blocks(statement):
-                self.walk(inner)
-            if statement in self.covered or (own_blocks(statement) and not shares):
-                continue
             computed = frozenset() if span is None else span.computed
-            follows = not computed.isdisjoint(self.finder.effects.reads(statement))
+            chooses = _chooses_loss(self.finder, statement, self.covered, computed)
+            whole = shares or chooses
+            for inner in () if whole else own_blocks(statement):
+                self.walk(inner)
+            if statement in self.covered or (own_blocks(statement) and not whole):
+                continue
+            follows = chooses or not computed.isdisjoint(self.finder.effects.reads(statement))
             if self.finder.banned_calls(statement):
                 if follows:
                     self.islands.append(self.finder.island(statement, computed))
                 continue
             is_forward = shares or (self.finder.calls_module(statement) and self.is_quiet(statement))
-            if not is_forward and not (follows and self.finder.computes_loss(statement)):
+            if not is_forward and not chooses and not (follows and self.finder.computes_loss(statement)):
                 continue
             written = frozenset().union(*map(self.finder.effects.writes, own_statements(statement)))
             if span is not None and (follows or siblings[index - 1] is span.last):
@@ -101,7 +104,20 @@ def _feeds_loss(finder: RegionFinder, statement: cst.With, behind: Sequence[Stat
         return False
     results = finder.outputs([Region(inner[0], inner[-1])])
     return any(
-        finder.effects.reads(each) & results and (finder.computes_loss(each) or finder.banned_calls(each))
+        _chooses_loss(finder, each, set(), results)
+        if own_blocks(each)
+        else finder.effects.reads(each) & results and (finder.computes_loss(each) or finder.banned_calls(each))
         for each in behind
-        if not own_blocks(each)
     )
+
+
+def _chooses_loss(
+    finder: RegionFinder, statement: Statement, covered: set[Statement], computed: frozenset[str]
+) -> bool:
+    """Whether a statement is an `if` that takes one or another loss of what was computed."""
+    if not isinstance(statement, cst.If) or any(True for block in blocks(statement) for _ in backward_calls(block)):
+        return False
+    inside = own_statements(statement)[1:]
+    if not covered.isdisjoint(inside) or any(map(finder.banned_calls, inside)) or any(map(finder.calls_module, inside)):
+        return False
+    return any(finder.effects.reads(each) & computed and finder.computes_loss(each) for each in inside)

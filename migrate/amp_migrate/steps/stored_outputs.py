@@ -36,8 +36,10 @@ def cast_for_storage(draft: Draft, outputs: HeldOutputs) -> None:
         if not assigned and not any(map(_stores, find(body, cst.Call))):
             continue
         for statement, held in outputs.course(body):
+            runs = statement in outputs.covered
             for buffer, value in _stored(outputs.finder, statement):
-                if root_of(outputs.finder, value, held.keys()) is not None and _is_tensor(outputs.finder, buffer):
+                root = root_of(outputs.finder, value, held.keys(), runs=runs)
+                if root is not None and _is_tensor(outputs.finder, buffer):
                     draft.edits.change(value, lambda node, buffer=buffer: _as_in(node, buffer))  # type: ignore[misc]
 
 

@@ -167,11 +167,11 @@ class Traveller:
         if known is not None:
             return Route(known.name)
         function = self.project.reference(file, node)
-        sites = every_call(self.project, function, seen)
+        last = max(names, key=lambda each: list(file.scopes.inside(node).bindings).index(each))
+        sites = every_call(self.project, function, seen, last)
         if isinstance(sites, str):
             return _lost(file, node, sites)
         name = file.scopes.free(SCALER_NAMES)
-        last = max(names, key=lambda each: list(file.scopes.inside(node).bindings).index(each))
         if name is None or parameter(node, last) is None:
             return _lost(file, node, f"{function.name}() cannot take a scaler beside {last}")
         route = Route(name, parameters=(NewParameter(function, last, name),))

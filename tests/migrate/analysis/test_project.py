@@ -95,6 +95,30 @@ def test_method_that_two_classes_define_is_known_on_self_only(project: Make) -> 
 
 
 @pytest.mark.parametrize(
+    "made",
+    ["x = T()", "x = T().to(device)", "x = T()\nx = x.cuda()", "x = None\nx = T()", "y = T()\nx = y", "x = Sub()"],
+)
+def test_method_that_two_classes_define_is_known_on_objects_whose_class_is_seen(project: Make, made: str) -> None:
+    text = "class T:\n    def f(self): ...\nclass S:\n    def f(self): ...\nclass Sub(T): ...\n"
+    assert sites(project(a=f"{text}{made}\nx.f()\ns = S()\ns.f()\n"), "a", "f") == [("a", "x.f()")]
+
+
+def test_inherited_method_is_called_on_self(project: Make) -> None:
+    text = "class T:\n    def f(self): ...\nclass S:\n    def f(self): ...\n"
+    derived = "from a import T\nclass Sub(T):\n    def g(self):\n        self.f()\n"
+    assert sites(project(a=text, b=derived), "a", "f") == [("b", "self.f()")]
+
+
+@pytest.mark.parametrize("made", ["x = make()", "x = S() if y else T()", "x = T()\nx = make()", "for x in xs: ..."])
+def test_call_on_an_object_of_unknown_class_may_be_of_any_class_that_has_the_method(project: Make, made: str) -> None:
+    text = "class T:\n    def f(self, a): ...\nclass S:\n    def f(self, a): ...\n"
+    found, files = project(a=f"{text}{made}\nx.f(1)\nx.f()\nS().f(1)\n")
+    method = files["a"].methods["f"][0]
+    possible = found.possible_calls(found.reference(files["a"], method))
+    assert [files["a"].tree.code(each.call) for each in possible] == ["x.f(1)"]
+
+
+@pytest.mark.parametrize(
     "other",
     [
         "def g(model):\n    model.f()\n",  # the method needs an argument

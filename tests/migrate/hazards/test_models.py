@@ -208,6 +208,59 @@ def test_an_own_function_that_multiplies_is_told(marked: Check) -> None:
     marked(FUNCTION + AMP)
 
 
+KERNEL = """
+class Add(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):  # AMP625
+        out = torch.empty_like(x)
+        add_kernel(args=[x.data_ptr(), y.data_ptr(), out.data_ptr()])
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, grad
+"""
+
+
+def test_an_own_function_that_runs_a_kernel_is_told(marked: Check) -> None:
+    marked(KERNEL + AMP)
+
+
+def test_a_kernel_is_found_through_the_imports_of_the_model(tmp_path: Path) -> None:
+    files = {
+        "tool/train.py": "import torch\nfrom model.net import Net\n" + AMP,
+        "model/net.py": "from lib.layers import Layer\n",
+        "lib/layers/__init__.py": "from .add import Layer\n",
+        "lib/layers/add.py": "from .. import functions\n",
+        "lib/functions/__init__.py": "from .add import Add\n",
+        "lib/functions/add.py": "import torch\n" + KERNEL.replace("  # AMP625", ""),
+        "lib/__init__.py": "",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = migrate([tmp_path], Settings()).findings
+    named = [(Path(each.path).relative_to(tmp_path).as_posix(), each.code) for each in found]
+    assert named == [("lib/functions/add.py", "AMP625")]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            "    def forward",
+            "    @torch.amp.custom_fwd(device_type='cuda', cast_inputs=torch.float32)\n    def forward",
+        ),
+        ("empty_like(x)", "empty_like(x := x.float())"),
+        (".data_ptr()", ""),
+    ],
+)
+def test_a_kernel_that_is_given_a_dtype_or_tensors_is_right(clean: Check, old: str, new: str) -> None:
+    text = KERNEL.replace("  # AMP625", "")
+    assert old in text
+    clean(text.replace(old, new) + AMP)
+
+
 @pytest.mark.parametrize(
     ("module", "told"),
     [

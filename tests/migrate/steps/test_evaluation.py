@@ -558,6 +558,39 @@ def test_loss_behind_no_grad_shares_the_region_of_its_forward(rewrites: Check) -
     )
 
 
+def test_loss_that_is_chosen_behind_no_grad_shares_the_region_of_its_forward(rewrites: Check) -> None:
+    rewrites(
+        """
+          def train(net, criterion, optimizer, loader):
+              for x, y in loader:
+        -         loss = criterion(net(x), y)
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +             loss = criterion(net(x), y)
+                  loss.backward()
+                  optimizer.step()
+
+          def validate(net, criterion, loader, joint):
+              net.eval()
+              for x, y in loader:
+        -         with torch.no_grad():
+        -             out, edge = net(x)
+        -         if joint:
+        -             total += criterion((out, edge), y).item()
+        -         else:
+        -             total += criterion(out, y).item()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +             with torch.no_grad():
+        +                 out, edge = net(x)
+        +             if joint:
+        +                 total += criterion((out, edge), y).item()
+        +             else:
+        +                 total += criterion(out, y).item()
+                  hits += out.argmax(1).eq(y).sum()
+        """,
+        dtype="bf16",
+    )
+
+
 def test_refused_loss_behind_no_grad_reads_float32(rewrites: Check) -> None:
     rewrites(
         """

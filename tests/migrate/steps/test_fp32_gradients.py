@@ -169,6 +169,40 @@ def test_gradients_are_unscaled_before_a_function_that_reads_them(rewrites: Chec
     )
 
 
+@pytest.mark.parametrize("made", ["model = Net()", "model = make(Net)"])
+def test_gradients_are_unscaled_before_a_method_of_the_model_that_reads_them(made: str, rewrites: Check) -> None:
+    rewrites(
+        f"""
+          class Net(nn.Module):
+              def __init__(self):
+                  super().__init__()
+                  self.fc = nn.Linear(2, 2)
+
+              def forward(self, x):
+                  return self.fc(x)
+
+              def tame(self):
+                  for parameter in self.parameters():
+                      parameter.grad *= 0.01
+
+          {made}
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.unscale_(optimizer)
+              model.tame()
+        -     optimizer.step()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
 def test_gradients_are_unscaled_before_they_are_logged(rewrites: Check) -> None:
     rewrites(
         """

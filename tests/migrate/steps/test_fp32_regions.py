@@ -327,6 +327,30 @@ def test_forward_without_gradients_has_a_region_of_its_own(rewrites: Check) -> N
     )
 
 
+def test_forward_without_gradients_in_a_branch_has_a_region_of_its_own(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+              if distill:
+                  with torch.no_grad():
+        -             y = model(x)
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        -     optimizer.step()
+        +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +                 y = model(x)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
 def test_later_term_computed_from_an_earlier_output_gets_a_region_too(rewrites: Check) -> None:
     rewrites(
         """
@@ -594,4 +618,60 @@ def test_a_forward_without_gradients_below_a_condition_shares_no_region(rewrites
         +     scaler.step(optimizer)
         +     scaler.update()
         """
+    )
+
+
+def test_element_of_a_list_of_models_is_a_model(rewrites: Check) -> None:
+    rewrites(
+        """
+        - def train(models, loader, criterion, optimizer):
+        + def train(models, loader, criterion, optimizer, scaler):
+              models[-1].eval()
+              student = models[0]
+              teacher = models[-1]
+              for x, y in loader:
+        -         out = student(x)
+        -         with torch.no_grad():
+        -             target = teacher(x)
+        -         loss = criterion(out, target)
+        -         loss.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             out = student(x)
+        +         with torch.no_grad():
+        +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +                 target = teacher(x)
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = criterion(out, target)
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+
+          models = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
+          optimizer = torch.optim.SGD(models[0].parameters(), lr=0.1)
+        - train(models, loader, nn.MSELoss(), optimizer)
+        + scaler = torch.amp.GradScaler("cuda")
+        + train(models, loader, nn.MSELoss(), optimizer, scaler)
+        """
+    )
+
+
+def test_own_and_inherited_forward_of_a_module_that_trains_itself(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Base(nn.Module):
+              def draw(self, count):
+                  return self.forward(torch.randn(count, 2))
+
+          class Generator(Base):
+              def train_step(self, critic, optimizer, real):
+        -         fake = self.draw(4)
+        -         loss = critic(fake).mean() + self.forward(real).mean()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +             fake = self.draw(4)
+        +             loss = critic(fake).mean() + self.forward(real).mean()
+                  loss.backward()
+                  optimizer.step()
+        """,
+        dtype="bf16",
     )

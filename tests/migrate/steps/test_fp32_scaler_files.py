@@ -194,3 +194,113 @@ def test_caller_that_imports_the_function_under_another_name_passes_the_scaler(r
                 """,
         }
     )
+
+
+def test_method_that_saves_takes_the_scaler_in_every_call_where_the_class_of_the_object_is_seen(
+    rewrites_files: Check,
+) -> None:
+    rewrites_files(
+        {
+            "nets.py": """
+                  import torch
+                  from torch import nn
+
+                  class Net(nn.Module):
+                      def __init__(self):
+                          super().__init__()
+                          self.fc = nn.Linear(2, 2)
+
+                      def forward(self, x):
+                          return self.fc(x)
+
+                -     def save(self, path, optimizer):
+                -         torch.save({"optimizer": optimizer.state_dict()}, path)
+                -
+                -     def backup(self, optimizer):
+                -         self.save("backup.pt", optimizer)
+                +     def save(self, path, optimizer, scaler):
+                +         torch.save({"optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}, path)
+                +
+                +     def backup(self, optimizer, scaler):
+                +         self.save("backup.pt", optimizer, scaler)
+
+                  class Plot:
+                      def save(self, path, name):
+                          pass
+            """,
+            "main.py": """
+                  import torch
+                  from nets import Net, Plot
+
+                  def train(loader, criterion):
+                      model = Net()
+                      model = model.cuda()
+                      plot = Plot()
+                      optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                +     scaler = torch.amp.GradScaler("cuda")
+                      for x, y in loader:
+                -         loss = criterion(model(x), y)
+                -         loss.backward()
+                -         optimizer.step()
+                +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                +             loss = criterion(model(x), y)
+                +         scaler.scale(loss).backward()
+                +         scaler.step(optimizer)
+                +         scaler.update()
+                -     model.save("net.pt", optimizer)
+                -     model.backup(optimizer)
+                +     model.save("net.pt", optimizer, scaler)
+                +     model.backup(optimizer, scaler)
+                      plot.save("losses.png", "loss")
+            """,
+        },
+    )
+
+
+def test_method_that_saves_keeps_its_arguments_where_a_call_may_be_of_it(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "nets.py": """
+                  import torch
+                  from torch import nn
+
+                  class Net(nn.Module):
+                      def __init__(self):
+                          super().__init__()
+                          self.fc = nn.Linear(2, 2)
+
+                      def forward(self, x):
+                          return self.fc(x)
+
+                      def save(self, path, optimizer):
+                          torch.save({"optimizer": optimizer.state_dict()}, path)
+
+                      def backup(self, optimizer):
+                          self.save("backup.pt", optimizer)
+
+                  class Plot:
+                      def save(self, path, name):
+                          pass
+            """,
+            "main.py": """
+                  import torch
+                  import nets
+
+                  def train(name, loader, criterion):
+                      model = getattr(nets, name)()
+                      optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                +     scaler = torch.amp.GradScaler("cuda")
+                      for x, y in loader:
+                -         loss = criterion(model(x), y)
+                -         loss.backward()
+                -         optimizer.step()
+                +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                +             loss = criterion(model(x), y)
+                +         scaler.scale(loss).backward()
+                +         scaler.step(optimizer)
+                +         scaler.update()
+                      model.save("net.pt", optimizer)
+                      model.backup(optimizer)
+            """,
+        },
+    )

@@ -28,6 +28,7 @@ for x, index in loader:
         ("scores[x > 0] = {}", "out.squeeze()"),
         ("scores.scatter_(1, index, {})", "out"),
         ("scores.index_copy_(0, index, {})", "out.detach()"),
+        ("scores[index] = {}", "model(x).cpu()"),
     ],
 )
 def test_output_takes_the_dtype_of_the_buffer(migrate: Check, store: str, value: str, dtype: str) -> None:

@@ -1,0 +1,78 @@
+"""What an object is made from: the classes of the project, and the methods of them that a call on it may run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import dotted
+from amp_migrate.analysis.files import File, object_bindings
+from amp_migrate.trees.nodes import find, is_constant
+
+Definition: TypeAlias = "Callable[[File, cst.CSTNode], tuple[File, cst.CSTNode] | None]"
+Method: TypeAlias = "tuple[File, cst.FunctionDef]"
+# Methods that hand back the object they are called on.
+_SAME = frozenset("to cuda cpu float train eval".split())
+_MAX_DEPTH = 6
+
+
+class Objects:
+    """Finds the classes of objects in one project.
+
+    Args:
+        definition: the class or function that a name stands for, in whichever file it is.
+    """
+
+    def __init__(self, definition: Definition) -> None:
+        self._definition = definition
+
+    def methods(self, file: File, node: cst.BaseExpression, name: str) -> list[Method] | None:
+        """The methods of a name that an object has, by all classes it is made from; None where one cannot be seen."""
+        classes = self._classes(file, node, 0)
+        found = [self.method(where, owner, name) for where, owner in classes or ()]
+        methods = [each for each in found if each is not None]
+        return methods if methods and len(methods) == len(found) else None
+
+    def method(self, file: File, owner: cst.ClassDef, name: str, depth: int = 0) -> Method | None:
+        """The method of a name that a class has: its own, or the first that it inherits."""
+        own = next((each for each in find(owner.body, cst.FunctionDef) if each.name.value == name), None)
+        if own is not None:
+            return file, own
+        for base in owner.bases if depth < _MAX_DEPTH else ():
+            found = self._definition(file, base.value)
+            if found is not None and isinstance(found[1], cst.ClassDef):
+                inherited = self.method(found[0], found[1], name, depth + 1)
+                if inherited is not None:
+                    return inherited
+        return None
+
+    def _classes(self, file: File, node: cst.BaseExpression, depth: int) -> list[tuple[File, cst.ClassDef]] | None:
+        """The classes that a value may be made from; None where one of them cannot be seen."""
+        if depth > _MAX_DEPTH:
+            return None
+        if isinstance(node, cst.Call):
+            made = self._definition(file, node.func)
+            if made is not None:
+                return [(made[0], made[1])] if isinstance(made[1], cst.ClassDef) else None
+            is_same = isinstance(node.func, cst.Attribute) and node.func.attr.value in _SAME
+            return self._classes(file, cst.ensure_type(node.func, cst.Attribute).value, depth + 1) if is_same else None
+        path = dotted(node)
+        found: list[tuple[File, cst.ClassDef]] = []
+        for binding in object_bindings(file, node):
+            value = binding.value
+            if value is not None and (is_constant(value, "None") or _is_itself(value, path)):
+                continue
+            classes = None if value is None else self._classes(file, value, depth + 1)
+            if classes is None:
+                return None
+            found += classes
+        return found or None
+
+
+def _is_itself(value: cst.BaseExpression, path: str | None) -> bool:
+    """Whether a value is what the name stood for before: `model = model.to(device)`."""
+    while isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and value.func.attr.value in _SAME:
+        value = value.func.value
+    return path is not None and dotted(value) == path
