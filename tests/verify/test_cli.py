@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from amp_migrate.verify.cli import main
@@ -95,3 +97,15 @@ def test_an_error_of_the_system_names_its_file(script: Path, monkeypatch: pytest
     result = run(str(script), str(script))
     assert result.exit_code == 8
     assert result.stderr.splitlines()[-1] == "amp-verify: No space left on device: /full"
+
+
+@pytest.mark.parametrize("command", ["run", "trace", "localize", "doctor", "tune"])
+def test_every_command_ends_in_order_when_it_is_asked_to(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handlers: dict[int, Any] = {}
+    monkeypatch.setattr("signal.signal", handlers.__setitem__)
+    assert CliRunner().invoke(main, [command, str(tmp_path / "no.py")]).exit_code == 2
+    with pytest.raises(SystemExit) as ended:
+        handlers[signal.SIGTERM](signal.SIGTERM, None)
+    assert ended.value.code == 128 + signal.SIGTERM

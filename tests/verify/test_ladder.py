@@ -142,3 +142,13 @@ def test_only_a_gpu_is_timed(right: Answer) -> None:
         (plan.timing(plan.ORIGINAL, index), plan.timing(plan.MIGRATED, index)) for index in range(2)
     ]
     assert climbed(on_gpu)[0].timing == ()
+
+
+def test_no_further_seeds_are_run_where_the_reference_crashed(right: Answer, make_trace: Make) -> None:
+    def answer(run: Run) -> Trace:
+        if run == plan.MIGRATED:
+            return make_trace(scale=64.0, skips=(0,))
+        return replace(right(run), stopped=not run.skips)
+
+    evidence, _ = climbed(answer)
+    assert (evidence.windows, evidence.further) == ((), ())

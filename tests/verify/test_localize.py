@@ -11,6 +11,7 @@ import pytest
 from amp_migrate.verify import as_localized
 from amp_migrate.verify.cli import main
 from amp_migrate.verify.evidence import Evidence
+from amp_migrate.verify.gates import Check, Status
 from amp_migrate.verify.ladder import climb
 from amp_migrate.verify.localize import Cost, Localised, localize
 from amp_migrate.verify.model_parts import Model, Part
@@ -18,7 +19,7 @@ from amp_migrate.verify.pool import Pool
 from amp_migrate.verify.setup import Setup
 from amp_migrate.verify.speed import Memory, Speed
 from amp_migrate.verify.trace import Trace
-from amp_migrate.verify.verdict import Assessment, Limits, assess
+from amp_migrate.verify.verdict import Assessment, Limits, Verdict, assess
 from click.testing import CliRunner
 
 Make = Callable[..., Trace]
@@ -233,3 +234,22 @@ def test_there_is_nothing_to_find_where_no_part_could_help(
     half = replace(half, backwards=tuple(replace(backward, half=("NllLoss",)) for backward in half.backwards))
     assert reason(make_evidence(migrated=half)).startswith("not a part of a model: loss functions in float32: NllLoss")
     assert pool.results == {}
+
+
+@pytest.mark.parametrize(("id", "looked"), [("G4", True), ("G5", True), ("S", True), ("N", True), ("G6", False)])
+def test_parts_are_looked_at_where_precision_could_be_the_cause(
+    make_setup: MakeSetup,
+    make_evidence: MakeEvidence,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    id: str,
+    looked: bool,
+) -> None:
+    evidence = make_evidence()
+    pool = Pool(make_setup(tmp_path / "old.py", tmp_path / "new.py", tmp_path), lambda result: None)
+    monkeypatch.setattr(pool, "make", lambda runs: pool.results.update(dict.fromkeys(runs, evidence.original)))
+    check = Check(id, "what is asked", Status.FAIL, "what was found")
+    failed = replace(assess(evidence, Limits()), verdict=Verdict.FAIL, cause="precision", checks=(check,))
+    reason = localize(pool, evidence, failed, 0).reason
+    assert reason.startswith("no model could be followed" if looked else "not a part of a model: what is asked: what")
+    assert bool(pool.results) is looked

@@ -109,7 +109,7 @@ def test_only_failed_comparisons_are_excused_and_the_reason_stands_first(
     assert checks[0].id == "R"
     found = {check.id: check.status for check in checks}
     assert [found["G2"], found["E"]] == [Status.INCONCLUSIVE] * 2
-    assert [found["G1"], found["G4"]] == [Status.PASS] * 2
+    assert [found["G1"], found["G4"], found["S"], found["N"]] == [Status.PASS] * 4
 
 
 def test_noise_that_is_only_warned_of_stands_before_what_it_excuses(
@@ -140,3 +140,13 @@ def test_noise_without_a_race_is_looked_for_elsewhere(make_evidence: MakeEvidenc
     assert found.detail.endswith(
         ": look for threads, clocks and random numbers of other sources; no run can be compared with another"
     )
+
+
+def test_without_a_noise_floor_nothing_is_certain(make_evidence: MakeEvidence, make_trace: Make) -> None:
+    short = make_trace(make_trace().losses[:-2])
+    far = times(make_trace(scale=1024.0), 3.0)
+    evidence = make_evidence([short] * 3, migrated_off=far, migrated=far)
+    assert assess(evidence, Limits()).verdict is Verdict.FAIL
+    crashed = tuple(replace(run, trace=replace(run.trace, stopped=False)) for run in evidence.oracles)
+    without = replace(evidence, oracles=crashed)
+    assert assess(without, Limits()).verdict is Verdict.INCONCLUSIVE

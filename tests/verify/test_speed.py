@@ -27,7 +27,7 @@ def test_warm_up_steps_do_not_count(make_trace: Make) -> None:
     found = speed.speed([(slow, fast)])
     assert found is not None
     assert found.ratio == pytest.approx(2.0)
-    assert found.low is None
+    assert found.low is found.high is None
 
 
 def test_several_pairs_give_an_interval_around_the_ratio(make_trace: Make) -> None:

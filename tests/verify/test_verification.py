@@ -187,3 +187,20 @@ def test_a_job_on_github_is_told(
     done = verify(wrong)
     assert "::error file=new.py,line=1,title=amp-verify FAIL::" in done.result.stdout
     assert (tmp_path / "summary.md").read_text().startswith("### amp-verify: ")
+
+
+def test_a_search_for_parts_keeps_its_logs_unless_there_was_nothing_to_find(
+    make_evidence: MakeEvidence, wrong: Evidence, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("old.py", "new.py"):
+        (tmp_path / name).touch()
+    for evidence, status in ((make_evidence(), 0), (wrong, 1)):
+        monkeypatch.setattr("amp_migrate.verify.localizing.climb", lambda pool, timing_pairs, found=evidence: found)
+        result = CliRunner().invoke(main, ["localize", "old.py", "new.py", "--json", "found.json"])
+        assert result.exit_code == status
+        assert json.loads((tmp_path / "found.json").read_text())["exit_code"] == status
+        said = result.stderr.splitlines()
+        assert [line.partition(":")[0] for line in said] == ["logs and traces"] * status
+        for line in said:
+            Path(line.partition(": ")[2]).rmdir()

@@ -42,7 +42,7 @@ def equality(evidence: Evidence) -> Equality:
 def first_difference(ours: Sequence[float], theirs: Sequence[float]) -> int | None:
     """Index of the first loss that differs, or that only one run has; None where all are equal, NaN to NaN too."""
     for index, (a, b) in enumerate(zip_longest(ours, theirs)):
-        if a != b and not (a is not None and b is not None and a != a and b != b):
+        if a != b and not (a != a and b != b):
             return index
     return None
 

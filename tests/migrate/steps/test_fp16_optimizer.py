@@ -151,6 +151,14 @@ def test_loss_scale_to_begin_with(options: str, scaler: str, migrate: Check) -> 
     assert "model = nn.Linear(2, 2).cuda()\n" in after
 
 
+@pytest.mark.parametrize("name", ["network_to_half", "FP16Model", "BN_convert_float"])
+def test_networks_stay_in_float32(name: str, migrate: Check) -> None:
+    after = migrate(script().replace("network_to_half", name)).after
+    assert "model = nn.Linear(2, 2).cuda()\n" in after
+    assert name not in after
+    assert "GradScaler" in after
+
+
 def test_bfloat16_needs_no_scaler(migrate: Check) -> None:
     after = migrate(script(more="optimizer.clip_master_grads(2)"), "bf16").after
     assert (
