@@ -14,6 +14,7 @@ import libcst as cst
 
 from amp_migrate.trees.calls import may_act
 from amp_migrate.trees.footers import comments_behind, comments_within
+from amp_migrate.trees.leads import flush, joined, under, without_blanks, without_lead
 from amp_migrate.trees.nodes import BLOCK_TYPES, STATEMENT_TYPES, Block, Statement, is_kind, statements
 from amp_migrate.trees.tree import Tree
 
@@ -143,7 +144,7 @@ class _Applier(cst.CSTTransformer):
             return cst.IndentedBlock(body=lines, header=updated.trailing_whitespace)
         if not any(each.comment for each in left):
             return updated.with_changes(body=lines)
-        return updated.with_changes(body=lines, footer=_joined(left, updated.footer))
+        return updated.with_changes(body=lines, footer=joined(left, updated.footer))
 
     def _lines_of(self, block: Block) -> list[Line]:
         """The changed lines of a block that has been left already."""
@@ -162,10 +163,10 @@ class _Applier(cst.CSTTransformer):
         def emit(line: Line) -> None:
             nonlocal carried
             if carried:
-                line = line.with_changes(leading_lines=_joined(carried, line.leading_lines))
+                line = line.with_changes(leading_lines=joined(carried, line.leading_lines))
                 carried = []
             if open_wrap is not None:
-                line = line.with_changes(leading_lines=[_flush(each) for each in line.leading_lines])
+                line = line.with_changes(leading_lines=[flush(each) for each in line.leading_lines])
             (out if open_wrap is None else open_wrap[2]).append(line)
 
         for olds, line in pairs:
@@ -174,21 +175,21 @@ class _Applier(cst.CSTTransformer):
             if old in edits.substitutes or old in self.emptied:
                 lines = list(edits.substitutes.get(old, ()))
                 if lines:
-                    lines[0] = _under(line.leading_lines, lines[0])
+                    lines[0] = under(line.leading_lines, lines[0])
                 else:
-                    carried = _joined(carried, line.leading_lines)
+                    carried = joined(carried, line.leading_lines)
             elif old in edits.splices:
                 lines = self._lines_of(edits.splices[old])
-                lines[0] = _under(line.leading_lines, lines[0])
+                lines[0] = under(line.leading_lines, lines[0])
             new = edits.preceding.get(old, [])
             if new and lines:
-                lines[0], new = _without_lead(lines[0]), [_under(lines[0].leading_lines, new[0]), *new[1:]]
+                lines[0], new = without_lead(lines[0]), [under(lines[0].leading_lines, new[0]), *new[1:]]
             for each in new:
                 emit(each)
             if old in edits.wraps:
                 last, head, tail = edits.wraps[old]
                 head = head.with_changes(leading_lines=lines[0].leading_lines)
-                lines[0] = _without_lead(lines[0])
+                lines[0] = without_lead(lines[0])
                 open_wrap = (last, head, [], tail)
             for each in lines:
                 emit(each)
@@ -199,11 +200,14 @@ class _Applier(cst.CSTTransformer):
             for each in edits.following.get(olds[-1], []):
                 emit(each)
             if old in edits.splices:
-                carried = _joined(carried, comments_within(edits.splices[old]))
+                carried = joined(carried, comments_within(edits.splices[old]))
             if old in edits.substitutes or old in self.emptied or old in edits.splices:
-                carried = _joined(carried, comments_behind(self.tree, old))
+                carried = joined(carried, comments_behind(self.tree, old))
         if not out:
             out.append(cst.SimpleStatementLine([cst.Pass()]))
+        first, line = pairs[0] if pairs else ((), out[0])
+        if first and edits.substitutes.get(first[0]) == [] and not line.leading_lines:
+            out[0] = without_blanks(out[0])  # the block began right below its header, and does so still
         return out, carried
 
     def _split(self, old: cst.CSTNode, new: cst.CSTNode) -> tuple[list[tuple[tuple[Statement, ...], Line]], bool]:
@@ -227,24 +231,3 @@ class _Applier(cst.CSTTransformer):
         lines[0] = lines[0].with_changes(leading_lines=new_line.leading_lines)
         lines[-1] = lines[-1].with_changes(trailing_whitespace=new_line.trailing_whitespace)
         return [((each,), line) for each, line in zip(olds, lines, strict=True)], True
-
-
-def _joined(above: Sequence[cst.EmptyLine], below: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:
-    """The lines above a removed statement and those above the next one, parted by no more blank lines than before."""
-    kept = list(above)
-    while kept and below and not kept[-1].comment and not below[0].comment:
-        kept.pop()
-    return [*kept, *below]
-
-
-def _under(lead: Sequence[cst.EmptyLine], line: Line) -> Line:
-    return line.with_changes(leading_lines=[*lead, *line.leading_lines])
-
-
-def _without_lead(line: Line) -> Line:
-    return line.with_changes(leading_lines=[])
-
-
-def _flush(empty: cst.EmptyLine) -> cst.EmptyLine:
-    """A blank line that stays blank when its block is indented: at module level it counts as indented already."""
-    return empty if empty.comment else empty.with_changes(indent=False, whitespace=cst.SimpleWhitespace(""))
