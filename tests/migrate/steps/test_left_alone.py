@@ -527,3 +527,17 @@ loss = model(x).mean()
 optimizer.step()
 """
     assert "scaler.scale(loss * kl_loss_scale).backward()" in migrate(text).after
+
+
+def test_gradients_given_beside_a_step_are_no_part_of_another_backward(leaves: Check, dtype: str) -> None:
+    leaves(
+        """
+        class Trainer(nn.Module):
+            def train_step(self, x, gradients):
+                y = self.model(x)
+                torch.autograd.backward(y, gradients)
+                self.optimizer.step()
+        """,
+        "is not the backward of one loss",
+        dtype=dtype,
+    )
