@@ -119,8 +119,8 @@ class HeldOutputs:
 
     def is_floating(self, root: cst.BaseExpression, held: dict[str, bool]) -> bool:
         """Whether an output is seen to be what a module or a loss computes, and not, say, drawn actions."""
-        if isinstance(root, cst.BinaryOperation):
-            return any(self.is_floating(side, held) for side in (root.left, root.right))
+        if isinstance(root, cst.BinaryOperation) and any(self.is_floating(s, held) for s in (root.left, root.right)):
+            return True
         name = root.value if isinstance(root, cst.Name) else _listed(self.finder, root)
         return held.get(name, False) or _is_floating(self.finder, root)
 
@@ -210,7 +210,9 @@ def _is_floating(finder: RegionFinder, node: cst.BaseExpression, depth: int = 0)
     if isinstance(node, cst.UnaryOperation):
         return isinstance(node.operator, cst.Minus) and _is_floating(finder, node.expression, depth + 1)
     if isinstance(node, cst.BinaryOperation):
-        return any(_is_floating(finder, each, depth + 1) for each in (node.left, node.right))
+        sides = (node.left, node.right)
+        is_sure = isinstance(node.operator, cst.Divide) or any(isinstance(each, cst.Float) for each in sides)
+        return is_sure or any(_is_floating(finder, each, depth + 1) for each in sides)
     if isinstance(node, cst.Attribute):
         return node.attr.value in _STRUCTURE or _is_floating(finder, node.value, depth + 1)
     return isinstance(node, cst.Subscript) and _is_floating(finder, node.value, depth + 1)

@@ -463,6 +463,15 @@ def test_steps_of_unit_tests_stay_in_float32(tmp_path: Path, name: str, imports:
     assert [each.code for each in outcome.findings] == ["AMP590" if is_test else "AMP501"]
 
 
+def test_steps_of_a_mixin_with_tests_stay_in_float32(tmp_path: Path) -> None:
+    path = tmp_path / "tests" / "test_model.py"
+    path.parent.mkdir()
+    test = "".join(f"    {line}\n" for line in UNIT_TEST.format(imports="").splitlines() if "import" not in line)
+    path.write_text(f"import torch\nfrom torch import nn\nclass ModelTesterMixin:\n{test}")
+    outcome = migrate_paths([tmp_path], Settings())
+    assert ["it is part of a unit test" in each.message for each in outcome.findings] == [True]
+
+
 def test_gradients_that_hooks_look_at_stay_in_float32(leaves: Check) -> None:
     leaves(
         """

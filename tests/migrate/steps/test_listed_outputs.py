@@ -98,6 +98,23 @@ def test_what_is_computed_of_outputs_is_float32_for_numpy_in_bfloat16(rewrites: 
     )
 
 
+def test_what_a_division_gives_is_floating(migrate: Check) -> None:
+    text = """
+model = nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    loss = nn.functional.mse_loss(model(x), y)
+    loss.backward()
+    optimizer.step()
+with torch.no_grad():
+    a, b = model.encode(x)
+draw((a / 2).numpy(), (0.5 * b).numpy(), (a + 2).numpy())
+"""
+    after = migrate(text, "bf16").after
+    assert "draw((a / 2).float().numpy(), (0.5 * b).float().numpy(), " in after
+    assert "((a + 2).float() if (a + 2).is_floating_point() else (a + 2)).numpy())" in after
+
+
 def test_arrays_are_made_of_float32_in_bfloat16(rewrites: Check) -> None:
     rewrites(
         TRAINING
