@@ -39,6 +39,10 @@ _NEAR_IN_FLOAT16 = 2.0**-12
 _NEAR_IN_BFLOAT16 = 2.0**-9
 _METHODS = frozenset({"clamp", "clip"})
 _FUNCTIONS = frozenset({"torch.clamp", "torch.clip"})
+_NEW = frozenset(f"torch.{name}" for name in ("empty", "linspace", "ones", "rand", "randn", "zeros"))
+_NEW_LIKE = frozenset(f"torch.{name}_like" for name in ("empty", "ones", "rand", "randn", "zeros"))
+_PARAMETER = "torch.nn.Parameter"
+_OTHER_DTYPE = frozenset({"bfloat16", "half", "type", "type_as"})
 _LIMIT = re.compile(r"[(,=]\s*(?:1(?:\.0*)?\s*-|0?\.999)")
 
 
@@ -134,14 +138,34 @@ def _is_taken_from_one(file: File, call: cst.Call) -> bool:
 
 
 def _is_float32(file: File, node: cst.BaseExpression) -> bool:
-    """Whether an expression is cast, or a name is given what is cast somewhere."""
+    """Whether an expression is cast or made in float32, or a name is given what is somewhere."""
     values = [node, *(each.value for each in object_bindings(file, node))]
-    return any(
+    return any(_is_made(file, each) for each in values) or any(
         isinstance(each, cst.Call)
         and isinstance(each.func, cst.Attribute)
         and (each.func.attr.value in ("float", "double") or "softmax" in each.func.attr.value)
         for each in values
     )
+
+
+def _is_made(file: File, node: cst.BaseExpression | None) -> bool:
+    """Whether a chain of methods starts at a new tensor of the default dtype, or at one like a parameter."""
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not file.names.callee(node):
+        if node.func.attr.value in _OTHER_DTYPE or (node.func.attr.value == "to" and not _names_device(node)):
+            return False
+        node = node.func.value
+    if not isinstance(node, cst.Call) or any(arg.keyword and arg.keyword.value == "dtype" for arg in node.args):
+        return False
+    full = file.names.callee(node)
+    if full in _NEW_LIKE and node.args:
+        made = (each.value for each in object_bindings(file, node.args[0].value))
+        return any(isinstance(each, cst.Call) and file.names.callee(each) == _PARAMETER for each in made)
+    return full in _NEW
+
+
+def _names_device(call: cst.Call) -> bool:
+    """Whether all that `to()` is given is a device, as far as the text shows, and no tensor to be like."""
+    return all(isinstance(a.value, cst.SimpleString) or (dotted(a.value) or "").endswith("device") for a in call.args)
 
 
 def _may_be_low(script: Script, file: File, call: cst.Call) -> bool:

@@ -78,11 +78,9 @@ def _enabled_for_float16(context: Context, named: list[cst.Arg]) -> list[cst.Arg
     return [*named, build.keyword("enabled", build.expression(condition))]
 
 
-def switched_off(args: list[cst.Arg]) -> list[cst.Arg]:
+def switched_off(args: Sequence[cst.Arg]) -> list[cst.Arg]:
     """Arguments that say `enabled=False`, whatever they said before."""
     others = [arg for arg in args if arg.keyword is None or arg.keyword.value != "enabled"]
-    if others:
-        others[-1] = others[-1].with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
     return [*others, build.keyword("enabled", cst.Name("False"))]
 
 
@@ -141,7 +139,7 @@ def laid_out(new: Sequence[cst.Arg], old: Sequence[cst.Arg]) -> list[cst.Arg]:
     end = old[-1]
     out: list[cst.Arg] = []
     for arg in new[:-1]:
-        keeps = arg.value in own and isinstance(arg.comma, cst.Comma)
+        keeps = arg.value in own and isinstance(arg.comma, cst.Comma) and not (arg.value is end.value and _is_bare(end))
         out.append(
             arg.with_changes(comma=arg.comma if keeps else separator, whitespace_after_arg=cst.SimpleWhitespace(""))
         )
@@ -152,6 +150,12 @@ def laid_out(new: Sequence[cst.Arg], old: Sequence[cst.Arg]) -> list[cst.Arg]:
         trailing = _break(end.comma) if isinstance(end.comma, cst.Comma) else end.comma
         last = last.with_changes(comma=trailing, whitespace_after_arg=end.whitespace_after_arg)
     return [*out, last]
+
+
+def _is_bare(arg: cst.Arg) -> bool:
+    """Whether no comment stands behind an argument."""
+    space = arg.comma.whitespace_after if isinstance(arg.comma, cst.Comma) else None
+    return not isinstance(space, cst.ParenthesizedWhitespace) or space.first_line.comment is None
 
 
 def _break(comma: cst.Comma | cst.MaybeSentinel) -> cst.Comma:

@@ -46,12 +46,17 @@ def meant_by_name(project: Project, file: File, value: cst.CSTNode, full: str, h
     name = name_given(project, file, value)
     if name is None or name != full.rpartition(".")[2]:
         return Followed.NOT
-    meanings = [file.names.meanings(use) for use in uses(file, name) if use is not value]
+    meanings = [file.names.meanings(use) for use in uses(file, name) if use is not value and not _is_source(file, use)]
     if name not in handed_on and not any(full in each for each in meanings):
         return Followed.NOT
     is_seen = name in handed_on or not takers(project, file, name)
     is_sure = is_seen and all(each == {full} for each in meanings)
     return Followed.WHOLLY if is_sure else Followed.PARTLY
+
+
+def _is_source(file: File, use: cst.CSTNode) -> bool:
+    """Whether a use takes the value from its module, `torch.cuda.amp.autocast`, and is not of the name given."""
+    return isinstance(use, cst.Attribute) and file.names.full(use.value).startswith("torch")
 
 
 def is_called_by_keyword(project: Project, file: File, value: cst.CSTNode) -> bool:

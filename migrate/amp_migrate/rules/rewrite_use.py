@@ -113,8 +113,8 @@ def _calls(
         new = convert(context, tuple(call.args[start:]))
         if isinstance(new, Unsure):
             return new
-        args = laid_out([*call.args[:start], *new], call.args)
-        found.append((call, tuple(switched_off(args) if disabled else args)))
+        args = laid_out([*call.args[:start], *(switched_off(new) if disabled else new)], call.args)
+        found.append((call, tuple(args)))
     return Rewrite(tuple(found))
 
 

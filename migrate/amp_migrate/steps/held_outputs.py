@@ -15,14 +15,16 @@ from amp_migrate.trees.nodes import Block, Statement, block_of, blocks, find, ne
 # Methods that keep a tensor's dtype, so that a chain of them ends in the dtype of its root.
 _KEEPS_DTYPE = frozenset(
     (
-        "abs chunk clamp clip clone contiguous cpu cuda data detach exp expand expand_as flatten flip gather log "
-        "log_softmax masked_fill mean normalize permute relu repeat reshape round sigmoid softmax split sqrt squeeze "
-        "sum t tanh to transpose tril triu unflatten unsqueeze view view_as"
+        "abs add chunk clamp clip clone contiguous cpu cuda data detach div exp expand expand_as flatten flip "
+        "gather log log_softmax masked_fill mean mul neg normalize permute pow relu repeat reshape round sigmoid "
+        "softmax split sqrt squeeze sub sum t tanh to transpose tril triu unflatten unsqueeze view view_as"
     ).split()
 )
 # Tensors in the structure that a Hugging Face model gives back.
 _STRUCTURE = frozenset({"logits", "loss", "last_hidden_state"})
 _MAX_DEPTH = 6
+# Of two numbers or tensors, a tensor of the wider type: that of a tensor beside a number.
+_ARITHMETIC = (cst.Add, cst.Divide, cst.Multiply, cst.Power, cst.Subtract)
 # Functions that make one tensor of a list of them.
 _JOINS = frozenset(f"torch.{name}" for name in ("cat", "concat", "concatenate", "hstack", "stack", "vstack"))
 # Where a function returns one value and no tuple.
@@ -117,6 +119,8 @@ class HeldOutputs:
 
     def is_floating(self, root: cst.BaseExpression, held: dict[str, bool]) -> bool:
         """Whether an output is seen to be what a module or a loss computes, and not, say, drawn actions."""
+        if isinstance(root, cst.BinaryOperation) and any(self.is_floating(s, held) for s in (root.left, root.right)):
+            return True
         name = root.value if isinstance(root, cst.Name) else _listed(self.finder, root)
         return held.get(name, False) or _is_floating(self.finder, root)
 
@@ -156,6 +160,9 @@ def root_of(
         return node if node.value in outputs else None
     if _listed(finder, node) in outputs:
         return node
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, _ARITHMETIC):
+        sides = (root_of(finder, side, outputs, runs=runs) for side in (node.left, node.right))
+        return node if any(side is not None for side in sides) else None
     if isinstance(node, cst.Subscript):
         inner = root_of(finder, node.value, outputs, runs=runs)
         # `out[0]` may take a tensor out of a tuple: it is that element which is cast.
@@ -204,7 +211,9 @@ def _is_floating(finder: RegionFinder, node: cst.BaseExpression, depth: int = 0)
     if isinstance(node, cst.UnaryOperation):
         return isinstance(node.operator, cst.Minus) and _is_floating(finder, node.expression, depth + 1)
     if isinstance(node, cst.BinaryOperation):
-        return any(_is_floating(finder, each, depth + 1) for each in (node.left, node.right))
+        sides = (node.left, node.right)
+        is_sure = isinstance(node.operator, cst.Divide) or any(isinstance(each, cst.Float) for each in sides)
+        return is_sure or any(_is_floating(finder, each, depth + 1) for each in sides)
     if isinstance(node, cst.Attribute):
         return node.attr.value in _STRUCTURE or _is_floating(finder, node.value, depth + 1)
     return isinstance(node, cst.Subscript) and _is_floating(finder, node.value, depth + 1)

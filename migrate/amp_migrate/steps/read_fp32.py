@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -17,12 +17,13 @@ from amp_migrate.steps.native import uses_amp
 from amp_migrate.steps.steppers import Steppers
 from amp_migrate.tables.torch_names import OTHER_FRAMEWORKS
 from amp_migrate.trees.calls import calls_in
-from amp_migrate.trees.nodes import Block, Statement, block_of
+from amp_migrate.trees.nodes import Block, Statement, block_of, find
 
 # Objects whose `backward(loss)` is a framework's own: its precision is a switch of that framework.
 _FRAMEWORK_NAME = re.compile(r"(^|[._])(accelerator|fabric|engine|model_engine|manager|booster|trainer|strategy)$")
 # A loss scale of the script's own, which comes with float16 of its own; `kl_loss_scale` only weighs a loss.
 _LOSS_SCALE = re.compile(r"(^|\.)loss_?scale$", re.IGNORECASE)
+_GRADIENTS = frozenset({"gradient", "grad_tensors"})
 _BACKWARD_KEYWORDS = frozenset({"gradient", "retain_graph", "create_graph", "inputs"})
 
 
@@ -92,6 +93,18 @@ def _is_stepped(file: File, receiver: cst.BaseExpression) -> bool:
     return path is not None and "step" in file.methods_called.get(path, set())
 
 
+def _goes_on(file: File, roles: Roles, call: cst.Call, given: Sequence[cst.Arg]) -> bool:
+    """Whether a call goes on with the backward pass that runs a module or autograd function, from gradients it gets."""
+    owner, body = file.tree.owner_class(call), file.tree.body(call)
+    if owner is None or all(arg.keyword is not None and arg.keyword.value not in _GRADIENTS for arg in given):
+        return False
+    is_inside = roles.is_module_class(file, owner) or any(
+        file.names.full(base.value) == "torch.autograd.Function" for base in owner.bases
+    )
+    methods = (each.func.attr.value for each in find(body, cst.Call) if isinstance(each.func, cst.Attribute))
+    return is_inside and "step" not in methods
+
+
 def _is_scaled(loss: cst.BaseExpression) -> bool:
     """Whether an expression is a loss times a loss scale."""
     if not isinstance(loss, cst.BinaryOperation) or not isinstance(loss.operator, cst.Multiply):
@@ -118,6 +131,8 @@ def _read(file: File, roles: Roles, statement: Statement, call: cst.Call) -> Bac
     code = file.tree.quote(call)
     path = dotted(receiver) or ""
     full = file.names.full(receiver)
+    if full == "torch.autograd" and _goes_on(file, roles, call, call.args[1:]):
+        return None
     if full.startswith("torch."):
         return Refusal(
             file, call, f"{code} is not the backward of one loss", "call backward() on the sum of the losses instead"
@@ -146,6 +161,8 @@ def _read(file: File, roles: Roles, statement: Statement, call: cst.Call) -> Bac
             "take the script's own float16 out by hand, and run again",
             code="AMP591",
         )
+    if _goes_on(file, roles, call, call.args):
+        return None
     if isinstance(statement, cst.Assign) and statement.value is call and any(arg.keyword is None for arg in call.args):
         return None
     if any(arg.star or (arg.keyword is not None and arg.keyword.value not in _BACKWARD_KEYWORDS) for arg in call.args):

@@ -13,7 +13,7 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.sparse import is_sparse
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.model import Refusal
-from amp_migrate.trees.nodes import statements
+from amp_migrate.trees.nodes import find, statements
 
 _SHARDED = (
     "torch.distributed.fsdp",
@@ -68,8 +68,11 @@ def _test(file: File) -> Refusal | None:
         for binding in bindings
     )
     for statement in statements(file.tree.module) if is_among_tests else ():
-        is_function = isinstance(statement, cst.FunctionDef) and statement.name.value.startswith("test_")
-        if is_function or (isinstance(statement, cst.ClassDef) and statement.name.value.startswith("Test")):
+        functions = [statement] if isinstance(statement, cst.FunctionDef) else []
+        if isinstance(statement, cst.ClassDef):
+            functions = list(find(statement.body, cst.FunctionDef))
+        is_class = isinstance(statement, cst.ClassDef) and statement.name.value.startswith("Test")
+        if is_class or any(each.name.value.startswith("test_") for each in functions):
             return Refusal(
                 file,
                 statement,

@@ -14,7 +14,8 @@ import libcst as cst
 
 from amp_migrate.trees.calls import may_act
 from amp_migrate.trees.footers import comments_behind, comments_within
-from amp_migrate.trees.new_block import NewBlock, joined
+from amp_migrate.trees.leads import joined, under, without_blanks, without_lead
+from amp_migrate.trees.new_block import NewBlock
 from amp_migrate.trees.nodes import BLOCK_TYPES, STATEMENT_TYPES, Block, Line, Statement, is_kind, statements
 from amp_migrate.trees.tree import Tree
 
@@ -163,12 +164,12 @@ class _Applier(cst.CSTTransformer):
                 block.carry(line.leading_lines)
             new = edits.preceding.get(old, [])
             if new and lines:
-                lines[0], new = _without_lead(lines[0]), [_under(lines[0].leading_lines, new[0]), *new[1:]]
+                lines[0], new = without_lead(lines[0]), [under(lines[0].leading_lines, new[0]), *new[1:]]
             block.emit(*new)
             if old in edits.wraps:
                 last, head, tail = edits.wraps[old]
                 block.open(last, head.with_changes(leading_lines=lines[0].leading_lines), tail)
-                lines[0] = _without_lead(lines[0])
+                lines[0] = without_lead(lines[0])
             block.emit(*lines)
             block.close_behind(olds)
             block.emit(*edits.following.get(olds[-1], []))
@@ -176,7 +177,11 @@ class _Applier(cst.CSTTransformer):
                 block.carry(comments_within(edits.splices[old]))
             if old in edits.substitutes or old in self.emptied or old in edits.splices:
                 block.carry(comments_behind(self.tree, old))
-        return block.lines or [cst.SimpleStatementLine([cst.Pass()])], block.carried
+        out = block.lines or [cst.SimpleStatementLine([cst.Pass()])]
+        first, line = pairs[0] if pairs else ((), out[0])
+        if first and edits.substitutes.get(first[0]) == [] and not line.leading_lines:
+            out[0] = without_blanks(out[0])  # the block began right below its header, and does so still
+        return out, block.carried
 
     def _in_place_of(self, old: Statement, line: Line) -> list[Line]:
         """What a statement becomes, under the comments that stood above it."""
@@ -188,7 +193,7 @@ class _Applier(cst.CSTTransformer):
         else:
             return [line]
         if lines:
-            lines[0] = _under(line.leading_lines, lines[0])
+            lines[0] = under(line.leading_lines, lines[0])
         return lines
 
     def _split(self, old: cst.CSTNode, new: cst.CSTNode) -> tuple[list[tuple[tuple[Statement, ...], Line]], bool]:
@@ -212,11 +217,3 @@ class _Applier(cst.CSTTransformer):
         lines[0] = lines[0].with_changes(leading_lines=new_line.leading_lines)
         lines[-1] = lines[-1].with_changes(trailing_whitespace=new_line.trailing_whitespace)
         return [((each,), line) for each, line in zip(olds, lines, strict=True)], True
-
-
-def _under(lead: Sequence[cst.EmptyLine], line: Line) -> Line:
-    return line.with_changes(leading_lines=[*lead, *line.leading_lines])
-
-
-def _without_lead(line: Line) -> Line:
-    return line.with_changes(leading_lines=[])

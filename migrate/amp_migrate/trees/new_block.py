@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
+from amp_migrate.trees.leads import flush, joined
 from amp_migrate.trees.nodes import Line, Statement
 
 
@@ -35,7 +36,7 @@ class NewBlock:
             if self._wrap is None:
                 self.lines.append(line.with_changes(leading_lines=lead))
             else:
-                self._wrapped.append(line.with_changes(leading_lines=[_flush(each) for each in lead]))
+                self._wrapped.append(line.with_changes(leading_lines=[flush(each) for each in lead]))
 
     def open(self, last: Statement, head: cst.With, tail: tuple[Line, ...]) -> None:
         """Begin the body of `head`, which goes on to the old statement `last`."""
@@ -47,16 +48,3 @@ class NewBlock:
             _, head, tail = self._wrap
             self._wrap = None
             self.emit(head.with_changes(body=cst.IndentedBlock(body=[*self._wrapped, *tail])))
-
-
-def joined(above: Sequence[cst.EmptyLine], below: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:
-    """The lines above a removed statement and those above the next one, parted by no more blank lines than before."""
-    kept = list(above)
-    while kept and below and not kept[-1].comment and not below[0].comment:
-        kept.pop()
-    return [*kept, *below]
-
-
-def _flush(empty: cst.EmptyLine) -> cst.EmptyLine:
-    """A blank line that stays blank when its block is indented: at module level it counts as indented already."""
-    return empty if empty.comment else empty.with_changes(indent=False, whitespace=cst.SimpleWhitespace(""))

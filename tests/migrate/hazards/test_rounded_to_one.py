@@ -101,3 +101,35 @@ def test_bfloat16_has_fewer_numbers_below_one() -> None:
 )
 def test_what_does_no_harm_or_is_float32_stays(body: str) -> None:
     assert after(body) == script(body)
+
+
+@pytest.mark.parametrize(
+    ("drawn", "is_float32"),
+    [
+        ("torch.zeros_like(self.mask).uniform_()", True),
+        ("torch.rand(3).to(y.device)", True),
+        ("torch.zeros_like(y).uniform_()", False),
+        ("torch.rand(3, dtype=y.dtype)", False),
+        ("torch.rand(3).type_as(y)", False),
+        ("torch.rand(3).to(y)", False),
+    ],
+)
+def test_a_random_number_of_the_default_dtype_is_float32(drawn: str, is_float32: bool) -> None:
+    text = f"""\
+import torch
+from torch import nn
+
+class Gate(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mask = nn.Parameter(torch.ones(3))
+
+    def forward(self, y):
+        u = {drawn}.clamp(1e-4, 0.9999)
+        return u.log() - (1 - u).log()
+
+with torch.autocast("cuda", dtype=torch.float16):
+    Gate()(y)
+"""
+    plan = migrate_text(text, Settings(select=("AMP631",)))
+    assert (plan.after == text) is is_float32

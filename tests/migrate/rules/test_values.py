@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from amp_migrate.report.finding import Kind
 
 Check = Callable[..., Any]
+TWO = ({"name": "train"}, {"name": "evaluate"})
 
 
 def test_choice_between_autocast_and_nothing(rewrites: Check) -> None:
@@ -46,6 +48,20 @@ def test_conditional_expression(rewrites: Check) -> None:
               pass
         """
     )
+
+
+def test_choices_of_the_same_name_in_several_functions(migrate: Check) -> None:
+    function = """
+def {name}(args, x):
+    autocast = th.cuda.amp.autocast if args.amp else suppress
+    with autocast():
+        return model(x)
+"""
+    text = "import torch as th\nfrom contextlib import suppress\n" + "".join(map(function.format_map, TWO))
+    plan = migrate(text, head="")
+    partial = 'autocast = functools.partial(th.amp.autocast, device_type="cuda", dtype=th.float16) if args.amp'
+    assert plan.after.count(partial) == 2
+    assert {each.kind for each in plan.findings} == {Kind.MIGRATED}
 
 
 def test_partial_that_is_there_already(rewrites: Check) -> None:

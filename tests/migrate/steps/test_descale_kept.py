@@ -378,3 +378,25 @@ scaler.update()
     plan = migrate(text, dtype)
     assert 'scaler = torch.amp.GradScaler("cuda", **config) if config else None' in plan.after
     assert any("are starred, and may say whether it is on" in each.message for each in plan.findings)
+
+
+def test_scaler_with_an_argument_a_line_is_switched_off_in_one_of_its_own(rewrites: Check) -> None:
+    rewrites(
+        """
+        - scaler = torch.cuda.amp.GradScaler(
+        + scaler = torch.amp.GradScaler(
+        +     "cuda",
+              init_scale=1,
+              growth_interval=1,
+        +     enabled=False,
+          )
+        - with torch.cuda.amp.autocast():
+        + with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+              loss = model(x)
+          scaler.scale(loss).backward()
+          scaler.step(optimizer)
+          scaler.update()
+          print(scaler.get_scale())
+        """,
+        dtype="bf16",
+    )

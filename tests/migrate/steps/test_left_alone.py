@@ -463,6 +463,15 @@ def test_steps_of_unit_tests_stay_in_float32(tmp_path: Path, name: str, imports:
     assert [each.code for each in outcome.findings] == ["AMP590" if is_test else "AMP501"]
 
 
+def test_steps_of_a_mixin_with_tests_stay_in_float32(tmp_path: Path) -> None:
+    path = tmp_path / "tests" / "test_model.py"
+    path.parent.mkdir()
+    test = "".join(f"    {line}\n" for line in UNIT_TEST.format(imports="").splitlines() if "import" not in line)
+    path.write_text(f"import torch\nfrom torch import nn\nclass ModelTesterMixin:\n{test}")
+    outcome = migrate_paths([tmp_path], Settings())
+    assert ["it is part of a unit test" in each.message for each in outcome.findings] == [True]
+
+
 def test_gradients_that_hooks_look_at_stay_in_float32(leaves: Check) -> None:
     leaves(
         """
@@ -527,3 +536,17 @@ loss = model(x).mean()
 optimizer.step()
 """
     assert "scaler.scale(loss * kl_loss_scale).backward()" in migrate(text).after
+
+
+def test_gradients_given_beside_a_step_are_no_part_of_another_backward(leaves: Check, dtype: str) -> None:
+    leaves(
+        """
+        class Trainer(nn.Module):
+            def train_step(self, x, gradients):
+                y = self.model(x)
+                torch.autograd.backward(y, gradients)
+                self.optimizer.step()
+        """,
+        "is not the backward of one loss",
+        dtype=dtype,
+    )

@@ -78,6 +78,43 @@ def test_outputs_without_a_name_are_float32_for_numpy_in_bfloat16(rewrites: Chec
     )
 
 
+def test_what_is_computed_of_outputs_is_float32_for_numpy_in_bfloat16(rewrites: Check) -> None:
+    rewrites(
+        TRAINING
+        + """
+          @torch.no_grad()
+          def show(model, x):
+        -     out = model(x)
+        -     draw((out * 255).cpu().numpy(), out.mul(255).add(1).numpy(), (out > 0).numpy(), (x * 255).numpy())
+        -     image = 0.5 + out / 2
+        -     draw(image.numpy(), (out.argmax(1) + 1).numpy())
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        +         out = model(x)
+        +     draw((out * 255).float().cpu().numpy(), out.float().mul(255).add(1).numpy(), (out > 0).numpy(), (x * 255).numpy())
+        +     image = 0.5 + out / 2
+        +     draw(image.float().numpy(), (out.argmax(1) + 1).numpy())
+        """,  # noqa: E501
+        dtype="bf16",
+    )
+
+
+def test_what_a_division_gives_is_floating(migrate: Check) -> None:
+    text = """
+model = nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    loss = nn.functional.mse_loss(model(x), y)
+    loss.backward()
+    optimizer.step()
+with torch.no_grad():
+    a, b = model.encode(x)
+draw((a / 2).numpy(), (0.5 * b).numpy(), (a + 2).numpy())
+"""
+    after = migrate(text, "bf16").after
+    assert "draw((a / 2).float().numpy(), (0.5 * b).float().numpy(), " in after
+    assert "((a + 2).float() if (a + 2).is_floating_point() else (a + 2)).numpy())" in after
+
+
 def test_arrays_are_made_of_float32_in_bfloat16(rewrites: Check) -> None:
     rewrites(
         TRAINING
@@ -97,6 +134,7 @@ def test_arrays_are_made_of_float32_in_bfloat16(rewrites: Check) -> None:
     )
 
 
+@pytest.mark.filterwarnings("ignore:__array__ implementation")
 def test_numpy_has_no_bfloat16() -> None:
     out = torch.zeros(2, dtype=torch.bfloat16)
     for make in (np.array, torch.Tensor.numpy):

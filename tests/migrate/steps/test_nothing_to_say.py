@@ -290,3 +290,22 @@ def test_backward_of_a_kernel_that_gives_gradients_back(ignores: Check) -> None:
         optimizer = torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=0.1)
         """
     )
+
+
+@pytest.mark.parametrize(
+    "again", ["torch.autograd.backward(y, dy, retain_graph=True)", "y.backward(dy)", "y.backward(gradient=dy)"]
+)
+@pytest.mark.parametrize("base", ["nn.Module", "torch.autograd.Function"])
+def test_a_backward_pass_that_a_module_goes_on_with(ignores: Check, again: str, base: str, dtype: str) -> None:
+    ignores(
+        f"""
+        class Reversible({base}):
+            def backward_pass(self, x, dy):
+                with torch.enable_grad():
+                    y = self.f(x)
+                    {again}
+                return x.grad
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        """,
+        dtype=dtype,
+    )

@@ -162,7 +162,7 @@ def test_comments_behind_what_is_removed_stay() -> None:
     sheet = Sheet(FOOTERS)
     sheet.edits.substitute(sheet["if x"])
     sheet.edits.substitute(sheet["if y"])
-    assert sheet.result == "def f():\n\n    # behind\n        # deeper\n    c()\n    # last\n\n    # end\ne()\n"
+    assert sheet.result == "def f():\n    # behind\n        # deeper\n    c()\n    # last\n\n    # end\ne()\n"
 
 
 def test_comments_of_a_branch_stay_with_it() -> None:
@@ -212,3 +212,15 @@ def test_no_edits_change_nothing() -> None:
     sheet = Sheet(text)
     assert not sheet.edits
     assert sheet.result == text
+
+
+def test_a_block_that_loses_its_first_statement_begins_below_its_header() -> None:
+    sheet = Sheet("try:\n    b()\n\n    # why\n\n    c()\nexcept E:\n    b()\n\n    d()\n")
+    sheet.edits.substitute(sheet["b()"])
+    assert sheet.result == "try:\n    # why\n\n    c()\nexcept E:\n    b()\n\n    d()\n"
+
+
+def test_blank_lines_at_the_top_of_a_block_stay() -> None:
+    sheet = Sheet("def f():\n\n    b()\n    c()\n")
+    sheet.edits.substitute(sheet["b()"])
+    assert sheet.result == "def f():\n\n    c()\n"
