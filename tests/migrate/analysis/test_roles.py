@@ -34,6 +34,9 @@ def last_call(made: tuple[Project, dict[str, File]]) -> tuple[Roles, File, cst.C
         "class Net(nn.Module): ...\nm = Net()\nm(x)",
         "class Base(nn.Module): ...\nclass Net(Base): ...\nm = Net()\nm(x)",
         "thing.train()\nthing(x)",
+        "m = build(args).eval()\nm(x)",
+        "m = models[0]\nmodels[-1].eval()\nm(x)",
+        "class Net(nn.Module):\n    def f(self, x):\n        self.forward(x)",
         "optimizer = torch.optim.SGD(thing.parameters())\nthing(x)",
         "def f(thing):\n    thing(x)\nf(nn.Linear(2, 2))\nnn.Linear(2, 2)(x)",
         "def f(model):\n    return model\nmodel(x)",
@@ -55,6 +58,8 @@ def test_call_runs_a_forward(project: Make, text: str) -> None:
     [
         "print(x)",
         "f = open(x)\nf(x)",
+        "f = frame.query(x).eval(y)\nf(x)",
+        "class Plan:\n    def f(self, x):\n        self.forward(x)",
         "m = nn.Linear(2, 2)\nm.train()",
         "m = nn.Linear(2, 2)\nm.zero_grad()",
         "m = nn.Linear(2, 2)\nm.state_dict()",
