@@ -10,10 +10,11 @@ from amp_migrate.analysis.files import File, object_bindings, object_path
 from amp_migrate.tables import torch_names as table
 
 _OPTIMIZER_NAME = re.compile(
-    r"(^|[._])(\w*optimizer\w*|optim|opt|\w+_opt|opt_\w+|optim_\w+|\w+_optim)(\[\])?$", re.IGNORECASE
+    r"(^|[._])(\w*optimizer\w*|optim|opt|\w+_opt|opt_\w+|optim_\w+|\w+_optim|opt(im)?(?-i:[A-Z])\w*)(\[\])?$",
+    re.IGNORECASE,
 )
 # What a text holds in which `is_optimizer` can be true of anything.
-OPTIMIZER_SIGN = re.compile(r"optim|(?:\b|_)opt(?:\b|_)|zero_grad", re.IGNORECASE)
+OPTIMIZER_SIGN = re.compile(r"optim|(?:\b|_)opt(?:\b|_|(?-i:[A-Z]))|zero_grad", re.IGNORECASE)
 _SCHEDULER_NAME = re.compile(r"sched|warmup", re.IGNORECASE)
 
 

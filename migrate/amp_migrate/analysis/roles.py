@@ -102,6 +102,8 @@ class Roles:
         if full.startswith(table.MODULE_FACTORIES) and not full.startswith("torch.nn.functional."):
             return not full.endswith(table.LOSS_CLASS_SUFFIX)
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("to", "cuda", "train", "eval", "cpu"):
+            if call.func.attr.value == "eval" and not call.args and isinstance(call.func.value, cst.Call):
+                return True  # `build(args).eval()`: nothing else is told so, and handed on
             return depth < _MAX_DEPTH and self.is_module(file, call.func.value, depth + 1)
         found = self.project.definition(file, call.func)
         return found is not None and isinstance(found[1], cst.ClassDef) and self.is_module_class(found[0], found[1])

@@ -27,8 +27,8 @@ def every_call(
         return f"{function.name}() is also passed around as a value, so not every call is known"
     doubtful = None if optimizer is None else _possible_call(project, function, optimizer)
     if doubtful is not None:
-        code = doubtful.file.tree.quote(doubtful.call)
-        return f"{code} may call {function.name}(), on an object whose class cannot be seen"
+        code = doubtful.file.tree.quote(doubtful.call.func)
+        return f"{code}() may call {function.name}(), on an object whose class cannot be seen"
     return sites or f"no call of {function.name}() is among the files that were given"
 
 

@@ -1,4 +1,4 @@
-"""What leaves a region in low precision for where that cannot go: other buffers, NumPy, products with float32."""
+"""What leaves a region in low precision for where that cannot go: buffers, NumPy, the CPU, products with float32."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.settings import Dtype
+from amp_migrate.steps.cpu_outputs import float_for_cpu
 from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.held_outputs import HeldOutputs
 from amp_migrate.steps.model import Region
@@ -26,4 +27,5 @@ def cast_outputs(
     cast_for_storage(draft_of(file), outputs)
     if dtype is not Dtype.FP16:
         float_for_numpy(draft_of, outputs)
+    float_for_cpu(draft_of(file), outputs)
     float_for_products(draft_of(file), outputs)

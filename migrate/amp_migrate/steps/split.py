@@ -233,8 +233,9 @@ def _is(found: FunctionRef | None, wanted: FunctionRef) -> bool:
 
 
 def _unfit_call(site: CallSite, statement: Statement) -> Refusal | None:
-    """Why a call cannot stand for a backward: it has to be a statement, or all that is assigned or added in one."""
-    value = statement.value if isinstance(statement, (cst.Expr, cst.Assign, cst.AugAssign)) else None
+    """Why a call cannot stand for a backward: it has to be a statement, or all that is assigned or returned by one."""
+    plain = (cst.Expr, cst.Assign, cst.AugAssign, cst.Return)
+    value = statement.value if isinstance(statement, plain) else None
     if value is site.call:
         return None
     code = site.file.tree.quote(site.call)

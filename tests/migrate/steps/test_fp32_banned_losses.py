@@ -416,3 +416,38 @@ def test_loss_of_logits_says_nothing_of_sigmoids(migrate: Check) -> None:
         """
     )
     assert [finding.code for finding in plan.findings] == ["AMP501"]
+
+
+def test_method_of_a_module_that_computes_a_refused_loss_stays_outside_and_reads_float32(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Critic(nn.Module):
+              def __init__(self):
+                  super().__init__()
+                  self.fc = nn.Linear(2, 2)
+
+              def forward(self, x):
+                  return self.fc(x)
+
+              def loss(self, x):
+                  out = self.forward(x)
+                  return nn.functional.binary_cross_entropy(torch.sigmoid(out), torch.ones_like(out))
+
+          net, critic = nn.Linear(2, 2), Critic()
+          optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     out = net(x)
+        -     fit = nn.functional.mse_loss(out, y)
+        -     loss = fit + critic.loss(out)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         out = net(x)
+        +         fit = nn.functional.mse_loss(out, y)
+        +     loss = fit + critic.loss(out.float())
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )

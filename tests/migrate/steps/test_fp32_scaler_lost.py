@@ -66,6 +66,29 @@ def test_function_that_is_passed_as_a_value(leaves: Check) -> None:
     )
 
 
+def test_method_that_a_call_on_an_object_of_unknown_class_may_be_of(leaves: Check) -> None:
+    leaves(
+        """
+        class Plain(nn.Module):
+            def fit(self, optimizer, x):
+                loss = self.forward(x).mean()
+                loss.backward()
+                optimizer.step()
+
+        class Other:
+            def fit(self, optimizer, x): ...
+
+        def train(nets, optD, x):
+            for net in nets:
+                net.fit(optD, x)
+
+        net = Plain()
+        net.fit(torch.optim.SGD(net.parameters(), lr=0.1), x)
+        """,
+        "net.fit() may call fit(), on an object whose class cannot be seen",
+    )
+
+
 def test_optimizer_among_starred_arguments(leaves: Check) -> None:
     leaves(
         """

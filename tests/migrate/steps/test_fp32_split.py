@@ -766,3 +766,33 @@ def test_forward_in_a_file_whose_steps_stay(tmp_path: Path, head: str, made: str
     outcome = migrate_paths([tmp_path], Settings())
     assert any(each.code == "AMP590" and why in each.message for each in outcome.findings)
     assert "helper.py" not in {each.source.path.name for each in outcome.changed}
+
+
+def test_backward_in_a_helper_whose_result_is_returned(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Trainer:
+              def __init__(self):
+                  self.model = nn.Linear(2, 2)
+                  self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        +         self.scaler = torch.amp.GradScaler("cuda")
+
+              def losses(self, x, y):
+        -         loss = nn.functional.mse_loss(self.model(x), y)
+        -         loss.backward()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = nn.functional.mse_loss(self.model(x), y)
+        +         self.scaler.scale(loss).backward()
+                  return loss.item()
+
+              def train_step(self, x, y):
+                  return self.losses(x, y)
+
+              def fit(self, loader):
+                  for x, y in loader:
+                      total = self.train_step(x, y)
+        -             self.optimizer.step()
+        +             self.scaler.step(self.optimizer)
+        +             self.scaler.update()
+        """
+    )

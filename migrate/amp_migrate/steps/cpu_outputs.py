@@ -1,0 +1,67 @@
+"""Outputs that a region takes to the CPU to compute a loss there: `out.cpu()` becomes `out.float().cpu()`.
+
+Autocast on a GPU does nothing for what is on the CPU: in half precision the loss would be inexact, or raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.steps.draft import Draft
+from amp_migrate.steps.held_outputs import HeldOutputs, root_of
+from amp_migrate.steps.read_fp32 import bodies
+from amp_migrate.steps.regions import RegionFinder
+from amp_migrate.steps.write_native import as_float
+from amp_migrate.trees.nodes import Statement
+
+_MAX_DEPTH = 3
+
+
+def float_for_cpu(draft: Draft, outputs: HeldOutputs) -> None:
+    """Cast the outputs of a file's regions that go to the CPU, and that losses in the regions read there."""
+    finder = outputs.finder
+    for _, body in bodies(finder.file) if draft.settings.device_type != "cpu" else ():
+        for statement, held in outputs.course(body):
+            for moved in _moved(finder, statement) if statement in outputs.covered else ():
+                root = root_of(finder, moved, held.keys(), runs=True)
+                if root is None or root in draft.edits.changes or not outputs.is_floating(root, held):
+                    continue
+                if _feeds_loss(outputs, statement):
+                    draft.edits.change(root, as_float)
+
+
+def _moved(finder: RegionFinder, statement: Statement) -> Iterator[cst.BaseExpression]:
+    """What an assignment takes to the CPU, by `x.cpu()` or `x.to("cpu")`."""
+    value = statement.value if isinstance(statement, cst.Assign) else None
+    if not isinstance(value, cst.Call) or not isinstance(value.func, cst.Attribute):
+        return
+    method = value.func.attr.value
+    if method == "cpu" or (method == "to" and len(value.args) == 1 and _is_cpu(finder, value.args[0].value)):
+        yield value.func.value
+
+
+def _is_cpu(finder: RegionFinder, device: cst.BaseExpression, depth: int = 0) -> bool:
+    """Whether a device is the CPU, whichever way the script goes."""
+    if isinstance(device, cst.SimpleString):
+        return device.evaluated_value == "cpu"
+    if isinstance(device, cst.Call):
+        is_device = finder.file.names.callee(device) == "torch.device" and len(device.args) == 1
+        return is_device and _is_cpu(finder, device.args[0].value, depth)
+    if depth == _MAX_DEPTH:
+        return False
+    made = [each.value for each in finder.roles.bindings(finder.file, device)]
+    return bool(made) and all(each is not None and _is_cpu(finder, each, depth + 1) for each in made)
+
+
+def _feeds_loss(outputs: HeldOutputs, statement: Statement) -> bool:
+    """Whether a later statement of the regions computes a loss, or runs a module, on what an assignment gives."""
+    finder, order = outputs.finder, outputs.finder.tree.order
+    names = finder.effects.writes(statement)
+    return any(
+        order[each] > order[statement]
+        and bool(finder.effects.reads(each) & names)
+        and (finder.computes_loss(each) or finder.runs_forward(each))
+        for each in outputs.covered
+    )

@@ -1,0 +1,69 @@
+"""A loss that a region computes on the CPU, where autocast does nothing, reads float32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Check = Callable[..., Any]
+
+
+def test_loss_on_the_cpu_reads_float32(rewrites: Check) -> None:
+    rewrites(
+        """
+          loss_device = torch.device("cpu")
+          model = nn.Linear(2, 2).cuda()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     out = model(x)
+        -     moved = out.view(-1).to(loss_device)
+        -     loss = nn.functional.mse_loss(moved, y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         out = model(x)
+        +         moved = out.float().view(-1).to(loss_device)
+        +         loss = nn.functional.mse_loss(moved, y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    ("moved", "cast"),
+    [
+        ("out.cpu()", "out.float().cpu()"),
+        ('out.to("cpu")', 'out.float().to("cpu")'),
+        ("model(x).cpu()", "model(x).float().cpu()"),
+        ("out.to(device)", "out.to(device)"),  # which may be a GPU
+        ("out.to(y)", "out.to(y)"),
+        ("out.cuda()", "out.cuda()"),
+        ("out.argmax(1).cpu()", "out.argmax(1).cpu()"),
+    ],
+)
+def test_only_what_goes_to_the_cpu_is_cast(migrate: Check, moved: str, cast: str) -> None:
+    assert f"moved = {cast}\n" in migrate(_training(moved, "moved"), "bf16").after
+
+
+def test_what_no_loss_reads_and_regions_of_the_cpu_are_left_alone(migrate: Check) -> None:
+    assert "moved = out.cpu()\n" in migrate(_training("out.cpu()", "out"), "bf16").after
+    assert "moved = out.cpu()\n" in migrate(_training("out.cpu()", "moved"), "bf16", device_type="cpu").after
+
+
+def _training(moved: str, read: str) -> str:
+    return f"""
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    out = model(x)
+    moved = {moved}
+    loss = nn.functional.mse_loss({read}, y)
+    loss.backward()
+    optimizer.step()
+"""
