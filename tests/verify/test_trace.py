@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from amp_migrate.verify.events import read
-from amp_migrate.verify.trace import Scale, Trace
+from amp_migrate.verify.events import combined, read
+from amp_migrate.verify.trace import Failure, Scale, Trace
 
 STEP = {
     "kind": "step", "index": 0, "optimizer": 0, "grads": "11", "dtypes": ["float32"], "autocast": False,
@@ -84,3 +84,23 @@ def test_mixed_precision_is_seen_in_operations_weights_and_scales(make_trace: Ca
     half = replace(plain.steps[3], dtypes=("float32", "float16"))
     assert replace(plain, steps=(*plain.steps, half)).uses_amp
     assert replace(plain, scales=(Scale(1.0, 1),)).uses_amp
+
+
+def test_what_went_wrong_in_one_process_went_wrong_in_the_run(make_trace: Callable[..., Trace]) -> None:
+    plain = replace(make_trace(), stopped=False)
+    failure = Failure("ValueError", "no", "train.py:3")
+    for wrong in ({"failure": failure}, {"refused": "too old"}, {"stopped": True}, {"uncompiled": True}):
+        together = combined([plain, replace(plain, **wrong)])
+        assert {name: getattr(together, name) for name in wrong} == wrong
+    silent = replace(plain, backwards=(), failure=failure)
+    assert (combined([plain, silent]).ranks, combined([plain, silent]).failure) == (1, failure)
+    assert combined([plain, plain, plain]).ranks == 3
+
+
+def test_processes_that_train_together_have_the_mean_of_their_losses(make_trace: Callable[..., Trace]) -> None:
+    one, two = make_trace([1.0, 2.0], memory={"peak_resident": 5}), make_trace([3.0, 6.0], memory={"peak_resident": 7})
+    assert combined([one, two]).losses == (2.0, 4.0)
+    assert combined([one, two]).memory == {"peak_resident": 7}
+    assert combined([one, make_trace([3.0])]).losses == (1.0, 2.0)
+    both = combined([replace(one, synthetic=("MNIST",)), replace(two, synthetic=("CIFAR10", "MNIST"))])
+    assert both.synthetic == ("CIFAR10", "MNIST")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -78,9 +77,7 @@ def _converted(module: _BatchNorm, process_group: dist.ProcessGroup | None, chan
         process_group,
         channel_last,
     )
-    if module.affine:
-        with torch.no_grad():
-            sync.weight, sync.bias = module.weight, module.bias
+    sync.weight, sync.bias = module.weight, module.bias
     sync.running_mean = module.running_mean
     sync.running_var = module.running_var
     sync.num_batches_tracked = module.num_batches_tracked
