@@ -6,7 +6,6 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
-from torch.nn.modules.instancenorm import _InstanceNorm
 
 
 class SyncBatchNorm(nn.SyncBatchNorm):
@@ -46,7 +45,7 @@ def convert_syncbn_model(
 ) -> nn.Module:
     """`module` with every batch norm replaced by a synchronised one that has its weights, statistics and mode."""
     converted = module
-    if isinstance(module, _BatchNorm) and not isinstance(module, (_InstanceNorm, SyncBatchNorm)):
+    if isinstance(module, _BatchNorm) and not isinstance(module, SyncBatchNorm):
         converted = _converted(module, process_group, channel_last)
     for name, child in module.named_children():
         converted.add_module(name, convert_syncbn_model(child, process_group, channel_last))
