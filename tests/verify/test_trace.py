@@ -104,3 +104,13 @@ def test_processes_that_train_together_have_the_mean_of_their_losses(make_trace:
     assert combined([one, make_trace([3.0])]).losses == (1.0, 2.0)
     both = combined([replace(one, synthetic=("MNIST",)), replace(two, synthetic=("CIFAR10", "MNIST"))])
     assert both.synthetic == ("CIFAR10", "MNIST")
+
+
+def test_the_environment_is_that_of_the_run_and_a_step_may_lack_its_shapes(tmp_path: Path) -> None:
+    start = {"kind": "start", "stand_in": True, "device": "CPU stand-in", "argv": ["train.py"]}
+    step = {key: value for key, value in STEP.items() if key != "shapes"}
+    trace = read(write(tmp_path, start, {"kind": "end", "threads": 2, "peak_resident": 5}, STEP, step))
+    assert trace.environment == {"stand_in": True, "device": "CPU stand-in", "threads": 2}
+    assert trace.stand_in
+    assert trace.memory == {"peak_resident": 5}
+    assert [each.shapes for each in trace.steps] == [((2, 2), (2,)), None]
