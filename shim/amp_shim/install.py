@@ -100,7 +100,7 @@ class _Finder(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if fullname in ("apex", "amp_C", "apex_C"):
-            return ModuleSpec(fullname, _AliasLoader(self.opt_level), is_package=fullname == "apex")
+            return ModuleSpec(fullname, _AliasLoader(self.opt_level))
         if fullname.startswith("apex."):
             raise ModuleNotFoundError(advice(fullname), name=fullname)
         return None

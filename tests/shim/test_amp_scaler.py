@@ -27,6 +27,16 @@ def test_dynamic_scale_halves_on_overflow_and_doubles_after_a_clean_run() -> Non
     assert scaler.loss_scale() == 32768.0
 
 
+def test_constant_scale_never_moves() -> None:
+    scaler = LossScaler(128.0, scale_window=1)
+    scaler.unscale_([torch.ones(2)])
+    assert not scaler.update_scale()
+    assert scaler.loss_scale() == 128.0
+    scaler.unscale_([torch.tensor([INF])])
+    assert not scaler.update_scale()
+    assert scaler.loss_scale() == 128.0
+
+
 def test_scale_never_passes_its_ceiling() -> None:
     scaler = LossScaler("dynamic", max_loss_scale=1024.0, scale_window=1)
     assert scaler.loss_scale() == 1024.0

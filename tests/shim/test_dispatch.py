@@ -277,3 +277,13 @@ def test_announcements_begin_and_end_with_the_enforcement_that_asks_for_them() -
         assert said == ["Float->Half (linear)"] * 2
         F.linear(x, x)
     assert len(said) == 2
+
+
+@pytest.mark.usefixtures("native")
+def test_weight_that_is_kept_in_one_half_type_is_cast_anew_to_the_other() -> None:
+    weight = nn.Parameter(torch.tensor([[1.0 + 2**-9]]))  # float16 has it, bfloat16 has not
+    with half_region():
+        assert F.linear(torch.ones(1, 1), weight).item() == 1.0 + 2**-9
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            result = F.linear(torch.ones(1, 1), weight)
+            assert (result.dtype, result.item()) == (torch.bfloat16, 1.0)

@@ -176,6 +176,8 @@ def test_nothing_is_answered_before_install_and_after_uninstall() -> None:
         install()
         importlib.import_module("apex.amp")
         uninstall()
+        with pytest.raises(ImportError):
+            importlib.import_module("apex")
         uninstall()
 
 

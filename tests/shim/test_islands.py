@@ -164,3 +164,24 @@ def test_an_island_takes_half_arguments_by_keyword_too() -> None:
     x = torch.ones(1, 2, 4)
     output, _ = attention(query=x.half(), key=x.half(), value=x.half())
     assert output.dtype is FLOAT
+
+
+@pytest.mark.filterwarnings("ignore:User provided device_type of 'cuda'")
+def test_island_in_a_region_of_the_gpu_is_out_of_it() -> None:
+    seen = []
+
+    class Asks(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            seen.append(torch.is_autocast_enabled("cuda"))
+            return x
+
+    model = nn.Sequential(Asks())
+    keep_fp32(model, "0")
+    before = torch.is_autocast_enabled("cuda")
+    torch.set_autocast_enabled("cuda", True)
+    try:
+        model(torch.ones(1))
+        assert torch.is_autocast_enabled("cuda")
+    finally:
+        torch.set_autocast_enabled("cuda", before)
+    assert seen == [False]

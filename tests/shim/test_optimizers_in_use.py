@@ -259,6 +259,8 @@ def test_contradictory_options_are_refused() -> None:
         FusedNovoGrad(params, norm_type=1)
     with pytest.raises(ValueError, match="momentum and no dampening"):
         FusedSGD(params, lr=0.1, nesterov=True)
+    with pytest.raises(ValueError, match="momentum and no dampening"):
+        FusedSGD(params, lr=0.1, momentum=0.9, dampening=0.1, nesterov=True)
     with pytest.raises(ValueError, match="lr must not be negative"):
         FusedSGD(params, lr=-0.1)
 
@@ -318,3 +320,29 @@ def test_checkpoint_that_counts_steps_in_plain_numbers_loads() -> None:
     optimizer.load_state_dict(saved)
     optimizer.step()
     assert optimizer.state[param]["step"].item() == 4.0
+
+
+def test_sgd_without_momentum_keeps_nothing() -> None:
+    model = nn.Linear(2, 1)
+    optimizer = FusedSGD(model.parameters(), lr=0.1)
+    train(model, optimizer, 2)
+    assert not any(optimizer.state_dict()["state"].values())
+
+
+def test_adam_restores_the_state_of_those_parameters_that_have_one() -> None:
+    used, unused = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
+    used.grad = torch.ones(2)
+    optimizer = FusedAdam([unused, used])
+    optimizer.step()
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert optimizer.state[used]["step"].item() == 1.0
+    assert not optimizer.state.get(unused)
+
+
+def test_moments_of_mixed_precision_lamb_are_those_of_unscaled_gradients() -> None:
+    param = nn.Parameter(torch.ones(2))
+    optimizer: Any = FusedMixedPrecisionLamb([param], betas=(0.5, 0.5), max_grad_norm=1e9)
+    optimizer.grad_scale = torch.tensor(64.0)
+    param.grad = torch.full((2,), 64.0)
+    optimizer.step()
+    torch.testing.assert_close(optimizer.state[param]["exp_avg"], torch.full((2,), 0.5))

@@ -211,6 +211,12 @@ def test_contradictory_arguments_are_refused() -> None:
 
 
 @pytest.mark.usefixtures("one_process")
+def test_a_bucket_has_room_for_a_message_of_float32() -> None:
+    model: Any = DistributedDataParallel(nn.Linear(1, 1), message_size=2**20)
+    assert model.bucket_bytes_cap == 2**22
+
+
+@pytest.mark.usefixtures("one_process")
 def test_parameter_without_gradient_is_fine_when_reduction_is_delayed() -> None:
     class HalfUsed(nn.Module):
         def __init__(self) -> None:
@@ -288,3 +294,20 @@ def test_amp_takes_larc_as_an_optimizer(level: str) -> None:
 
 if __name__ == "__main__":
     _look(int(sys.argv[2]), sys.argv[1])
+
+
+def test_larc_leaves_a_parameter_without_a_gradient_alone() -> None:
+    used, unused = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
+    used.grad = torch.ones(2)
+    LARC(SGD([unused, used], lr=0.5)).step()
+    assert unused.tolist() == [1.0, 1.0]
+    assert unused.grad is None
+    assert used.tolist() != [1.0, 1.0]
+
+
+def test_synchronised_batch_norm_is_not_converted_again() -> None:
+    model = convert_syncbn_model(nn.Sequential(nn.BatchNorm1d(2)))
+    assert isinstance(model, nn.Sequential)
+    norm = model[0]
+    assert convert_syncbn_model(model) is model
+    assert model[0] is norm

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from amp_migrate.verify import plan
+from amp_migrate.verify import folders, plan
 from amp_migrate.verify.cache import Cache, open_cache
 from amp_migrate.verify.plan import Arm, Run
 from amp_migrate.verify.recorder.spec import RecorderSpec
@@ -117,3 +118,21 @@ def test_the_base_changes_with_the_threads_of_a_run(tmp_path: Path, make_setup: 
     setup = make_setup(script, script, tmp_path)
     first, same, other = (open_cache(tmp_path / "cache", setup, threads, []).base for threads in (1, 1, 2))
     assert first == same != other
+
+
+def test_a_change_that_keeps_size_and_time_is_seen_in_a_small_folder(
+    tmp_path: Path, make_setup: MakeSetup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "train.py"
+    script.touch()
+    setup = make_setup(script, script, tmp_path)
+    data = setup.cwd / "data.txt"
+
+    def base(text: str, time: int) -> str:
+        data.write_text(text)
+        os.utime(data, (time, time))
+        return open_cache(tmp_path / "cache", setup, 1, []).base
+
+    assert base("1", 5) == base("1", 6) != base("2", 6)
+    monkeypatch.setattr(folders, "COPY_FILES", 0)
+    assert base("1", 5) != base("1", 6) == base("2", 6)

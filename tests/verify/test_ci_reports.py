@@ -91,6 +91,7 @@ def test_the_summary_is_a_table_that_names_the_verdict(
     text = as_github.markdown(outcome_of(failed_bitwise(make_evidence, make_trace)))
     assert text.startswith("### amp-verify: ")
     assert "old.py: FAIL\n" in text
+    assert "\n\nAMP off, losses equal bit for bit: first difference at backward pass 0: 2 and 2.4\n" in text
     assert "| :x: E | AMP off, losses equal bit for bit | first difference" in text
     assert "**precision or edit? the edit" in text
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from amp_migrate.verify import fault
 from amp_migrate.verify.cli import main
 from click.testing import CliRunner, Result
 
@@ -109,3 +110,21 @@ def test_every_command_ends_in_order_when_it_is_asked_to(
     with pytest.raises(SystemExit) as ended:
         handlers[signal.SIGTERM](signal.SIGTERM, None)
     assert ended.value.code == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(28, "No space left on device", "/full"), "No space left on device: /full"),
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (OSError("odd"), "fault of amp-verify itself: OSError: odd (test_cli.py:"),
+        (KeyError("a\n b"), "fault of amp-verify itself: KeyError: 'a\\n b' (test_cli.py:"),
+        (ValueError("two\n lines"), "fault of amp-verify itself: ValueError: two lines (test_cli.py:"),
+        (AssertionError(), "fault of amp-verify itself: AssertionError (test_cli.py:"),
+    ],
+)
+def test_a_fault_is_described_in_one_line(error: Exception, said: str) -> None:
+    with pytest.raises(type(error)) as raised:
+        raise error
+    assert fault.describe(raised.value).startswith(said)
+    assert "\n" not in fault.describe(raised.value)

@@ -227,3 +227,20 @@ def test_several_metrics_share_the_error_of_a_failure(result: Result) -> None:
     assert [len(one), len(two)] == [1, 2]
     assert two[0].low < one[0].low
     assert two[0].high == one[0].high
+
+
+def test_more_seeds_are_run_while_one_metric_of_two_leaves_the_verdict_open(
+    result: Result, make_evidence: Callable[..., Evidence]
+) -> None:
+    class Telling(Trainings):
+        def make(self, runs: Sequence[Run]) -> None:
+            for run in runs:
+                swing = 0.1 * (-1) ** run.seed_index if run.arm is Arm.MIGRATED else 0.0
+                said = f"test acc {0.5 + run.seed_index / 100 + swing}"
+                self.results.setdefault(run, result(self._losses(run), said, run=run))
+
+    pool = Telling(result, lambda run: 1.0 + run.seed_index / 100)
+    evidence = ladder.train_whole(pool, make_evidence(), 3, DEFAULT)
+    loss, accuracy = converged(evidence.whole[:3], evidence.extra, DEFAULT)
+    assert (loss.status, accuracy.status) == (Status.PASS, Status.INCONCLUSIVE)
+    assert len(evidence.whole) > 3

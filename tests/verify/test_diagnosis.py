@@ -195,3 +195,50 @@ def test_casts_and_reads_are_per_step() -> None:
     assert found(FINE, "reads")[1] == "1.0 reads of values per step (item)"
     many = changed(reads={"item": 6, "cpu": 6})
     assert found(many, "reads")[:2] == ("limits", "4.0 reads of values per step (cpu, item)")
+
+
+def test_half_of_the_operations_in_half_precision_are_enough() -> None:
+    half, whole = LOOKED.products
+    states = [
+        found(changed(products=(replace(half, flops=some), replace(whole, flops=100 - some))), "precision")[0]
+        for some in (0, 49, 50)
+    ]
+    assert states == ["limits", "limits", "fine"]
+
+
+@pytest.mark.parametrize(
+    ("measured", "cause", "state"),
+    [
+        (changed(phases={"data": 2.0, "step": 10.0}), "input", "fine"),
+        (changed(phases={"data": 2.1, "step": 10.0}), "input", "limits"),
+        (changed(phases={"optimizer": 2.0, "step": 10.0}), "optimizer", "fine"),
+        (changed(phases={"optimizer": 2.1, "step": 10.0}), "optimizer", "limits"),
+        (with_kernels(busy=70_000.0), "host", "fine"),
+        (with_kernels(busy=69_000.0), "host", "limits"),
+        (with_kernels(plain=16_000.0), "matrix units", "fine"),
+        (with_kernels(plain=16_100.0), "matrix units", "limits"),
+        (with_kernels(casts=10_000.0), "casts", "fine"),
+        (with_kernels(casts=10_100.0), "casts", "limits"),
+        (changed(other_casts=12), "casts", "fine"),
+        (changed(other_casts=13), "casts", "limits"),
+        (changed(reads={"item": 6}), "reads", "fine"),
+        (changed(reads={"item": 7}), "reads", "limits"),
+        (changed(environment={**GPU, "capability": [7, 0]}), "matrix units", "fine"),
+        (changed(environment={**GPU, "capability": [6, 1]}), "matrix units", "limits"),
+        (changed(environment={**GPU, "capability": [8, 0], "tf32": True}), "TF32", "limits"),
+        (changed(environment={**GPU, "capability": [7, 5], "tf32": True}), "TF32", "fine"),
+    ],
+)
+def test_where_each_cause_begins_to_limit(measured: Measured, cause: str, state: str) -> None:
+    assert found(measured, cause)[0] == state
+
+
+@pytest.mark.parametrize(("flops", "state"), [(111, "fine"), (112, "limits")])
+def test_a_tenth_of_the_operations_may_have_odd_sizes(flops: int, state: str) -> None:
+    odd = Product("linear", "float16", (32, 512, 10), flops)
+    assert found(changed(products=(*LOOKED.products, odd)), "shapes")[0] == state
+
+
+@pytest.mark.parametrize(("products", "state"), [(30_000.0, "fine"), (29_000.0, "limits")])
+def test_a_gain_of_less_than_three_tenths_is_not_worth_it(products: float, state: str) -> None:
+    assert found(with_kernels(products=products), "ceiling")[0] == state

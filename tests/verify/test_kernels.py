@@ -123,3 +123,9 @@ def test_operations_are_timed_once_on_a_gpu() -> None:
     rows = [SimpleNamespace(**dict(zip(names, row, strict=True))) for row in seen]
     assert rows_of(rows, on_gpu=True) == [["aten::mm", 2, 40.0], ["aten::add", 1, 5.0]]
     assert rows_of(rows, on_gpu=False) == [["aten::add", 1, 30.0], ["aten::mm", 2, 9.0], ["gemm", 2, 0.0]]
+
+
+def test_a_product_of_one_half_input_is_one_in_half_precision() -> None:
+    found = of_events(Trace().add("aten::mm", [HALF, FLOAT], ampere_fp16_s16816gemm=10.0).events)
+    assert found is not None
+    assert (found.products, found.half_products, found.on_matrix_units) == (10.0, 10.0, 10.0)

@@ -253,3 +253,8 @@ def test_parts_are_looked_at_where_precision_could_be_the_cause(
     reason = localize(pool, evidence, failed, 0).reason
     assert reason.startswith("no model could be followed" if looked else "not a part of a model: what is asked: what")
     assert bool(pool.results) is looked
+
+
+def test_a_pass_has_nothing_that_must_stay(make_evidence: MakeEvidence) -> None:
+    passed = assess(make_evidence(), Limits())
+    assert as_localized.text(Localised(passed.sentence), passed) == f"{passed.word}: {passed.sentence}\n"

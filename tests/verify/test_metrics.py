@@ -166,3 +166,10 @@ def test_what_a_summary_holds_beside_its_values_is_no_scalar(tmp_path: Path) -> 
     value = field(1, b"val/loss") + field(2, 0.5)
     path.write_bytes(record(field(5, field(2, value) + field(1, value))) + record(field(6, field(1, value))))
     assert list(event_files.scalars(path)) == [("val/loss", 0.5)]
+
+
+@pytest.mark.parametrize("kind", [1, 5])
+def test_a_number_that_was_cut_short_ends_its_record(tmp_path: Path, kind: int) -> None:
+    path = tmp_path / "events"
+    path.write_bytes(record(field(5, field(1, scalar("val/loss", 0.5))) + varint(9 << 3 | kind) + b"abc"))
+    assert list(event_files.scalars(path)) == [("val/loss", 0.5)]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from amp_migrate.verify import plan
 from amp_migrate.verify.plan import Arm, Run
 
@@ -35,3 +36,22 @@ def test_every_run_has_a_name_of_its_own() -> None:
 def test_timing_runs_alternate_who_goes_first() -> None:
     arms = [run.arm.value[0] for run in plan.timing_runs(4)]
     assert "".join(arms) == "ommoommo"
+
+
+@pytest.mark.parametrize(
+    ("run", "name"),
+    [
+        (Run(Arm.ORIGINAL), "original"),
+        (Run(Arm.MIGRATED, amp_off=True, seed_index=2), "migrated, AMP off, seed 2"),
+        (Run(Arm.ORIGINAL, oracle=True, skips=(0, 1), again=1), "original, oracle, same skips, again 1"),
+        (Run(Arm.ORIGINAL, variants=("fused",), arguments=("-b", "8")), "original, fused, -b, 8"),
+        (Run(Arm.MIGRATED, bfloat16=True, parts=True), "migrated, bfloat16, part by part"),
+        (Run(Arm.MIGRATED, islands=((0, "a"), (0, "b"))), "migrated, 2 in float32"),
+        (Run(Arm.ORIGINAL, tf32=True, timing=True), "original, TF32 on, timing"),
+        (Run(Arm.ORIGINAL, tf32=False, timing=True, phases=True), "original, TF32 off, phases"),
+        (Run(Arm.ORIGINAL, timing=True, anatomy=True), "original, anatomy"),
+        (Run(Arm.MIGRATED, whole=True, seed_index=1), "migrated, whole, seed 1"),
+    ],
+)
+def test_a_name_says_what_is_different_about_a_run(run: Run, name: str) -> None:
+    assert run.name == name

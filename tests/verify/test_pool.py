@@ -72,6 +72,7 @@ def test_a_run_is_made_once(setup: Setup, machine: Machine) -> None:
     pool.make([plan.MIGRATED, plan.MIGRATED_OFF])
     assert sorted(told, key=lambda run: run.name) == [plan.MIGRATED, plan.MIGRATED_OFF, plan.ORIGINAL]
     assert list(pool.results) == [plan.ORIGINAL, plan.MIGRATED, plan.MIGRATED_OFF]
+    assert pool.forks is None
 
 
 @pytest.mark.parametrize(("timing", "most"), [(False, 2), (True, 1)])

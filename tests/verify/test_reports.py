@@ -92,6 +92,9 @@ def test_json_holds_the_numbers_behind_the_verdict(make_evidence: MakeEvidence, 
     assert len(document["early"]["norms"]) == 6
     assert document["events"]["scales"] == [1024.0] * 20
     assert {run["name"] for run in document["runs"]} >= {"original", "migrated"}
+    assert document["confidence"] == "early"
+    whole = assess(replace(evidence, whole=((evidence.original, evidence.original),) * 3), Limits())
+    assert json.loads(as_json.render(replace(outcome, assessment=whole)))["confidence"] == "converged"
 
 
 def test_html_is_self_contained_and_escapes_what_the_user_named(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amp_migrate.verify.search import grow, largest, shrink
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
@@ -24,11 +24,13 @@ def test_growing_ends_with_all_items_and_gives_nothing_where_they_are_not_enough
     assert tried == [1, 2, 4, 5]
 
 
+@settings(deadline=None)
 @given(st.sets(st.integers(0, 30), min_size=1), st.integers(31, 60))
 def test_what_is_needed_is_what_is_kept(needed: set[int], size: int) -> None:
     assert set(shrink(range(size), lambda items: needed <= set(items))) == needed
 
 
+@settings(deadline=None)
 @given(st.lists(st.sets(st.integers(0, 12), min_size=1, max_size=4), min_size=1, max_size=4))
 def test_nothing_that_is_kept_can_be_left_out_where_several_choices_hold(choices: list[set[int]]) -> None:
     def holds(items: tuple[int, ...]) -> bool:
@@ -50,6 +52,7 @@ def test_one_needed_item_of_many_takes_few_tries() -> None:
     assert len(tried) <= 16
 
 
+@settings(deadline=None)
 @given(st.integers(1, 64), st.integers(0, 100_000))
 def test_the_largest_number_that_fits_is_found_to_within_a_sixteenth(start: int, limit: int) -> None:
     tried: list[int] = []

@@ -125,3 +125,12 @@ def test_a_module_and_its_migration_run_as_the_interpreter_would_run_them(
         there = setup.scripts[arm]
         printed = (result.folder / "stdout.log").read_text().splitlines()[0]
         assert printed == f"{[str(there.file), '--lr', '1']} pkg.train {there.root}{os.sep}helper.py"
+
+
+def test_an_interpreter_that_fails_finds_no_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    failing = tmp_path / "python"
+    failing.write_text("#!/bin/sh\nexit 3\n")
+    failing.chmod(0o755)
+    with pytest.raises(UsageError, match="-m pkg: no such module"):
+        target("pkg", str(failing), module=True)

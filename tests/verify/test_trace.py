@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from amp_migrate.verify.events import read
-from amp_migrate.verify.trace import Scale, Trace
+from amp_migrate.verify.events import combined, read
+from amp_migrate.verify.trace import Failure, Scale, Trace
 
 STEP = {
     "kind": "step", "index": 0, "optimizer": 0, "grads": "11", "dtypes": ["float32"], "autocast": False,
@@ -84,3 +84,33 @@ def test_mixed_precision_is_seen_in_operations_weights_and_scales(make_trace: Ca
     half = replace(plain.steps[3], dtypes=("float32", "float16"))
     assert replace(plain, steps=(*plain.steps, half)).uses_amp
     assert replace(plain, scales=(Scale(1.0, 1),)).uses_amp
+
+
+def test_what_went_wrong_in_one_process_went_wrong_in_the_run(make_trace: Callable[..., Trace]) -> None:
+    plain = replace(make_trace(), stopped=False)
+    failure = Failure("ValueError", "no", "train.py:3")
+    for wrong in ({"failure": failure}, {"refused": "too old"}, {"stopped": True}, {"uncompiled": True}):
+        together = combined([plain, replace(plain, **wrong)])
+        assert {name: getattr(together, name) for name in wrong} == wrong
+    silent = replace(plain, backwards=(), failure=failure)
+    assert (combined([plain, silent]).ranks, combined([plain, silent]).failure) == (1, failure)
+    assert combined([plain, plain, plain]).ranks == 3
+
+
+def test_processes_that_train_together_have_the_mean_of_their_losses(make_trace: Callable[..., Trace]) -> None:
+    one, two = make_trace([1.0, 2.0], memory={"peak_resident": 5}), make_trace([3.0, 6.0], memory={"peak_resident": 7})
+    assert combined([one, two]).losses == (2.0, 4.0)
+    assert combined([one, two]).memory == {"peak_resident": 7}
+    assert combined([one, make_trace([3.0])]).losses == (1.0, 2.0)
+    both = combined([replace(one, synthetic=("MNIST",)), replace(two, synthetic=("CIFAR10", "MNIST"))])
+    assert both.synthetic == ("CIFAR10", "MNIST")
+
+
+def test_the_environment_is_that_of_the_run_and_a_step_may_lack_its_shapes(tmp_path: Path) -> None:
+    start = {"kind": "start", "stand_in": True, "device": "CPU stand-in", "argv": ["train.py"]}
+    step = {key: value for key, value in STEP.items() if key != "shapes"}
+    trace = read(write(tmp_path, start, {"kind": "end", "threads": 2, "peak_resident": 5}, STEP, step))
+    assert trace.environment == {"stand_in": True, "device": "CPU stand-in", "threads": 2}
+    assert trace.stand_in
+    assert trace.memory == {"peak_resident": 5}
+    assert [each.shapes for each in trace.steps] == [((2, 2), (2,)), None]

@@ -37,6 +37,8 @@ def test_tables_have_a_column_per_dtype_and_shares_of_the_time(make_trace: Calla
     assert lines[3] == "  softmax                 6"
     assert lines[-2].split() == ["aten::addmm", "7", "3.00", "ms", "75%"]
     assert "operations by their own processor time, over the steps after them" in lines
+    untimed = tracing.tables(replace(trace, profile=Profile("x", 0.0, (("aten::add", 2, 0.0),))))
+    assert list(untimed)[-1].split() == ["aten::add", "2", "0.00", "ms", "0%"]
     on_gpu = tracing.tables(replace(trace, environment={**trace.environment, "stand_in": False}))
     assert "operations by their own GPU time, over the steps after them" in list(on_gpu)
 

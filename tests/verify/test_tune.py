@@ -127,6 +127,10 @@ def test_the_table_claims_what_was_measured_and_no_more(make_trace: Make) -> Non
         "  bfloat16       failed: train.py:3: RuntimeError: no",
         "largest batch that fits: 96",
     ]
+    assert list(tuning.lines(make_trace(environment=GPU), ranked[3:], None)) == [
+        "  bfloat16  failed: train.py:3: RuntimeError: no"
+    ]
+    assert list(tuning.lines(make_trace(environment=GPU), ranked, 0))[-1].endswith(": none of those tried")
     assert next(tuning.lines(make_trace(), ranked, None)).startswith("no GPU: times are this processor's")
     document = json.loads(tuning.as_json(make_trace(environment=GPU), ranked, None))
     assert document["ways"][0]["speed"]["ratio"] == 1.5

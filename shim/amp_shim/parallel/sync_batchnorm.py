@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
-from torch.nn.modules.instancenorm import _InstanceNorm
 
 
 class SyncBatchNorm(nn.SyncBatchNorm):
@@ -47,7 +45,7 @@ def convert_syncbn_model(
 ) -> nn.Module:
     """`module` with every batch norm replaced by a synchronised one that has its weights, statistics and mode."""
     converted = module
-    if isinstance(module, _BatchNorm) and not isinstance(module, (_InstanceNorm, SyncBatchNorm)):
+    if isinstance(module, _BatchNorm) and not isinstance(module, SyncBatchNorm):
         converted = _converted(module, process_group, channel_last)
     for name, child in module.named_children():
         converted.add_module(name, convert_syncbn_model(child, process_group, channel_last))
@@ -78,9 +76,7 @@ def _converted(module: _BatchNorm, process_group: dist.ProcessGroup | None, chan
         process_group,
         channel_last,
     )
-    if module.affine:
-        with torch.no_grad():
-            sync.weight, sync.bias = module.weight, module.bias
+    sync.weight, sync.bias = module.weight, module.bias
     sync.running_mean = module.running_mean
     sync.running_var = module.running_var
     sync.num_batches_tracked = module.num_batches_tracked

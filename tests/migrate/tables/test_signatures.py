@@ -65,3 +65,42 @@ def test_older_versions_spell_a_name_as_they_had_it() -> None:
     assert spelled("torch.amp.GradScaler", (2, 2)) == "torch.cuda.amp.GradScaler"
     assert spelled("torch.amp.GradScaler", (2, 3)) == "torch.amp.GradScaler"
     assert all(forms(older, (1, 12)) for older in OLDER.values())
+
+
+def test_versions_bring_new_names_and_new_ways_to_call_old_ones() -> None:
+    brought = {form.since: set[str]() for known in FORMS.values() for form in known}
+    for full, known in FORMS.items():
+        for form in known:
+            brought[form.since].add(full)
+    assert sorted(brought) == [(1, 12), (2, 3), (2, 4)]
+    assert brought[2, 3] == {"torch.amp.GradScaler", "torch.cpu.amp.GradScaler"}
+    assert brought[2, 4] - brought[1, 12] == {
+        "torch.amp.autocast_mode._cast",
+        "torch.amp.custom_bwd",
+        "torch.amp.custom_fwd",
+        "torch.get_autocast_dtype",
+        "torch.set_autocast_dtype",
+    }
+    assert brought[2, 4] & brought[1, 12] == {
+        "torch.cuda.is_bf16_supported",
+        "torch.is_autocast_enabled",
+        "torch.set_autocast_enabled",
+    }
+
+
+@pytest.mark.parametrize(
+    ("full", "before", "after"),
+    [
+        ("torch.cuda.is_bf16_supported", (), (False,)),
+        ("torch.is_autocast_enabled", (), ("cuda",)),
+        ("torch.set_autocast_enabled", (True,), ("cuda", True)),
+    ],
+)
+def test_an_older_version_takes_the_older_call(
+    full: str, before: tuple[object, ...], after: tuple[object, ...]
+) -> None:
+    (old,) = forms(full, (2, 3))
+    old.signature.bind(*before)
+    with pytest.raises(TypeError):
+        old.signature.bind(*after)
+    forms(full, (2, 4))[-1].signature.bind(*after)
