@@ -124,7 +124,9 @@ def _evaluate(
             if follows:
                 islands.append(finder.island(statement, computed))
             continue
-        is_forward = shares or (finder.calls_module(statement) and is_quiet(statement))
+        is_forward = shares or (
+            finder.calls_module(statement) and is_quiet(statement) and not _only_sets(finder, statement)
+        )
         if not is_forward and not (follows and finder.computes_loss(statement)):
             continue
         written = frozenset().union(*map(finder.effects.writes, own_statements(statement)))
@@ -138,6 +140,14 @@ def _evaluate(
             computed = written
     if start is not None and end is not None:
         regions.append(Region(start, end))
+
+
+def _only_sets(finder: RegionFinder, statement: Statement) -> bool:
+    """Whether a statement tells a model something, `net.unused_modules_off()`: nothing goes in, nothing comes out."""
+    call = statement.value if isinstance(statement, cst.Expr) else None
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or call.args:
+        return False
+    return call.func.attr.value != "forward" and not finder.roles.is_seen_to_compute(finder.file, call)
 
 
 def _feeds_loss(finder: RegionFinder, statement: cst.With, behind: Sequence[Statement]) -> bool:
