@@ -211,6 +211,13 @@ class Roles:
             return not is_named_so or self._computes(file, receiver, method)
         return False
 
+    def is_seen_to_compute(self, file: File, call: cst.Call) -> bool:
+        """Whether a method that a call runs is in sight, and runs a module."""
+        function = self.project.called(file, call)
+        if function is not None and self._has_forward(function):
+            return True
+        return isinstance(call.func, cst.Attribute) and self._computes(file, call.func.value, call.func.attr.value)
+
     def _computes(self, file: File, receiver: cst.BaseExpression, method: str) -> bool:
         """Whether a method of a module is seen to run one: `agent.get_value(x)` may be more than bookkeeping."""
         return any(

@@ -6,7 +6,7 @@ import re
 
 import libcst as cst
 
-from amp_migrate.analysis.bindings import BindingKind
+from amp_migrate.analysis.bindings import Binding, BindingKind
 from amp_migrate.analysis.calls import passed
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
@@ -52,7 +52,7 @@ def is_visible(project: Project, initialize: Initialize, file: File, at: cst.CST
 
 def _is_handed_on(project: Project, file: File, at: cst.CSTNode, name: str) -> bool:
     """Whether `name` is a parameter that every caller fills with a variable of the same name (`args=args`)."""
-    bindings = file.scopes.of(at).lookup(name)
+    bindings = [each for each in file.scopes.of(at).lookup(name) if not _is_copy(file, each, name)]
     scope = file.scopes.of(at).find(name)
     if len(bindings) != 1 or bindings[0].kind is not BindingKind.PARAMETER or scope is None:
         return False
@@ -70,6 +70,14 @@ def _is_handed_on(project: Project, file: File, at: cst.CSTNode, name: str) -> b
         if not (isinstance(value, cst.Name) and value.value == name):
             return False
     return True
+
+
+def _is_copy(file: File, binding: Binding, name: str) -> bool:
+    """Whether a name is given a copy of itself, to change other things there: `args = copy.deepcopy(args)`."""
+    value = binding.value
+    if not isinstance(value, cst.Call) or file.names.callee(value) not in ("copy.copy", "copy.deepcopy"):
+        return False
+    return len(value.args) == 1 and isinstance(given := value.args[0].value, cst.Name) and given.value == name
 
 
 def _boolean(file: File, code: str) -> str:

@@ -68,7 +68,7 @@ class _Placer:
                 if follows:
                     self.islands.append(self.finder.island(statement, computed))
                 continue
-            is_forward = shares or (self.finder.calls_module(statement) and self.is_quiet(statement))
+            is_forward = shares or self._is_forward(statement)
             if not is_forward and not chooses and not (follows and self.finder.computes_loss(statement)):
                 continue
             written = frozenset().union(*map(self.finder.effects.writes, own_statements(statement)))
@@ -78,6 +78,10 @@ class _Placer:
                 self._close(span)
                 span = _Span(statement, statement, written)
         self._close(span)
+
+    def _is_forward(self, statement: Statement) -> bool:
+        is_quiet = self.finder.calls_module(statement) and self.is_quiet(statement)
+        return is_quiet and not _only_sets(self.finder, statement)
 
     def _close(self, span: _Span | None) -> None:
         if span is not None:
@@ -93,6 +97,14 @@ class _Placer:
             and self.covered.isdisjoint(own_statements(statement))
             and _feeds_loss(self.finder, statement, behind)
         )
+
+
+def _only_sets(finder: RegionFinder, statement: Statement) -> bool:
+    """Whether a statement tells a model something, `net.unused_modules_off()`: nothing goes in, nothing comes out."""
+    call = statement.value if isinstance(statement, cst.Expr) else None
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or call.args:
+        return False
+    return call.func.attr.value != "forward" and not finder.roles.is_seen_to_compute(finder.file, call)
 
 
 def _feeds_loss(finder: RegionFinder, statement: cst.With, behind: Sequence[Statement]) -> bool:

@@ -106,7 +106,7 @@ class Slices:
 
     def _hands_on_a_module(self, statement: Statement) -> bool:
         """Whether a statement calls what cannot be seen with a module: `inferer(images, model)` runs its forward."""
-        return not any(map(self._is_called_later, targets(statement))) and any(
+        hands_on = any(
             self.roles.project.called(self.file, call) is None
             and (dotted(call.func) or "").partition(".")[0] not in _BUILTINS
             and not self.file.names.callee(call).startswith("torch.")
@@ -114,6 +114,7 @@ class Slices:
             and any(not arg.star and self.roles.is_module(self.file, arg.value) for arg in call.args)
             for call in calls_of(statement)
         )
+        return hands_on and not any(map(self._is_called_later, targets(statement)))
 
     def _is_called_later(self, target: cst.BaseExpression) -> bool:
         """Whether what a name is given is called or steps, as no tensor does: `net, opt = prepare(net, opt)`."""

@@ -212,6 +212,46 @@ def test_evaluation_with_the_switch_at_hand(rewrites: Check) -> None:
     )
 
 
+def test_evaluation_with_a_copy_of_the_switch(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          import copy
+          def evaluate(model, loader, args):
+              if args.single:
+                  args = copy.deepcopy(args)
+              model.eval()
+              with torch.no_grad():
+                  for x in loader:
+        -             out = model(x)
+        +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +                 out = model(x)
+
+          def main(args):
+              model = nn.Linear(2, 2)
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -     if args.fp16:
+        -         model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        +     scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+              for x in loader:
+        -         loss = model(x).mean()
+        -         if args.fp16:
+        -             with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -                 scaled_loss.backward()
+        -         else:
+        -             loss.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +             loss = model(x).mean()
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+              evaluate(model, loader, args)
+        """
+    )
+
+
 def test_evaluation_without_the_switch_stays_in_float32(rewrites: Check) -> None:
     rewrites(
         """

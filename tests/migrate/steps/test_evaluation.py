@@ -645,3 +645,39 @@ def test_function_that_runs_in_a_region_however_deep_gets_none_of_its_own(rewrit
                   return self.head(features)
         """
     )
+
+
+def test_what_only_tells_the_model_something_needs_no_region(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Painter(nn.Module):
+              def __init__(self):
+                  super().__init__()
+                  self.decoder = nn.Linear(2, 2)
+              def paint(self):
+                  self.image = self.decoder(self.code)
+
+          model = Painter()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+        -     loss = model(x).mean()
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+
+          def evaluate(x):
+              model.unused_modules_off()
+        -     model.paint()
+        -     out = model(x)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         model.paint()
+        +         out = model(x)
+              model.unused_modules_back()
+              return out
+        """
+    )
