@@ -9,12 +9,11 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File, object_bindings
+from amp_migrate.tables.torch_names import HANDS_BACK
 from amp_migrate.trees.nodes import find, is_constant
 
 Definition: TypeAlias = "Callable[[File, cst.CSTNode], tuple[File, cst.CSTNode] | None]"
 Method: TypeAlias = "tuple[File, cst.FunctionDef]"
-# Methods that hand back the object they are called on.
-_SAME = frozenset("to cuda cpu float train eval".split())
 _MAX_DEPTH = 6
 
 
@@ -56,7 +55,7 @@ class Objects:
             made = self._definition(file, node.func)
             if made is not None:
                 return [(made[0], made[1])] if isinstance(made[1], cst.ClassDef) else None
-            is_same = isinstance(node.func, cst.Attribute) and node.func.attr.value in _SAME
+            is_same = isinstance(node.func, cst.Attribute) and node.func.attr.value in HANDS_BACK
             return self._classes(file, cst.ensure_type(node.func, cst.Attribute).value, depth + 1) if is_same else None
         path = dotted(node)
         found: list[tuple[File, cst.ClassDef]] = []
@@ -73,6 +72,6 @@ class Objects:
 
 def _is_itself(value: cst.BaseExpression, path: str | None) -> bool:
     """Whether a value is what the name stood for before: `model = model.to(device)`."""
-    while isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and value.func.attr.value in _SAME:
+    while isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and value.func.attr.value in HANDS_BACK:
         value = value.func.value
     return path is not None and dotted(value) == path

@@ -13,14 +13,12 @@ import libcst as cst
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.passing import passed_values
 from amp_migrate.analysis.project import Project
-from amp_migrate.tables.torch_names import DATA_PARALLEL, MODULE_WRAPPERS
+from amp_migrate.tables.torch_names import DATA_PARALLEL, HANDS_BACK, MODULE_WRAPPERS
 from amp_migrate.trees.calls import named_arguments
 from amp_migrate.trees.nodes import walk_own
 
 _MAX_DEPTH = 6
 _PARAMETERS = ("module", "device_ids", "output_device", "dim")
-# Methods that hand back the module they are called on.
-_SAME = frozenset("to cuda train eval cpu requires_grad_ apply".split())
 
 
 class Replicas:
@@ -71,7 +69,7 @@ class Replicas:
             return None if _has_one_device(call) else (file, call)
         if full in MODULE_WRAPPERS and call.args:
             return self.of(file, call.args[0].value, depth + 1)
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _SAME:
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in HANDS_BACK:
             return self.of(file, call.func.value, depth + 1)
         function = self._project.called(file, call)
         if function is None:

@@ -101,7 +101,7 @@ class Roles:
             return True
         if full.startswith(table.MODULE_FACTORIES) and not full.startswith("torch.nn.functional."):
             return not full.endswith(table.LOSS_CLASS_SUFFIX)
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("to", "cuda", "train", "eval", "cpu"):
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in table.HANDS_BACK:
             if call.func.attr.value == "eval" and not call.args and isinstance(call.func.value, cst.Call):
                 return True  # `build(args).eval()`: nothing else is told so, and handed on
             return depth < _MAX_DEPTH and self.is_module(file, call.func.value, depth + 1)

@@ -56,11 +56,12 @@ def _is_cpu(finder: RegionFinder, device: cst.BaseExpression, depth: int = 0) ->
 
 
 def _feeds_loss(outputs: HeldOutputs, statement: Statement) -> bool:
-    """Whether a later statement of the regions computes a loss, or runs a module, on what an assignment gives."""
-    finder, order = outputs.finder, outputs.finder.tree.order
+    """Whether a later statement in a region of the function computes a loss, or runs a module, on what is assigned."""
+    finder, tree, order = outputs.finder, outputs.finder.tree, outputs.finder.tree.order
     names = finder.effects.writes(statement)
     return any(
         order[each] > order[statement]
+        and tree.body(each) is tree.body(statement)
         and bool(finder.effects.reads(each) & names)
         and (finder.computes_loss(each) or finder.runs_forward(each))
         for each in outputs.covered

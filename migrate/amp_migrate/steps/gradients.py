@@ -48,11 +48,12 @@ def gradient_uses(
     tree = file.tree
     order = tree.order
     starts = [order[b.statement] for b in backwards]
-    parts = {b.statement for b in backwards if b.part is not None}
+    # An optimizer of the project reads gradients as every other does: in its step.
+    own = {b.statement for b in backwards if b.part is not None} | {step.statement for step in steps}
     using = [
         s
         for s in nested_statements(body)
-        if s not in dead and s not in parts and order[s] > starts[0] and uses_gradients(file, roles, s)
+        if s not in dead and s not in own and order[s] > starts[0] and uses_gradients(file, roles, s)
     ]
     wanted: dict[OptimizerStep, list[Statement]] = {}
     for statement in using:

@@ -63,7 +63,10 @@ MODULE_BOOKKEEPING = frozenset(
     ).split()
 )
 
-# ... and how the names of such methods begin in user code: `parse_batch`, `init_hidden`, `get_parameters`.
+# Methods of a module that hand back the module itself.
+HANDS_BACK = frozenset("to cuda cpu float train eval requires_grad_ apply".split())
+
+# How the names of bookkeeping methods begin in user code: `parse_batch`, `init_hidden`, `get_parameters`.
 BOOKKEEPING_PREFIXES = tuple(
     "build configure create freeze get init load log make parse prepare register reset restore save set update".split()
 )

@@ -35,6 +35,7 @@ def last_call(made: tuple[Project, dict[str, File]]) -> tuple[Roles, File, cst.C
         "class Base(nn.Module): ...\nclass Net(Base): ...\nm = Net()\nm(x)",
         "thing.train()\nthing(x)",
         "m = build(args).eval()\nm(x)",
+        "m = copy.deepcopy(n).eval().requires_grad_(False).to(device)\nm.encode(x)",
         "m = models[0]\nmodels[-1].eval()\nm(x)",
         "class Net(nn.Module):\n    def f(self, x):\n        self.forward(x)",
         "optimizer = torch.optim.SGD(thing.parameters())\nthing(x)",

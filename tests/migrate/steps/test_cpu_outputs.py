@@ -55,6 +55,23 @@ def test_what_no_loss_reads_and_regions_of_the_cpu_are_left_alone(migrate: Check
     assert "moved = out.cpu()\n" in migrate(_training("out.cpu()", "moved"), "bf16", device_type="cpu").after
 
 
+def test_what_another_function_calls_by_the_same_name_is_another_thing(migrate: Check) -> None:
+    text = """
+def evaluate(model, loader):
+    with torch.no_grad():
+        for x in loader:
+            out = model(x).cpu()
+
+def train(model, criterion, optimizer, loader):
+    for x, y in loader:
+        out = model(x)
+        loss = criterion(out, y)
+        loss.backward()
+        optimizer.step()
+"""
+    assert "out = model(x).cpu()\n" in migrate(text, "bf16").after
+
+
 def _training(moved: str, read: str) -> str:
     return f"""
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -203,6 +203,39 @@ def test_gradients_are_unscaled_before_a_method_of_the_model_that_reads_them(mad
     )
 
 
+def test_steps_of_an_optimizer_of_the_project_need_no_unscaling(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Signs(torch.optim.Optimizer):
+              def step(self, closure=None):
+                  for group in self.param_groups:
+                      for p in group["params"]:
+                          p.data.sub_(p.grad.sign(), alpha=group["lr"])
+
+          critic, net = nn.Linear(2, 2), nn.Linear(2, 2)
+          opt_c = Signs(critic.parameters(), {"lr": 0.1})
+          opt_n = Signs(net.parameters(), {"lr": 0.1})
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        -     loss = critic(x).mean()
+        -     loss.backward()
+        -     opt_c.step()
+        -     loss = critic(net(x)).mean()
+        -     loss.backward()
+        -     opt_n.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = critic(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(opt_c)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = critic(net(x)).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(opt_n)
+        +     scaler.update()
+        """
+    )
+
+
 def test_gradients_are_unscaled_before_they_are_logged(rewrites: Check) -> None:
     rewrites(
         """

@@ -203,16 +203,8 @@ def test_method_that_saves_takes_the_scaler_in_every_call_where_the_class_of_the
         {
             "nets.py": """
                   import torch
-                  from torch import nn
 
-                  class Net(nn.Module):
-                      def __init__(self):
-                          super().__init__()
-                          self.fc = nn.Linear(2, 2)
-
-                      def forward(self, x):
-                          return self.fc(x)
-
+                  class Net(torch.nn.Linear):
                 -     def save(self, path, optimizer):
                 -         torch.save({"optimizer": optimizer.state_dict()}, path)
                 -
@@ -233,7 +225,7 @@ def test_method_that_saves_takes_the_scaler_in_every_call_where_the_class_of_the
                   from nets import Net, Plot
 
                   def train(loader, criterion):
-                      model = Net()
+                      model = Net(2, 2)
                       model = model.cuda()
                       plot = Plot()
                       optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -262,16 +254,8 @@ def test_method_that_saves_keeps_its_arguments_where_a_call_may_be_of_it(rewrite
         {
             "nets.py": """
                   import torch
-                  from torch import nn
 
-                  class Net(nn.Module):
-                      def __init__(self):
-                          super().__init__()
-                          self.fc = nn.Linear(2, 2)
-
-                      def forward(self, x):
-                          return self.fc(x)
-
+                  class Net(torch.nn.Linear):
                       def save(self, path, optimizer):
                           torch.save({"optimizer": optimizer.state_dict()}, path)
 
@@ -287,7 +271,7 @@ def test_method_that_saves_keeps_its_arguments_where_a_call_may_be_of_it(rewrite
                   import nets
 
                   def train(name, loader, criterion):
-                      model = getattr(nets, name)()
+                      model = getattr(nets, name)(2, 2)
                       optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
                 +     scaler = torch.amp.GradScaler("cuda")
                       for x, y in loader:
