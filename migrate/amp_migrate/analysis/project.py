@@ -9,6 +9,7 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import BindingKind, dotted, module_and_name
 from amp_migrate.analysis.calls import fits
+from amp_migrate.analysis.definitions import Definitions
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.library import Library
 from amp_migrate.analysis.objects import Method, Objects
@@ -49,7 +50,8 @@ class Project:
 
     def __init__(self, library: Library) -> None:
         self.library = library
-        self._objects = Objects(self.definition)
+        self._definitions = Definitions(library)
+        self._objects = Objects(self._definitions.of)
         self._references: dict[cst.FunctionDef, tuple[CallSite, ...] | None] = {}
         self._methods: dict[str, list[cst.FunctionDef]] = {}
         self._called: dict[cst.Call, FunctionRef | None] = {}
@@ -63,15 +65,7 @@ class Project:
 
     def definition(self, file: File, name: cst.CSTNode) -> tuple[File, cst.CSTNode] | None:
         """The function or class that a name stands for, in whichever file it is defined; None if that is in doubt."""
-        if isinstance(name, cst.Name):
-            scope = file.scopes.of(name)
-            bindings = scope.lookup(name.value)
-            if len(bindings) == 1 and bindings[0].kind in (BindingKind.FUNCTION, BindingKind.CLASS):
-                return file, bindings[0].node
-            if not bindings:
-                return self._from_star(file, name.value)
-        full = file.names.full(name)
-        return self._imported(file, full) if full else None
+        return self._definitions.of(file, name)
 
     def called(self, file: File, call: cst.Call) -> FunctionRef | None:
         """The function of the project that a call runs, where there is exactly one candidate."""
@@ -171,8 +165,7 @@ class Project:
 
     def module_of(self, file: File, full: str) -> File | None:
         """The project's file that an imported name is taken from."""
-        module, _ = module_and_name(full)
-        return self.library.module(module, file) if module else None
+        return self._definitions.module_of(file, full)
 
     def _find_call_sites(self, function: FunctionRef) -> tuple[CallSite, ...] | None:
         wanted = function.name
@@ -241,28 +234,6 @@ class Project:
             files = self.library.defining(name)
             self._methods[name] = [method for file in files for method in file.methods.get(name, ())]
         return self._methods[name]
-
-    def _imported(self, file: File, full: str) -> tuple[File, cst.CSTNode] | None:
-        module = self.module_of(file, full)
-        return None if module is None else self._defined_in(module, full.rpartition(".")[2], {file.name})
-
-    def _defined_in(self, file: File, name: str, seen: set[str]) -> tuple[File, cst.CSTNode] | None:
-        if file.name in seen:
-            return None
-        bindings = file.scopes.module.bindings.get(name, [])
-        if len(bindings) == 1 and bindings[0].kind in (BindingKind.FUNCTION, BindingKind.CLASS):
-            return file, bindings[0].node
-        if len(bindings) == 1 and bindings[0].kind is BindingKind.IMPORT:
-            return self._imported(file, bindings[0].imported)
-        return None if bindings else self._from_star(file, name)
-
-    def _from_star(self, file: File, name: str) -> tuple[File, cst.CSTNode] | None:
-        for origin in file.scopes.module.star_imports:
-            module = self.library.module(origin, file)
-            found = None if module is None else self._defined_in(module, name, {file.name})
-            if found is not None:
-                return found
-        return None
 
 
 def _is_asked(parent: cst.CSTNode, node: cst.CSTNode) -> bool:

@@ -1,0 +1,55 @@
+"""Where a function or class that a name stands for is defined: in the file, or in one that it is imported from."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import BindingKind, module_and_name
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.library import Library
+
+
+class Definitions:
+    """Finds definitions across the files of a project."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+
+    def of(self, file: File, name: cst.CSTNode) -> tuple[File, cst.CSTNode] | None:
+        """The function or class that a name stands for, in whichever file it is defined; None if that is in doubt."""
+        if isinstance(name, cst.Name):
+            scope = file.scopes.of(name)
+            bindings = scope.lookup(name.value)
+            if len(bindings) == 1 and bindings[0].kind in (BindingKind.FUNCTION, BindingKind.CLASS):
+                return file, bindings[0].node
+            if not bindings:
+                return self._from_star(file, name.value)
+        full = file.names.full(name)
+        return self._imported(file, full) if full else None
+
+    def module_of(self, file: File, full: str) -> File | None:
+        """The project's file that an imported name is taken from."""
+        module, _ = module_and_name(full)
+        return self._library.module(module, file) if module else None
+
+    def _imported(self, file: File, full: str) -> tuple[File, cst.CSTNode] | None:
+        module = self.module_of(file, full)
+        return None if module is None else self._defined_in(module, full.rpartition(".")[2], {file.name})
+
+    def _defined_in(self, file: File, name: str, seen: set[str]) -> tuple[File, cst.CSTNode] | None:
+        if file.name in seen:
+            return None
+        bindings = file.scopes.module.bindings.get(name, [])
+        if len(bindings) == 1 and bindings[0].kind in (BindingKind.FUNCTION, BindingKind.CLASS):
+            return file, bindings[0].node
+        if len(bindings) == 1 and bindings[0].kind is BindingKind.IMPORT:
+            return self._imported(file, bindings[0].imported)
+        return None if bindings else self._from_star(file, name)
+
+    def _from_star(self, file: File, name: str) -> tuple[File, cst.CSTNode] | None:
+        for origin in file.scopes.module.star_imports:
+            module = self._library.module(origin, file)
+            found = None if module is None else self._defined_in(module, name, {file.name})
+            if found is not None:
+                return found
+        return None
