@@ -34,7 +34,9 @@ def float_for_cpu(draft: Draft, outputs: HeldOutputs) -> None:
 
 def _moved(finder: RegionFinder, statement: Statement) -> Iterator[cst.BaseExpression]:
     """What an assignment takes to the CPU, by `x.cpu()` or `x.to("cpu")`."""
-    value = statement.value if isinstance(statement, cst.Assign) else None
+    if not isinstance(statement, cst.Assign) or not isinstance(statement.targets[0].target, cst.Name):
+        return
+    value = statement.value
     if not isinstance(value, cst.Call) or not isinstance(value.func, cst.Attribute):
         return
     method = value.func.attr.value

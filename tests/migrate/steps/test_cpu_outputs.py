@@ -55,6 +55,18 @@ def test_what_no_loss_reads_and_regions_of_the_cpu_are_left_alone(migrate: Check
     assert "moved = out.cpu()\n" in migrate(_training("out.cpu()", "moved"), "bf16", device_type="cpu").after
 
 
+def test_what_is_put_into_an_array_is_left_to_numpy(migrate: Check) -> None:
+    text = (
+        _training("out.cpu()", "out")
+        + """
+with torch.no_grad():
+    found[:2] = model(x).cpu()
+    found[2:] = model(y).cpu()
+"""
+    )
+    assert "found[:2] = model(x).cpu()\n" in migrate(text).after
+
+
 def test_what_another_function_calls_by_the_same_name_is_another_thing(migrate: Check) -> None:
     text = """
 def evaluate(model, loader):
