@@ -18,7 +18,7 @@ from amp_migrate.engine.discover import Found
 from amp_migrate.engine.import_graph import ImportGraph
 from amp_migrate.engine.imports import imported_modules
 from amp_migrate.engine.migrate import Outcome
-from amp_migrate.engine.parts import Progress, migrate_in_parts
+from amp_migrate.engine.parts import Progress, merged, migrate_in_parts
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import OnDisk, Workspace, text_of_imports
 from amp_migrate.report.finding import Finding, Kind
@@ -53,15 +53,12 @@ def migrate_named(
     if len(seeing.files) == len(named):
         return migrate_in_parts(workspace, settings, workers, progress)
     outcome = migrate_in_parts(seeing, replace(settings, annotate=False), workers, progress)
-    others = [each.source for each in outcome.changed if each.source.path not in named]
-    if others:
-        own = migrate_in_parts(workspace, settings, workers, progress)
-        changed = [each.source for each in own.changed] or [each.source for each in outcome.changed]
-        return _with_notes(own, seeing, settings, [each for each in changed if each.path in named], others)
+    changed = [each.source for each in outcome.changed]
     if settings.annotate:
         outcome = migrate_in_parts(seeing, settings, workers, progress)
-    outcome = _of_named(outcome, seeing, named)
-    return _with_missed_steps(outcome, seeing, named, settings)
+    if all(each.path in named for each in changed):
+        return _with_missed_steps(_of_named(outcome, seeing, named), seeing, named, settings)
+    return _apart(outcome, workspace, seeing, settings, changed)
 
 
 def _imported(scripts: Sequence[Path], roots: Sequence[str]) -> list[Found]:
@@ -89,6 +86,27 @@ def _shown(real: str) -> Path:
     """The path as a user in the current folder would name it."""
     path, here = Path(real), Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def _apart(
+    outcome: Outcome, workspace: Workspace, seeing: Workspace, settings: Settings, changed: Sequence[Source]
+) -> Outcome:
+    """`outcome`, with the named files that would have to change together with others planned on their own.
+
+    Args:
+        changed: the files that would change.
+    """
+    named = frozenset(workspace.files)
+    others = [each for each in changed if each.path not in named]
+    groups = [group for group in ImportGraph(seeing).groups(changed) if any(each in group for each in others)]
+    joined = frozenset(each.path for group in groups for each in group) & named or named
+    own = migrate_in_parts(workspace.focused(joined), settings)
+    taken = joined.union(each.source.path for each in own.changed)
+    rest = replace(outcome, plans=tuple(each for each in outcome.plans if each.source.path not in taken))
+    both = merged(workspace, [_of_named(rest, seeing, named), own])
+    told = {each.source.path: each.source for each in own.plans if each.source.path in joined}
+    told |= {each.path: each for each in changed if each.path in joined}
+    return _with_notes(both, seeing, settings, list(told.values()), others)
 
 
 def _of_named(outcome: Outcome, seeing: Workspace, named: frozenset[Path]) -> Outcome:

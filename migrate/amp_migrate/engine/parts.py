@@ -47,7 +47,7 @@ def migrate_in_parts(
             outcomes[part] = outcome
             progress(sum(len(done) for done in parts if done in outcomes), total)
         parts = _joined(parts, outcomes)
-    return _merged(workspace, [outcomes[part] for part in parts])
+    return merged(workspace, [outcomes[part] for part in parts])
 
 
 def split(workspace: Workspace, dtype: Dtype) -> list[Part]:
@@ -120,7 +120,8 @@ def _joined(parts: Sequence[Part], outcomes: dict[Part, Outcome]) -> list[Part]:
     return sorted({tuple(sorted(paths)) for paths in joined.values()})
 
 
-def _merged(workspace: Workspace, outcomes: Iterable[Outcome]) -> Outcome:
+def merged(workspace: Workspace, outcomes: Iterable[Outcome]) -> Outcome:
+    """What parts of a workspace came to, as one outcome."""
     plans: dict[Path, FilePlan] = {}
     problems: set[Finding] = set(workspace.problems)
     for outcome in outcomes:

@@ -130,6 +130,22 @@ def test_what_another_file_would_do_for_the_step_is_told() -> None:
     )
 
 
+def test_a_script_that_needs_another_file_keeps_no_other_from_being_seen_whole() -> None:
+    save = (
+        "import torch\ndef save(model, optimizer):\n    torch.save({'optimizer': optimizer.state_dict()}, 'last.pt')\n"
+    )
+    train = TRAIN.replace("models import Net", "models import Net\nfrom util import save") + "save(model, optimizer)\n"
+    files = {"train.py": train, "models.py": NET, "util.py": save}
+    other = {"other.py": TRAIN.replace("models", "graphs"), "graphs.py": SPARSE}
+    outcome = migrated({**files, **other}, "train.py", "other.py")
+    assert [each.source.name for each in outcome.changed] == ["train.py"]
+    assert [path for path, kind, _ in said(outcome) if kind is Kind.LEFT] == ["graphs.py", "train.py"]
+    assert outcome.files == 2
+    annotated = migrated({}, "train.py", "other.py", settings=Settings(annotate=True))
+    assert [each.source.name for each in annotated.changed] == ["train.py"]
+    assert annotated.plans[-1].after == outcome.plans[-1].after
+
+
 def test_notes_can_be_ignored() -> None:
     files = {"train.py": CALLER, "helper/loops.py": LOOPS}
     assert said(migrated(files, "train.py", settings=Settings(ignore=("AMP590",)))) == []
