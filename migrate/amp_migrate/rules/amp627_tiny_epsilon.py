@@ -7,14 +7,13 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.hazards.halves import is_half
+from amp_migrate.hazards.halves import is_half, is_left_to_callers
 from amp_migrate.hazards.hazard import Hazard
 from amp_migrate.hazards.numbers import number
-from amp_migrate.hazards.regions import argument, is_autocast
+from amp_migrate.hazards.regions import argument
 from amp_migrate.hazards.script import Script
 from amp_migrate.hazards.tiny import may_be_added
 from amp_migrate.report.rule import Rule, Safety
-from amp_migrate.trees.nodes import find
 
 RULE = Rule(
     code="AMP627",
@@ -78,10 +77,8 @@ def _is_tiny(file: File, node: cst.BaseExpression) -> bool:
 
 
 def _runs_in_float16(script: Script, file: File, node: cst.CSTNode) -> bool:
-    """Whether a place is in a float16 region of the script, or in a module, with no region of its own around it."""
+    """Whether a place is in a float16 region of the script, or in a module that may run in one."""
     region = script.region_around(node) if file is script.file else None
     if region is not None:
         return region.is_float16
-    owner = file.tree.owner_class(node)
-    is_module = owner is not None and any(each.name.value == "forward" for each in find(owner.body, cst.FunctionDef))
-    return is_module and not any(is_autocast(file, each) for each in file.tree.ancestors(node))
+    return is_left_to_callers(file, node)

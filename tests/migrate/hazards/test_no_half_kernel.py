@@ -1,0 +1,124 @@
+"""AMP632: matrices that are inverted or taken apart in half precision."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from amp_migrate.engine.migrate import migrate, migrate_text
+from amp_migrate.report.finding import Kind
+from amp_migrate.settings import Dtype, Settings
+
+TRAIN = """\
+import torch
+
+def train(model, head, loader, scaler):
+    for x, y in loader:
+        with torch.autocast("cuda", dtype=torch.{dtype}):
+            out = model(x)
+            products = out.t() @ out
+            loss = {loss}
+        scaler.scale(loss).backward()
+"""
+MODEL = """\
+import torch
+from torch import nn
+
+class Whiten(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        h = self.fc(x)
+        {body}
+        return h
+"""
+MOVED = """\
+import torch
+from model import Whiten
+net = Whiten()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x in loader:
+    loss = net(x).sum()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def repaired(text: str, dtype: Dtype = Dtype.FP16) -> str:
+    plan = migrate_text(text, Settings(dtype, select=("AMP632",)))
+    again = migrate_text(plan.after, Settings(dtype, select=("AMP632",)))
+    assert again.after == plan.after
+    assert not again.findings
+    return plan.after
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(
+    "name", ["linalg.svd", "linalg.eigh", "linalg.qr", "linalg.det", "inverse", "logdet", "slogdet"]
+)
+def test_torch_has_no_such_kernel(name: str, dtype: torch.dtype) -> None:
+    function = torch.linalg.__dict__[name[7:]] if name.startswith("linalg.") else getattr(torch, name)
+    function(torch.eye(3))
+    with pytest.raises(RuntimeError, match=r"not implemented for|Low precision dtypes not supported"):
+        function(torch.eye(3, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("torch.svd(products)[1].sum()", "torch.svd(products.float())[1].sum()"),
+        ("torch.linalg.solve(products, x @ x)", "torch.linalg.solve(products.float(), (x @ x).float())"),
+        ("products.inverse().sum()", "products.float().inverse().sum()"),
+        ("torch.logdet(torch.mm(x, x))", "torch.logdet(torch.mm(x, x).float())"),
+    ],
+)
+def test_products_are_solved_in_float32(old: str, new: str, dtype: str) -> None:
+    settings = Dtype.FP16 if dtype == "float16" else Dtype.BF16
+    assert repaired(TRAIN.format(dtype=dtype, loss=old), settings) == TRAIN.format(dtype=dtype, loss=new)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "torch.inverse(y).sum()",  # whatever it is: it comes from the data
+        "torch.svd(products.float())[1].sum()",
+        "torch.linalg.norm(products)",
+        "torch.linalg.matrix_exp(products).sum()",
+        "head.solve(products)",
+        "math.det(products)",
+    ],
+)
+def test_others_are_left(loss: str) -> None:
+    text = "import math\n" + TRAIN.format(dtype="float16", loss=loss).replace("head.solve", "my.solve")
+    assert repaired(text) == text
+
+
+def test_outside_of_regions_products_are_float32() -> None:
+    text = TRAIN.format(dtype="float16", loss="out.sum()") + "        print(torch.inverse(x @ x))\n"
+    assert repaired(text) == text
+    text = TRAIN.format(dtype="float16", loss="torch.inverse(x @ x).sum()").replace(
+        '"cuda", ', '"cuda", enabled=False, '
+    )
+    assert repaired(text) == text
+
+
+def test_a_model_in_another_file_is_repaired_when_its_training_moves(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL.format(body="u, s, v = torch.svd(h)"))
+    (tmp_path / "train.py").write_text(MOVED)
+    outcome = migrate([tmp_path], Settings())
+    texts = {each.source.path.name: each.after for each in outcome.changed}
+    assert texts["model.py"] == MODEL.format(body="u, s, v = torch.svd(h.float())")
+    assert [each.line for each in outcome.findings if each.code == "AMP632" and each.kind is Kind.MIGRATED] == [11]
+
+
+def test_a_model_with_a_region_of_its_own_decides_by_itself() -> None:
+    train = TRAIN.format(dtype="float16", loss="out.sum()")
+    switch = 'with torch.autocast("cuda", enabled=False):\n            u, s, v = torch.svd(self.fc(x))'
+    text = MODEL.format(body=switch) + train
+    assert repaired(text) == text
+    text = MODEL.format(body="u, s, v = torch.svd(self.fc(x))") + train
+    assert repaired(text) == text.replace("svd(self.fc(x))", "svd(self.fc(x).float())")
