@@ -13,7 +13,7 @@ from amp_migrate.rules import rule
 from amp_migrate.settings import Settings
 
 PAGE = (Path(__file__).parents[2] / "docs/add-a-rule.md").read_text(encoding="utf-8")
-NAME = "amp630_anomaly_detection.py"
+NAME = "amp640_anomaly_detection.py"
 SCRIPT = """\
 import torch
 
@@ -43,9 +43,10 @@ def with_the_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
 
 @pytest.mark.usefixtures("with_the_rule")
 def test_the_rule_of_the_page_finds_what_it_is_about_and_nothing_else() -> None:
-    plan = migrate_text(SCRIPT, Settings(select=("AMP630",)))
-    assert [(each.line, each.code) for each in plan.findings] == [(3, "AMP630")]
+    plan = migrate_text(SCRIPT, Settings(select=("AMP640",)))
+    assert [(each.line, each.code) for each in plan.findings] == [(3, "AMP640")]
 
 
 def test_without_its_file_there_is_no_such_rule() -> None:
-    assert migrate_text(SCRIPT, Settings(select=("AMP630",))).findings == ()
+    assert migrate_text(SCRIPT, Settings(select=("AMP640",))).findings == ()
+    assert "AMP640" not in {each.code for each in rule.all_rules()}
