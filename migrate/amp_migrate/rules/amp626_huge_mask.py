@@ -9,9 +9,9 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.numbers import number
 from amp_migrate.hazards.halves import is_half
 from amp_migrate.hazards.hazard import Hazard
-from amp_migrate.hazards.numbers import number
 from amp_migrate.hazards.script import Script
 from amp_migrate.report.rule import Rule
 from amp_migrate.steps.draft import Draft

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.numbers import number
 from amp_migrate.hazards.halves import is_half, is_left_to_callers
 from amp_migrate.hazards.hazard import Hazard
-from amp_migrate.hazards.numbers import number
 from amp_migrate.hazards.regions import argument
 from amp_migrate.hazards.script import Script
 from amp_migrate.hazards.tiny import may_be_added

@@ -9,8 +9,8 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File, object_bindings
+from amp_migrate.analysis.numbers import number
 from amp_migrate.hazards.hazard import Hazard
-from amp_migrate.hazards.numbers import number
 from amp_migrate.hazards.regions import argument, is_autocast
 from amp_migrate.hazards.script import Script
 from amp_migrate.report.rule import Rule

@@ -9,6 +9,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.steps.gradient_directions import is_free_of_scale
 from amp_migrate.steps.model import Backward, GradientUse, OptimizerStep, Refusal, ScaledClip
 from amp_migrate.steps.updates import exclude
 from amp_migrate.tables.torch_names import CLIPPING, GRADIENT_FUNCTIONS
@@ -187,7 +188,7 @@ def uses_gradients(file: File, roles: Roles, statement: Statement) -> bool:
 def _reads_gradients(file: File, roles: Roles, part: cst.CSTNode, depth: int = 0) -> bool:
     for node in walk(part):
         if isinstance(node, cst.Attribute) and node.attr.value == "grad" and not file.names.full(node):
-            if not _only_clears(file.tree, node):
+            if not _only_clears(file.tree, node) and not (depth and is_free_of_scale(file, node)):
                 return True
         elif isinstance(node, cst.Call):
             if file.names.callee(node) in GRADIENT_FUNCTIONS:
