@@ -16,7 +16,7 @@ from amp_migrate.engine.notebook import read_source
 from amp_migrate.engine.parts import default_workers
 from amp_migrate.engine.problems import refused, unreadable
 from amp_migrate.engine.scope import Scope
-from amp_migrate.engine.source import SourceError, display_name
+from amp_migrate.engine.source import SourceError, display_name, from_here
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.diff import unified
 from amp_migrate.report.finding import Finding, Kind
@@ -139,7 +139,7 @@ def _taken_back(journal: Journal) -> list[Finding]:
 
 
 def _shown(path: Path) -> str:
-    return display_name(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+    return display_name(from_here(path))
 
 
 def _print_report(outcome: Outcome, request: Request, *, to_stderr: bool) -> None:

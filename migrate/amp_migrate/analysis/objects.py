@@ -10,7 +10,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.tables.torch_names import HANDS_BACK
-from amp_migrate.trees.nodes import find, is_constant
+from amp_migrate.trees.nodes import is_constant, method_of
 
 Definition: TypeAlias = "Callable[[File, cst.CSTNode], tuple[File, cst.CSTNode] | None]"
 Method: TypeAlias = "tuple[File, cst.FunctionDef]"
@@ -36,7 +36,7 @@ class Objects:
 
     def method(self, file: File, owner: cst.ClassDef, name: str, depth: int = 0) -> Method | None:
         """The method of a name that a class has: its own, or the first that it inherits."""
-        own = next((each for each in find(owner.body, cst.FunctionDef) if each.name.value == name), None)
+        own = method_of(owner, name)
         if own is not None:
             return file, own
         for base in owner.bases if depth < _MAX_DEPTH else ():

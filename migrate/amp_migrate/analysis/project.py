@@ -13,7 +13,7 @@ from amp_migrate.analysis.definitions import Definitions
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.library import Library
 from amp_migrate.analysis.objects import Method, Objects
-from amp_migrate.trees.nodes import find
+from amp_migrate.trees.nodes import method_of
 
 _COMMON_METHODS = frozenset("forward __call__ step update backward train eval run fit get to".split())
 
@@ -82,7 +82,7 @@ class Project:
             return self._method_of_object(file, call)
         where, node = found
         if isinstance(node, cst.ClassDef):
-            init = next((m for m in find(node.body, cst.FunctionDef) if m.name.value == "__init__"), None)
+            init = method_of(node, "__init__")
             return None if init is None else self.reference(where, init)
         return self.reference(where, node) if isinstance(node, cst.FunctionDef) else None
 
@@ -195,8 +195,7 @@ class Project:
         owner = file.tree.owner_class(call)
         if path is None or owner is None or not path.startswith("self.") or path.count(".") != 1:
             return None
-        name = path.removeprefix("self.")
-        method = next((m for m in find(owner.body, cst.FunctionDef) if m.name.value == name), None)
+        method = method_of(owner, path.removeprefix("self."))
         return None if method is None else FunctionRef(file, method, owner)
 
     def _method_named(self, file: File, node: cst.CSTNode, function: FunctionRef) -> bool:

@@ -9,7 +9,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
-from amp_migrate.trees.nodes import find
+from amp_migrate.trees.nodes import method_of
 
 _PRODUCTS = ("torch.spmm", "torch.hspmm", "torch.smm", "torch.sspaddmm")
 _LAYOUTS = ("coo", "csr", "csc", "bsr", "bsc")
@@ -51,4 +51,4 @@ class SparseModules:
 
 def _is_of_module(file: File, call: cst.Call) -> bool:
     owner = file.tree.owner_class(call)
-    return owner is not None and any(each.name.value == "forward" for each in find(owner.body, cst.FunctionDef))
+    return owner is not None and method_of(owner, "forward") is not None

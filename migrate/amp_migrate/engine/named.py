@@ -19,7 +19,7 @@ from amp_migrate.engine.import_graph import ImportGraph
 from amp_migrate.engine.imports import imported_modules
 from amp_migrate.engine.migrate import Outcome
 from amp_migrate.engine.parts import Progress, merged, migrate_in_parts
-from amp_migrate.engine.source import Source
+from amp_migrate.engine.source import Source, from_here
 from amp_migrate.engine.workspace import OnDisk, Workspace, text_of_imports
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.repository import repository
@@ -45,11 +45,11 @@ def migrate_named(
     Where files that were not named would have to change together with those that were, these are planned on their own,
     and what the others have to do with it is told.
     """
-    scripts = [Path(os.path.realpath(path)) for path in paths if path.is_file()]
-    roots = {root for each in scripts if (root := repository(each.parent)) is not None}
-    imported = _imported(scripts, sorted(map(str, roots)))
+    scripts = [os.path.realpath(path) for path in paths if path.is_file()]
+    tops = {repository(Path(each).parent) for each in scripts}
+    roots = sorted(str(top) for top in tops if top is not None)
     named = frozenset(workspace.files)
-    seeing = workspace.seeing(imported, sorted(map(str, roots)))
+    seeing = workspace.seeing(_imported(scripts, roots), roots)
     if len(seeing.files) == len(named):
         return migrate_in_parts(workspace, settings, workers, progress)
     outcome = migrate_in_parts(seeing, replace(settings, annotate=False), workers, progress)
@@ -61,31 +61,28 @@ def migrate_named(
     return _apart(outcome, workspace, seeing, settings, changed)
 
 
-def _imported(scripts: Sequence[Path], roots: Sequence[str]) -> list[Found]:
+def _imported(scripts: Sequence[str], roots: Sequence[str]) -> list[Found]:
     """The files on the disk that scripts import, directly or through others, the nearest first, up to a size."""
-    found: dict[str, Found] = {}
-    queue = deque(map(str, scripts))
+    found: list[Found] = []
+    given = frozenset(scripts)
+    met = set(scripts)
+    queue = deque(scripts)
     room = _MOST_BYTES
     while queue:
         real = queue.popleft()
         text = text_of_imports(Path(real))
-        room -= len(text) if real in found else 0
-        if room < 0:
-            found.pop(real)
-            break
+        if real not in given:
+            room -= len(text)
+            if room < 0:
+                break
+            found.append(Found(from_here(Path(real)), real))
         for dotted in imported_modules(text):
             target = modules.resolve(dotted, real, OnDisk(), (os.path.dirname(real), *roots))
             target = None if target is None else os.path.realpath(target)
-            if target is not None and target not in found:
-                found[target] = Found(_shown(target), target)
+            if target is not None and target not in met:
+                met.add(target)
                 queue.append(target)
-    return [each for each in found.values() if each.real not in queue]
-
-
-def _shown(real: str) -> Path:
-    """The path as a user in the current folder would name it."""
-    path, here = Path(real), Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
+    return found
 
 
 def _apart(
@@ -141,8 +138,10 @@ def _with_notes(
     notes: list[Finding] = []
     for group in ImportGraph(seeing).groups((*named, *others)):
         names = sorted(each.name for each in group if each in others)
-        shown = ", ".join(names[:_MOST_NAMES]) + (f" and {len(names) - _MOST_NAMES} more" * (len(names) > _MOST_NAMES))
-        message = f"its part in {shown} left as it was: not among the files that were given"
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        message = (
+            f"its part in {', '.join(names[:_MOST_NAMES])}{more} left as it was: not among the files that were given"
+        )
         notes += [
             Finding(each.name, 0, 0, "AMP590", Kind.LEFT, message, _HINT) for each in group if names and each in named
         ]

@@ -91,6 +91,12 @@ class Source:
         return replace(self, text=text)
 
 
+def from_here(path: Path) -> Path:
+    """An absolute path as a user in the current folder would name it."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
 def display_name(path: Path) -> str:
     """A path as the user named it: forward slashes, and escapes for bytes that are not text."""
     return os.fsencode(path.as_posix()).decode("utf-8", "backslashreplace")

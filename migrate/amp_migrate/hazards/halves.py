@@ -10,7 +10,7 @@ from amp_migrate.analysis.bindings import Binding
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.products import PRODUCT_FUNCTIONS, PRODUCT_METHODS
 from amp_migrate.hazards.regions import is_autocast
-from amp_migrate.trees.nodes import find
+from amp_migrate.trees.nodes import method_of
 
 _LAYERS = frozenset(
     f"torch.nn.{name}" for name in "Linear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d".split()
@@ -57,7 +57,7 @@ def is_half(file: File, node: cst.BaseExpression, at: cst.CSTNode, steps: int = 
 def is_left_to_callers(file: File, node: cst.CSTNode) -> bool:
     """Whether a place is in a method of a module, which has no region of its own around it."""
     owner = file.tree.owner_class(node)
-    is_module = owner is not None and any(each.name.value == "forward" for each in find(owner.body, cst.FunctionDef))
+    is_module = owner is not None and method_of(owner, "forward") is not None
     return is_module and not any(is_autocast(file, each) for each in file.tree.ancestors(node))
 
 

@@ -12,7 +12,7 @@ from amp_migrate.analysis.products import multiplies_matrices
 from amp_migrate.hazards.hazard import Hazard
 from amp_migrate.hazards.script import Script
 from amp_migrate.report.rule import Rule, Safety
-from amp_migrate.trees.nodes import find
+from amp_migrate.trees.nodes import find, method_of
 
 RULE = Rule(
     code="AMP625",
@@ -90,7 +90,7 @@ def _is_decorated(node: cst.ClassDef) -> bool:
 
 def _kernel_forward(owner: cst.ClassDef) -> cst.FunctionDef | None:
     """The forward of a function that hands the memory of tensors to a kernel, and casts none of them."""
-    forward = next((each for each in find(owner.body, cst.FunctionDef) if each.name.value == "forward"), None)
+    forward = method_of(owner, "forward")
     if forward is None or _names_in(forward) & _CASTS:
         return None
     return forward if "data_ptr" in _names_in(forward) else None

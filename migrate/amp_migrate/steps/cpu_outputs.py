@@ -5,12 +5,10 @@ Autocast on a GPU does nothing for what is on the CPU: in half precision the los
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
 from amp_migrate.steps.draft import Draft
-from amp_migrate.steps.held_outputs import HeldOutputs, root_of
+from amp_migrate.steps.held_outputs import HeldOutputs
 from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.steps.regions import RegionFinder
 from amp_migrate.steps.write_native import as_float
@@ -24,24 +22,24 @@ def float_for_cpu(draft: Draft, outputs: HeldOutputs) -> None:
     finder = outputs.finder
     for _, body in bodies(finder.file) if draft.settings.device_type != "cpu" else ():
         for statement, held in outputs.course(body):
-            for moved in _moved(finder, statement) if statement in outputs.covered else ():
-                root = root_of(finder, moved, held.keys(), runs=True)
-                if root is None or root in draft.edits.changes or not outputs.is_floating(root, held):
-                    continue
-                if _feeds_loss(outputs, statement):
-                    draft.edits.change(root, as_float)
+            moved = _moved(finder, statement) if statement in outputs.covered else None
+            root = None if moved is None else outputs.root(moved, statement, held.keys())
+            if root is None or root in draft.edits.changes or not outputs.is_floating(root, held):
+                continue
+            if _feeds_loss(outputs, statement):
+                draft.edits.change(root, as_float)
 
 
-def _moved(finder: RegionFinder, statement: Statement) -> Iterator[cst.BaseExpression]:
-    """What an assignment takes to the CPU, by `x.cpu()` or `x.to("cpu")`."""
+def _moved(finder: RegionFinder, statement: Statement) -> cst.BaseExpression | None:
+    """What an assignment takes to the CPU, by `x.cpu()` or `x.to("cpu")`; None for any other statement."""
     if not isinstance(statement, cst.Assign) or not isinstance(statement.targets[0].target, cst.Name):
-        return
+        return None
     value = statement.value
     if not isinstance(value, cst.Call) or not isinstance(value.func, cst.Attribute):
-        return
+        return None
     method = value.func.attr.value
-    if method == "cpu" or (method == "to" and len(value.args) == 1 and _is_cpu(finder, value.args[0].value)):
-        yield value.func.value
+    is_moved = method == "cpu" or (method == "to" and len(value.args) == 1 and _is_cpu(finder, value.args[0].value))
+    return value.func.value if is_moved else None
 
 
 def _is_cpu(finder: RegionFinder, device: cst.BaseExpression, depth: int = 0) -> bool:

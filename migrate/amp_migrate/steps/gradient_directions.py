@@ -6,6 +6,8 @@ them back: it needs no unscaled ones.
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 import libcst as cst
 
 from amp_migrate.analysis.files import File
@@ -72,10 +74,13 @@ def _divides(file: File, norm: cst.BaseExpression, gradient: str) -> bool:
         if epsilon is None or epsilon > _MOST_EPSILON:
             return False
         norm, parent = parent, file.tree.parents[parent]
-    is_division = isinstance(parent, cst.BinaryOperation) and isinstance(parent.operator, cst.Divide)
-    if not isinstance(parent, cst.BinaryOperation) or not is_division or parent.right is not norm:
+    if not _is_quotient(parent) or parent.right is not norm:
         return False
     return any(file.tree.code(each) == gradient for each in (parent.left, *find(parent.left, cst.Attribute)))
+
+
+def _is_quotient(node: cst.CSTNode | None) -> TypeGuard[cst.BinaryOperation]:
+    return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Divide)
 
 
 def _is_tested(file: File, norm: cst.BaseExpression) -> bool:
@@ -100,8 +105,7 @@ def _products_with(file: File, node: cst.BaseExpression) -> list[cst.BaseExpress
 def _is_divided(file: File, node: cst.BaseExpression, gradient: str) -> bool:
     """Whether an expression is divided by the norm of its gradient."""
     parent = file.tree.parents[node]
-    is_division = isinstance(parent, cst.BinaryOperation) and isinstance(parent.operator, cst.Divide)
-    if not isinstance(parent, cst.BinaryOperation) or not is_division or parent.left is not node:
+    if not _is_quotient(parent) or parent.left is not node:
         return False
     divisor = parent.right
     if isinstance(divisor, cst.BinaryOperation) and isinstance(divisor.operator, cst.Add):
@@ -110,14 +114,9 @@ def _is_divided(file: File, node: cst.BaseExpression, gradient: str) -> bool:
     if isinstance(divisor, cst.Name):
         bound = file.scopes.of(divisor).lookup(divisor.value)
         values = [each.value for each in bound if each.value is not None]
-    norms = [
-        _norm_of(file, each) for value in values for each in find(value, cst.Attribute) if _is(file, each, gradient)
-    ]
+    reads = (each for value in values for each in find(value, cst.Attribute) if file.tree.code(each) == gradient)
+    norms = [_norm_of(file, each) for each in reads]
     return bool(norms) and norms == values
-
-
-def _is(file: File, node: cst.Attribute, gradient: str) -> bool:
-    return file.tree.code(node) == gradient
 
 
 def _is_copied(file: File, node: cst.Attribute) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import islice, takewhile
 
 import libcst as cst
 
@@ -54,8 +54,8 @@ class _Placer:
             if self.finder.begins_cell(statement):
                 self._close(span)
                 span = None
-            rest = takewhile(lambda each: not self.finder.begins_cell(each), siblings[index + 1 :])
-            shares = self._shares(statement, list(rest))
+            in_cell = takewhile(lambda each: not self.finder.begins_cell(each), islice(siblings, index + 1, None))
+            shares = self._shares(statement, in_cell)
             computed = frozenset() if span is None else span.computed
             chooses = _chooses_loss(self.finder, statement, self.covered, computed)
             whole = shares or chooses
@@ -87,7 +87,7 @@ class _Placer:
         if span is not None:
             self.regions.append(Region(span.first, span.last))
 
-    def _shares(self, statement: Statement, behind: Sequence[Statement]) -> bool:
+    def _shares(self, statement: Statement, behind: Iterable[Statement]) -> bool:
         """Whether a `with torch.no_grad():` is to be in one region with what stands behind it.
 
         A loss there has to see autocast as well, or it is computed in half precision.
@@ -107,7 +107,7 @@ def _only_sets(finder: RegionFinder, statement: Statement) -> bool:
     return call.func.attr.value != "forward" and not finder.roles.is_seen_to_compute(finder.file, call)
 
 
-def _feeds_loss(finder: RegionFinder, statement: cst.With, behind: Sequence[Statement]) -> bool:
+def _feeds_loss(finder: RegionFinder, statement: cst.With, behind: Iterable[Statement]) -> bool:
     """Whether a plain `with torch.no_grad():` runs a forward, and a loss behind it reads the result."""
     if not any(is_no_grad(finder.file, item.item) for item in statement.items):
         return False

@@ -12,7 +12,7 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import Binding, dotted
 from amp_migrate.steps.draft import Draft
-from amp_migrate.steps.held_outputs import HeldOutputs, root_of
+from amp_migrate.steps.held_outputs import HeldOutputs
 from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.steps.regions import RegionFinder
 from amp_migrate.trees import build
@@ -36,9 +36,8 @@ def cast_for_storage(draft: Draft, outputs: HeldOutputs) -> None:
         if not assigned and not any(map(_stores, find(body, cst.Call))):
             continue
         for statement, held in outputs.course(body):
-            runs = statement in outputs.covered
             for buffer, value in _stored(outputs.finder, statement):
-                root = root_of(outputs.finder, value, held.keys(), runs=runs)
+                root = outputs.root(value, statement, held.keys())
                 if root is not None and _is_tensor(outputs.finder, buffer):
                     draft.edits.change(value, lambda node, buffer=buffer: _as_in(node, buffer))  # type: ignore[misc]
 

@@ -40,6 +40,3 @@ def keyword(name: str, value: cst.BaseExpression) -> cst.Arg:
         keyword=cst.Name(name),
         equal=cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace("")),
     )
-
-
-# FIX

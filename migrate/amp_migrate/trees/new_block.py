@@ -31,6 +31,9 @@ class NewBlock:
     def emit(self, *lines: Line) -> None:
         """Put lines behind what there is: into the open body, if there is one."""
         for line in lines:
+            if self._wrap is None and not self.carried:
+                self.lines.append(line)
+                continue
             lead = joined(self.carried, line.leading_lines)
             self.carried = []
             if self._wrap is None:

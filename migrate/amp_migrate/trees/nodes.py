@@ -126,6 +126,11 @@ def block_of(node: cst.FunctionDef | cst.For | cst.While) -> Block:
     return node.body
 
 
+def method_of(owner: cst.ClassDef, name: str) -> cst.FunctionDef | None:
+    """The method of a name that a class defines itself."""
+    return next((each for each in find(owner.body, cst.FunctionDef) if each.name.value == name), None)
+
+
 def blocks(statement: Statement) -> tuple[Block, ...]:
     """The blocks of a compound statement, `elif` and `except` branches included, in source order."""
     found: list[Block] = []
