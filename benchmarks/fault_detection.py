@@ -21,15 +21,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from amp_migrate.settings import Dtype
-from amp_migrate.verify import plan, prepare
-from amp_migrate.verify.forks import Forks
-from amp_migrate.verify.ladder import climb
-from amp_migrate.verify.plan import Arm, Run
-from amp_migrate.verify.pool import Pool
-from amp_migrate.verify.run import RunResult, environment
-from amp_migrate.verify.setup import Setup
-from amp_migrate.verify.target import Target
-from amp_migrate.verify.verdict import Limits, Verdict, assess
+from amp_migrate.verify.experiments.ladder import climb
+from amp_migrate.verify.judge.verdict import Limits, Verdict, assess
+from amp_migrate.verify.runs import kinds, prepare
+from amp_migrate.verify.runs.forks import Forks
+from amp_migrate.verify.runs.kinds import Arm, Run
+from amp_migrate.verify.runs.pool import Pool
+from amp_migrate.verify.runs.process import RunResult, environment
+from amp_migrate.verify.runs.setup import Setup
+from amp_migrate.verify.runs.target import Target
 from codemod import RESULTS, machine
 from faults.faults import FAULTS
 
@@ -136,7 +136,7 @@ class Judge:
             scratch=self._scratch / str(self._count),
             shim=prepare.shim_folder(),
             device="cpu",
-            steps=plan.STEPS,
+            steps=kinds.STEPS,
             timing_steps=0,
             timeout=120,
             jobs=2,

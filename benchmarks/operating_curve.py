@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 import numpy
-from amp_migrate.verify.convergence import EXTRA_SEEDS, LEVEL, SPREADS
+from amp_migrate.verify.judge.convergence import EXTRA_SEEDS, LEVEL, SPREADS
 from scipy.stats import t
 
 TRIALS = 20_000

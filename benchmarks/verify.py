@@ -23,10 +23,11 @@ from typing import Any
 
 import torch
 import torch.nn.utils.clip_grad
-from amp_migrate.verify.recorder import attach, norms, scaler
+from amp_migrate.verify.recorder import attach
+from amp_migrate.verify.recorder.measure.timing import StepTimer
 from amp_migrate.verify.recorder.progress import Progress
+from amp_migrate.verify.recorder.record import norms, scaler
 from amp_migrate.verify.recorder.spec import NORM_STEPS, RecorderSpec
-from amp_migrate.verify.recorder.timing import StepTimer
 from amp_migrate.verify.recorder.writer import Writer
 from codemod import RESULTS, machine
 from torch import nn

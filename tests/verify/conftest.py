@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from amp_migrate.verify import plan, prepare
-from amp_migrate.verify.evidence import Evidence
-from amp_migrate.verify.forks import Forks
-from amp_migrate.verify.ladder import climb
-from amp_migrate.verify.plan import Arm, Run
-from amp_migrate.verify.pool import Pool
+from amp_migrate.verify.experiments.ladder import climb
+from amp_migrate.verify.judge.evidence import Evidence
+from amp_migrate.verify.recorded.recording import Backward, Scale, Step, Trace
 from amp_migrate.verify.recorder.spec import RecorderSpec
-from amp_migrate.verify.run import Launch, RunResult, Start, environment, execute, start
-from amp_migrate.verify.setup import Setup
-from amp_migrate.verify.target import Target
-from amp_migrate.verify.trace import Backward, Scale, Step, Trace
+from amp_migrate.verify.runs import kinds, prepare
+from amp_migrate.verify.runs.forks import Forks
+from amp_migrate.verify.runs.kinds import Arm, Run
+from amp_migrate.verify.runs.pool import Pool
+from amp_migrate.verify.runs.process import Launch, RunResult, Start, environment, execute, start
+from amp_migrate.verify.runs.setup import Setup
+from amp_migrate.verify.runs.target import Target
 
 SCRIPTS = Path(__file__).parent / "scripts"
 LOSSES = tuple(2.0 / (i + 1) for i in range(20))
@@ -81,17 +81,17 @@ def evidence(tmp_path: Path, repeats: Sequence[Trace] = (), **traces: Trace | No
         **traces,
     }
     made = {name: part for name, part in parts.items() if part is not None}
-    original = result(plan.ORIGINAL, made["original"])
-    migrated = result(plan.MIGRATED, made["migrated"])
-    floors = tuple(result(plan.full_precision(False, seed), made["floor"]) for seed in plan.ORACLE_SEEDS)
-    oracles = tuple(result(plan.oracle_of(floor.run), one) for floor, one in zip(floors, rounded, strict=True))
+    original = result(kinds.ORIGINAL, made["original"])
+    migrated = result(kinds.MIGRATED, made["migrated"])
+    floors = tuple(result(kinds.full_precision(False, seed), made["floor"]) for seed in kinds.ORACLE_SEEDS)
+    oracles = tuple(result(kinds.oracle_of(floor.run), one) for floor, one in zip(floors, rounded, strict=True))
     return Evidence(
         original=original,
         migrated=migrated,
-        migrated_off=result(plan.MIGRATED_OFF, made["migrated_off"]) if "migrated_off" in made else None,
+        migrated_off=result(kinds.MIGRATED_OFF, made["migrated_off"]) if "migrated_off" in made else None,
         floors=floors,
         oracles=oracles,
-        reference=result(plan.ORIGINAL, made["reference"]) if "reference" in made else None,
+        reference=result(kinds.ORIGINAL, made["reference"]) if "reference" in made else None,
         repeats=tuple(result(Run(Arm.ORIGINAL, again=number), one) for number, one in enumerate(repeats, 1)),
         all=(original, migrated, *floors[1:], *oracles),
     )
@@ -147,7 +147,7 @@ def original_runs(tmp_path_factory: pytest.TempPathFactory, forks: Forks) -> dic
     """Everything that any verification of `fp32.py` asks of the original, run once."""
     script = SCRIPTS / "fp32.py"
     pool = Pool(setup(script, script, tmp_path_factory.mktemp("original")), lambda result: None, forks=forks)
-    pool.make([plan.ORIGINAL, *(run for run in plan.reference_runs(False) if run.arm is Arm.ORIGINAL)])
+    pool.make([kinds.ORIGINAL, *(run for run in kinds.reference_runs(False) if run.arm is Arm.ORIGINAL)])
     return pool.results
 
 

@@ -79,7 +79,7 @@ def test_a_fault_of_the_harness_is_one_line_with_a_status_of_its_own(
     def fail(*arguments: object) -> None:
         raise KeyError("grads")
 
-    monkeypatch.setattr("amp_migrate.verify.verification.climb", fail)
+    monkeypatch.setattr("amp_migrate.verify.commands.verify.climb", fail)
     work = tmp_path / "work"
     result = run(str(script), str(script), "--work", str(work))
     assert result.exit_code == 8
@@ -94,7 +94,7 @@ def test_an_error_of_the_system_names_its_file(script: Path, monkeypatch: pytest
     def fail(*arguments: object) -> None:
         raise OSError(28, "No space left on device", "/full")
 
-    monkeypatch.setattr("amp_migrate.verify.verification.climb", fail)
+    monkeypatch.setattr("amp_migrate.verify.commands.verify.climb", fail)
     result = run(str(script), str(script))
     assert result.exit_code == 8
     assert result.stderr.splitlines()[-1] == "amp-verify: No space left on device: /full"

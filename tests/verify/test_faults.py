@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from amp_migrate.verify.evidence import Evidence
-from amp_migrate.verify.verdict import Assessment, Limits, Verdict, assess
+from amp_migrate.verify.judge.evidence import Evidence
+from amp_migrate.verify.judge.verdict import Assessment, Limits, Verdict, assess
 
 # One process runs the originals once, for all of these tests.
 pytestmark = pytest.mark.slow

@@ -9,17 +9,17 @@ import pytest
 
 MODULES = (
     "amp_migrate.verify.cli",
-    "amp_migrate.verify.ladder",
-    "amp_migrate.verify.verdict",
-    "amp_migrate.verify.as_text",
-    "amp_migrate.verify.as_json",
-    "amp_migrate.verify.as_html",
-    "amp_migrate.verify.prepare",
-    "amp_migrate.verify.verification",
-    "amp_migrate.verify.tracing",
-    "amp_migrate.verify.localizing",
-    "amp_migrate.verify.doctor",
-    "amp_migrate.verify.tuning",
+    "amp_migrate.verify.experiments.ladder",
+    "amp_migrate.verify.judge.verdict",
+    "amp_migrate.verify.reports.as_text",
+    "amp_migrate.verify.reports.as_json",
+    "amp_migrate.verify.reports.as_html",
+    "amp_migrate.verify.runs.prepare",
+    "amp_migrate.verify.commands.verify",
+    "amp_migrate.verify.commands.trace",
+    "amp_migrate.verify.commands.localize",
+    "amp_migrate.verify.commands.doctor",
+    "amp_migrate.verify.commands.tune",
 )
 
 
@@ -40,4 +40,4 @@ def test_torch_stays_out(module: str) -> None:
 
 
 def test_the_wall_would_be_seen_to_fall() -> None:
-    assert imports_torch("amp_migrate.verify.recorder.losses")
+    assert imports_torch("amp_migrate.verify.recorder.record.losses")

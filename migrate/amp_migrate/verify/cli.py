@@ -83,7 +83,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     """
     request = Request(arguments=ctx.meta[_SCRIPT_ARGUMENTS], **options)
     signal.signal(signal.SIGTERM, _end)
-    from amp_migrate.verify.verification import verify
+    from amp_migrate.verify.commands.verify import verify
 
     ctx.exit(_status(lambda: verify(request)))
 
@@ -103,7 +103,7 @@ def trace(ctx: click.Context, /, **options: Any) -> None:
     """
     request = TraceRequest(arguments=ctx.meta[_SCRIPT_ARGUMENTS], **options)
     signal.signal(signal.SIGTERM, _end)
-    from amp_migrate.verify.tracing import trace
+    from amp_migrate.verify.commands.trace import trace
 
     ctx.exit(_status(lambda: trace(request)))
 
@@ -128,7 +128,7 @@ def localize(ctx: click.Context, /, **options: Any) -> None:
     """
     request = LocalizeRequest(arguments=ctx.meta[_SCRIPT_ARGUMENTS], **options)
     signal.signal(signal.SIGTERM, _end)
-    from amp_migrate.verify.localizing import localize
+    from amp_migrate.verify.commands.localize import localize
 
     ctx.exit(_status(lambda: localize(request)))
 
@@ -146,7 +146,7 @@ def doctor(ctx: click.Context, /, **options: Any) -> None:
     """
     request = DoctorRequest(arguments=ctx.meta[_SCRIPT_ARGUMENTS], **options)
     signal.signal(signal.SIGTERM, _end)
-    from amp_migrate.verify.doctor import doctor
+    from amp_migrate.verify.commands.doctor import doctor
 
     ctx.exit(_status(lambda: doctor(request)))
 
@@ -169,7 +169,7 @@ def tune(ctx: click.Context, /, **options: Any) -> None:
     """
     request = TuneRequest(arguments=ctx.meta[_SCRIPT_ARGUMENTS], **options)
     signal.signal(signal.SIGTERM, _end)
-    from amp_migrate.verify.tuning import tune_script
+    from amp_migrate.verify.commands.tune import tune_script
 
     ctx.exit(_status(lambda: tune_script(request)))
 

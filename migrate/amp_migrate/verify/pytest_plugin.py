@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from amp_migrate.verify.verdict import Verdict
+from amp_migrate.verify.judge.verdict import Verdict
 
 _COMMAND = "from amp_migrate.verify.cli import main; main(prog_name='amp-verify')"
 

@@ -11,33 +11,20 @@ from typing import Any, NoReturn
 
 import torch
 
-from . import (
-    amp_off,
-    apex,
-    bfloat16,
-    checkpoints,
-    clipping,
-    cuda_table,
-    islands,
-    losses,
-    models,
-    oracle,
-    scaler,
-    seeds,
-    standin,
-    tf32,
-    uncompiled,
-    variants,
-)
-from .census import FirstSteps, count
-from .modules import ModuleWatch, choose_no_algorithms
-from .phases import Phases
-from .place import UsersCode
-from .profile import Profile
+from .apex import apex_amp
+from .force import amp_off, bfloat16, keep_float32, oracle, seeds, tf32, variants
+from .measure import models
+from .measure.phases import Phases
+from .measure.profile import Profile
+from .measure.timing import StepTimer
+from .process.place import UsersCode
 from .progress import Progress
+from .record import checkpoints, clipping, losses, scaler
+from .record.census import FirstSteps, count
+from .record.modules import ModuleWatch, choose_no_algorithms
+from .record.steps import StepRecorder
 from .spec import ONE_BATCH, RecorderSpec
-from .steps import StepRecorder
-from .timing import StepTimer
+from .standin import cuda_table, devices, uncompiled
 from .writer import Writer
 
 
@@ -48,7 +35,7 @@ def prepare(spec: RecorderSpec) -> str:
     """
     device = "cuda" if spec.device != "cpu" and _gpu_present() else "cpu"
     if device == "cpu":
-        standin.install(spec.shim)
+        devices.install(spec.shim)
     seeds.wrap_torch(torch, spec)
     if spec.oracle:
         oracle.install(device)  # before amp_off, which would switch it off as well
@@ -88,13 +75,13 @@ def attach(spec: RecorderSpec, writer: Writer, users: UsersCode) -> None:
         if spec.phases:
             atexit.register(phases.write)
         if spec.anatomy:
-            from . import anatomy  # imports a counter of operations, which no other run needs
+            from .measure import anatomy  # imports a counter of operations, which no other run needs
 
             atexit.register(anatomy.look(progress).close)
     else:
         choose_no_algorithms()
         steps = judge(progress)
-        apex.follow(progress, steps)
+        apex_amp.follow(progress, steps)
         census = count(progress) if spec.census else None
         if spec.profile:
             atexit.register(Profile(progress, spec.trace).close)
@@ -122,9 +109,9 @@ def _for_models(spec: RecorderSpec, progress: Progress) -> list[models.Found]:
     if spec.tf32 is not None:
         found.append(tf32.setter(spec.tf32))
     if spec.islands:
-        found.append(islands.keeper(spec))
+        found.append(keep_float32.keeper(spec))
     if spec.parts:
-        from .parts import Parts  # imports a counter of operations, which no other run needs
+        from .measure.parts import Parts  # imports a counter of operations, which no other run needs
 
         parts = Parts(progress)
         parts.install()

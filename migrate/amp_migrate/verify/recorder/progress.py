@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from .process.stop import StopRun
 from .spec import RecorderSpec
-from .stop import StopRun
 from .writer import Writer
 
 _LOOKED_AT = 64

@@ -20,7 +20,7 @@ def _start_recorder() -> None:
     package = importlib.util.module_from_spec(spec)
     sys.modules[_RECORDER] = package
     spec.loader.exec_module(package)
-    importlib.import_module(f"{_RECORDER}.start").start()
+    importlib.import_module(f"{_RECORDER}.process.start").start()
 
 
 def _run_own_sitecustomize() -> None:

@@ -1,0 +1,1 @@
+"""The commands of `amp-verify`: from what was asked for to an exit status."""

@@ -1,0 +1,77 @@
+"""`amp-verify trace`: which operation runs in which dtype, where the time goes, and a trace to open in Perfetto."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator
+
+import click
+
+from amp_migrate.verify.commands.verify import can_run, setup_of
+from amp_migrate.verify.judge.verdict import Verdict
+from amp_migrate.verify.options import TraceRequest
+from amp_migrate.verify.recorded.recording import Trace
+from amp_migrate.verify.reports import as_text
+from amp_migrate.verify.runs import prepare
+from amp_migrate.verify.runs.kinds import Arm, Run
+from amp_migrate.verify.runs.pool import Pool
+from amp_migrate.verify.runs.scratch import scratch
+from amp_migrate.verify.runs.target import target
+from amp_migrate.verify.usage import UsageError
+
+CENSUS_STEPS = 3  # the recorder counts over these, and profiles the steps after them
+
+
+def trace(request: TraceRequest) -> int:
+    """Run the script for a few steps and show what ran; returns the exit status."""
+    script = target(request.original, prepare.interpreter(request.python), module=request.module)
+    with scratch(request.work) as own:
+        scripts = {Arm.ORIGINAL: script, Arm.MIGRATED: script}
+        setup = setup_of(request, scripts, own.folder, steps=CENSUS_STEPS + request.steps, timing_steps=0)
+        run = Run(Arm.ORIGINAL, census=True, profile=True)
+        pool = Pool(setup, lambda result: click.echo(as_text.progress(result), err=True))
+        pool.make([run])
+        result = pool.results[run]
+        can_run(result)
+        if not result.ended_well:
+            click.echo(f"{Verdict.ORIGINAL_FAILED.name.replace('_', ' ')}: {result.complaint}")
+            return Verdict.ORIGINAL_FAILED.value
+        if not result.trace.profile.path:
+            click.echo(f"VACUOUS: {len(result.trace.steps)} optimizer steps; at least {CENSUS_STEPS + 1} are needed")
+            return Verdict.VACUOUS.value
+        _keep(result.trace.profile.path, request.output)
+        click.echo("".join(f"{line}\n" for line in tables(result.trace)), nl=False)
+        click.echo(f"trace: {request.output}; open it at https://ui.perfetto.dev", err=True)
+        return 0
+
+
+def _keep(path: str, output: str) -> None:
+    try:
+        shutil.copyfile(path, output)
+    except OSError as error:
+        raise UsageError(f"--output {output}: {error.strerror}") from error
+
+
+def tables(trace: Trace) -> Iterator[str]:
+    """Calls of each operation by the dtype of its result, and the operations that took the longest."""
+    dtypes = sorted({dtype for _, dtype, _ in trace.census})
+    counts: dict[str, dict[str, int]] = {}
+    for operation, dtype, count in trace.census:
+        counts.setdefault(operation, {})[dtype] = count
+    rows = [[name, *(str(found.get(dtype, "")) for dtype in dtypes)] for name, found in counts.items()]
+    yield f"differentiable operations by the dtype of their result, over {CENSUS_STEPS} steps"
+    yield from _aligned([["", *dtypes], *rows])
+    yield ""
+    total = trace.profile.total or 1.0
+    where = "processor" if trace.stand_in else "GPU"
+    yield f"operations by their own {where} time, over the steps after them"
+    longest = [[name, f"{calls}", f"{us / 1e3:.2f} ms", f"{us / total:.0%}"] for name, calls, us in trace.profile.rows]
+    yield from _aligned([["", "calls", "time", "share"], *longest])
+
+
+def _aligned(rows: Iterable[list[str]]) -> Iterator[str]:
+    rows = list(rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for first, *others in rows:
+        cells = (f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True))
+        yield "  ".join([f"  {first:{widths[0]}}", *cells]).rstrip()

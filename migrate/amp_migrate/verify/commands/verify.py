@@ -1,0 +1,136 @@
+"""One verification, from what the user asked for to its verdict and reports."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from amp_migrate.settings import Dtype
+from amp_migrate.verify.experiments.ladder import climb, train_whole
+from amp_migrate.verify.judge.convergence import SPREADS, STRICT_SPREADS, Tolerance
+from amp_migrate.verify.judge.verdict import Limits, Verdict, assess
+from amp_migrate.verify.options import Comparing, Request, Running
+from amp_migrate.verify.reports import as_github, as_json, as_junit, as_text
+from amp_migrate.verify.reports.outcome import Outcome
+from amp_migrate.verify.runs import folders, forks, prepare
+from amp_migrate.verify.runs.cache import open_cache
+from amp_migrate.verify.runs.checkouts import apart
+from amp_migrate.verify.runs.kinds import Arm
+from amp_migrate.verify.runs.pool import Pool
+from amp_migrate.verify.runs.process import RunResult
+from amp_migrate.verify.runs.scratch import scratch
+from amp_migrate.verify.runs.setup import Setup
+from amp_migrate.verify.runs.target import Target, target
+from amp_migrate.verify.usage import UsageError
+
+
+def verify(request: Request) -> int:
+    """Run the scripts, show the verdict and write the reports; returns the exit status."""
+    prepare.can_report(request.report)
+    prepare.interpreter(request.python)
+    with scratch(request.work) as own:
+        outcome = _outcome(request, own.folder)
+        own.keep = outcome.assessment.verdict is not Verdict.PASS
+        as_text.show(outcome)
+        _write_files(request, outcome)
+        return outcome.assessment.verdict.value
+
+
+def _outcome(request: Request, folder: Path) -> Outcome:
+    pool, findings = pool_of(
+        request,
+        folder,
+        (request.report, request.junit),
+        whole_steps=request.train_steps,
+        timing_steps=request.timing_steps,
+        metrics=prepare.pattern(request.metrics),
+    )
+    evidence = climb(pool, request.timing_runs)
+    can_run(evidence.original)
+    limits = Limits(request.min_speedup, request.max_memory_ratio)
+    tolerance = Tolerance(STRICT_SPREADS if request.strict else SPREADS, request.tolerance)
+    assessment = assess(evidence, limits, tolerance)
+    if request.seeds and assessment.verdict in (Verdict.PASS, Verdict.TOO_SLOW):
+        evidence = train_whole(pool, evidence, request.seeds, tolerance)
+        assessment = assess(evidence, limits, tolerance)
+    return Outcome(pool.setup, evidence, assessment, findings)
+
+
+def can_run(result: RunResult) -> None:
+    """Raise UsageError where the recorder would not run the script at all."""
+    if result.trace.refused:
+        raise UsageError(result.trace.refused)
+
+
+def pool_of(
+    request: Comparing, folder: Path, written: Sequence[str | None], **fields: Any
+) -> tuple[Pool, tuple[str, ...]]:
+    """What makes the runs of both scripts, with what the migration had to say where it was made here.
+
+    Args:
+        folder: for the migrated script and the runs.
+        written: the reports that will be written, which a cache is to overlook.
+        fields: further ones of the set-up.
+    """
+    python = prepare.interpreter(request.python)
+    original = target(request.original, python, module=request.module)
+    if request.migrated is None:
+        migrated, findings = prepare.migrate(original, Dtype(request.dtype), folder / "migrated")
+        for finding in findings:
+            click.echo(finding, err=True)
+    else:
+        original, migrated = apart(original, target(request.migrated, python, module=request.module))
+        findings = ()
+    setup = setup_of(
+        request,
+        {Arm.ORIGINAL: original, Arm.MIGRATED: migrated},
+        folder,
+        steps=request.steps,
+        **fields,
+    )
+    pool = Pool(setup, lambda result: click.echo(as_text.progress(result), err=True))
+    if request.cache is not None:
+        ours = [folder, *(Path(os.path.abspath(path)) for path in (request.json, *written) if path is not None)]
+        pool.cache = open_cache(prepare.cache(request.cache), setup, pool.threads, ours)
+    return pool, findings
+
+
+def setup_of(request: Running, scripts: dict[Arm, Target], folder: Path, **fields: Any) -> Setup:
+    """The set-up that was asked for; `fields`: those that not all commands ask for."""
+    cwd, python = Path.cwd(), prepare.interpreter(request.python)
+    isolated = request.isolate == "always" or (request.isolate == "auto" and folders.copyable(cwd))
+    forked = forks.possible(request.device) if request.fork is None else request.fork
+    return Setup(
+        scripts=scripts,
+        arguments=request.arguments,
+        python=python,
+        launch=prepare.launcher(request.launch, python) if request.launch is not None else (),
+        synthetic=request.synthetic_data,
+        cwd=cwd,
+        copy_cwd=isolated,
+        scratch=folder,
+        shim=prepare.shim_folder(),
+        device=request.device,
+        timeout=request.timeout,
+        jobs=prepare.jobs(request.jobs, isolated, request.device),
+        forked=forked and request.launch is None,
+        **fields,
+    )
+
+
+def _write_files(request: Request, outcome: Outcome) -> None:
+    if annotation := as_github.tell(outcome, os.environ):
+        click.echo(annotation)
+    if request.junit is not None:
+        prepare.write("--junit", request.junit, as_junit.render(outcome))
+    if request.json is not None:
+        prepare.write("--json", request.json, as_json.render(outcome))
+    if request.report is not None:
+        from amp_migrate.verify.reports import as_html  # imports matplotlib
+
+        prepare.write("--report", request.report, as_html.render(outcome))
+        click.echo(f"report: {request.report}", err=True)

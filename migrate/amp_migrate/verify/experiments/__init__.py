@@ -1,0 +1,1 @@
+"""Which runs are made, in which order, until a question is answered."""

@@ -1,0 +1,157 @@
+"""Which parts of a model must stay in float32: found by running the migrated script with ever fewer of them there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from amp_migrate.verify.experiments import islands
+from amp_migrate.verify.experiments.ladder import reference, timed
+from amp_migrate.verify.experiments.search import grow, shrink
+from amp_migrate.verify.judge import early, gates, speed
+from amp_migrate.verify.judge.evidence import Evidence
+from amp_migrate.verify.judge.gates import Check, Status
+from amp_migrate.verify.judge.speed import Memory, Speed
+from amp_migrate.verify.judge.verdict import Assessment, Verdict
+from amp_migrate.verify.recorded.models import Model, Part
+from amp_migrate.verify.runs import kinds
+from amp_migrate.verify.runs.kinds import Arm, Run
+from amp_migrate.verify.runs.pool import Pool
+
+_OF_PRECISION = frozenset({"G4", "G5", "S", "N"})  # checks that a part in float32 could let pass
+_FINE = frozenset({Status.PASS, Status.WARN, Status.NOT_ASSESSED})
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What keeping one part in float32 costs.
+
+    Attributes:
+        share: of the floating-point operations of all models' matrix products and convolutions.
+        more_bytes: how much more its results take, for each backward pass.
+        speed: steps without it beside steps with it, and the same for `memory`; None where a CPU stands in for the GPU.
+    """
+
+    share: float
+    more_bytes: int
+    speed: Speed | None = None
+    memory: Memory | None = None
+
+
+@dataclass(frozen=True)
+class Localised:
+    """What was found.
+
+    Attributes:
+        reason: why there are no islands, in one sentence; empty where there are.
+        islands: the parts that must stay in float32: none of them can be left out.
+        costs: of each of them.
+        lines: Python that keeps them in float32.
+        parts, models: what was looked at.
+        bfloat16: whether the script trains like the original with all its mixed precision in bfloat16; None where it
+            was not tried.
+        probes: how many runs it took to find them.
+    """
+
+    reason: str
+    islands: tuple[Part, ...] = ()
+    costs: tuple[Cost, ...] = ()
+    lines: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
+    models: tuple[Model, ...] = ()
+    bfloat16: bool | None = None
+    probes: int = 0
+
+
+def localize(pool: Pool, evidence: Evidence, assessment: Assessment, timing_pairs: int) -> Localised:
+    """Find the parts of the migrated script's models that must stay in float32, if that is what it fails for."""
+    if reason := _nothing_to_find(assessment):
+        return Localised(reason)
+    look = Run(Arm.MIGRATED, parts=True)
+    pool.make([look])
+    seen = pool.results[look].trace
+    if not seen.parts:
+        return Localised("no model could be followed: the script calls no module that has parameters")
+    before = len(pool.results)
+    prober = _Prober(pool, evidence)
+    bfloat16 = prober.passes(Run(Arm.MIGRATED, bfloat16=True)) if _is_float16(evidence) else None
+    found = replace(Localised("", parts=seen.parts, models=seen.models), bfloat16=bfloat16)
+    whole = [part for part in seen.parts if not part.name]
+    if not prober.holds(whole):
+        reason = "not a part of a model: with all of them in float32 the script fails as well; look at the loss"
+        return replace(found, reason=reason, probes=len(pool.results) - before)
+    chosen = choose(seen.parts, prober.holds)
+    probes = len(pool.results) - before
+    passes = max(1, len(evidence.migrated.trace.backwards))
+    costs = [_cost(pool, part, seen.parts, passes, timing_pairs) for part in chosen]
+    lines = islands.lines(chosen, seen.parts, seen.models)
+    return replace(found, islands=chosen, costs=tuple(costs), lines=tuple(lines), probes=probes)
+
+
+def _nothing_to_find(assessment: Assessment) -> str:
+    """Why parts in float32 would change nothing; empty where they might."""
+    if assessment.verdict is not Verdict.FAIL:
+        return assessment.sentence
+    if assessment.cause == "edit":
+        return "the edit, not precision: with autocast and loss scaling off the scripts still differ"
+    if assessment.suspicion:
+        return f"not a part of a model: {assessment.suspicion}"
+    other = next((c for c in assessment.checks if c.status is Status.FAIL and c.id not in _OF_PRECISION), None)
+    return f"not a part of a model: {other.title}: {other.detail}" if other is not None else ""
+
+
+def choose(parts: Sequence[Part], holds: Callable[[Sequence[Part]], bool]) -> tuple[Part, ...]:
+    """Parts that are enough, and none of which can be left out, where all models as a whole are enough.
+
+    They are leaves, if those are enough; else parts that compute something between their own parts; else whole models.
+    """
+    for leaf in (True, False):
+        candidates = islands.ranked(part for part in parts if part.name and part.leaf is leaf)
+        if chosen := grow(candidates, holds):
+            return shrink(chosen, holds)
+    return shrink([part for part in parts if not part.name], holds)
+
+
+def _is_float16(evidence: Evidence) -> bool:
+    return "float16" in gates.matrix_dtypes(evidence.migrated.trace)
+
+
+@dataclass(frozen=True)
+class _Prober:
+    """Runs the migrated script with a change, and judges it as the script itself was judged."""
+
+    pool: Pool
+    evidence: Evidence
+
+    def holds(self, parts: Sequence[Part]) -> bool:
+        """Whether the script trains like the original with these parts in float32."""
+        return self.passes(Run(Arm.MIGRATED, islands=islands.of(parts)))
+
+    def passes(self, run: Run) -> bool:
+        """Whether a run trains like the original."""
+        self.pool.make([run])
+        result = self.pool.results[run]
+        if not result.ended_well:
+            return False
+        floor = kinds.full_precision(self.evidence.original.trace.uses_amp)
+        beside = reference(self.pool, self.evidence.original, result, floor)
+        if not beside.ended_well:
+            return False
+        a, b = beside.trace, result.trace
+        checks: tuple[Check, ...] = (
+            gates.counts(a, b),
+            gates.finite_losses(a, b),
+            gates.scale_alive(b),
+            early.losses_check([early.window(a, b)], self.evidence.loss_bound),
+            early.norms_check(early.norm_ratios(a, b), self.evidence.norm_bound),
+        )
+        return all(check.status in _FINE for check in checks)
+
+
+def _cost(pool: Pool, part: Part, parts: Sequence[Part], passes: int, timing_pairs: int) -> Cost:
+    cost = Cost(islands.share(part, parts), islands.more_bytes(part, passes))
+    if not timing_pairs or pool.results[kinds.MIGRATED].trace.stand_in:
+        return cost
+    timed_pairs = timed(pool, timing_pairs, kinds.MIGRATED, Run(Arm.MIGRATED, islands=islands.of([part])))
+    pairs = [(a.trace, b.trace) for a, b in timed_pairs if a.ended_well and b.ended_well]
+    return replace(cost, speed=speed.speed(pairs), memory=speed.memory(pairs))

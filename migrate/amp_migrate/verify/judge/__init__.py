@@ -1,0 +1,1 @@
+"""What the runs say: every check is a pure function of what was recorded."""

@@ -1,0 +1,160 @@
+"""Tier 1: losses and norms of the first steps, against a noise floor measured on the user's own script.
+
+S is the root mean square, over the window, of the relative difference between two runs' losses. Rounding the
+original's forward passes to bfloat16 gives a run that is right by construction; the largest S over three seeds of it is
+the floor. N looks at the gradient and update norms of the first steps, which tell a scaling fault that adaptive
+optimizers hide from the losses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from amp_migrate.verify.judge.gates import Check, Status
+from amp_migrate.verify.recorded.recording import Step, Trace
+from amp_migrate.verify.recorder.spec import NORM_STEPS
+
+WINDOW_STEPS = 20
+FLOOR_FACTOR = 3.0
+CERTAIN_FACTOR = 10.0  # beyond this multiple of the bound no second seed is asked
+SMALLEST_LOSS = 1e-3  # of the first loss: relative differences below it would be noise about zero
+SMALLEST_FLOOR = 1e-6  # the rounding of float32 itself
+NORM_TOLERANCE = 0.02
+
+
+@dataclass(frozen=True)
+class Window:
+    """The early window of one pair of runs: the relative loss difference at each backward pass, and their RMS."""
+
+    differences: tuple[float, ...]
+
+    @property
+    def s(self) -> float:
+        """Root mean square; infinite where a loss is missing or not finite."""
+        if not self.differences:
+            return 0.0
+        return math.sqrt(sum(d * d for d in self.differences) / len(self.differences))
+
+
+def window(reference: Trace, other: Trace) -> Window:
+    """Compare the losses of two runs over the first steps of every optimizer."""
+    optimizers = len({step.optimizer for step in reference.steps}) or 1
+    within = [b.attempt < WINDOW_STEPS * optimizers for b in reference.backwards]
+    pairs = zip(reference.losses, other.losses, strict=False)
+    kept = [pair for pair, keep in zip(pairs, within, strict=False) if keep]
+    floor = SMALLEST_LOSS * abs(reference.losses[0]) if reference.losses else 0.0
+    return Window(tuple(_relative(a, b, floor) for a, b in kept))
+
+
+def _relative(reference: float, other: float, floor: float) -> float:
+    if reference == other or (math.isnan(reference) and math.isnan(other)):
+        return 0.0
+    scale = max(abs(reference), floor)
+    difference = abs(other - reference) / scale if scale else math.inf
+    return difference if math.isfinite(difference) else math.inf
+
+
+def bound(floors: Iterable[Window]) -> float | None:
+    """The largest S that a right migration may have; None where the oracle rounded nothing."""
+    largest = max((floor.s for floor in floors), default=0.0)
+    if largest == 0.0 or not math.isfinite(largest):
+        return None
+    return FLOOR_FACTOR * max(largest, SMALLEST_FLOOR)
+
+
+def losses_check(seen: Sequence[Window], limit: float | None) -> Check:
+    """S: the early losses stay within the bound; in doubt, in most of the seeds that were run."""
+    title = "early losses within the noise floor"
+    if limit is None:
+        reason = "no noise floor: rounding the original's forward passes changed nothing or failed"
+        return Check("S", title, Status.NOT_ASSESSED, reason)
+    values = [one.s for one in seen]
+    first = values[0]
+    detail = f"S = {first:.2e}, bound {limit:.2e}"
+    if first <= limit:
+        return Check("S", title, Status.PASS, detail)
+    if first > CERTAIN_FACTOR * limit:
+        return Check("S", title, Status.FAIL, detail)
+    if len(values) == 1:
+        return Check("S", title, Status.INCONCLUSIVE, detail + "; no further seed could be run")
+    within = sum(value <= limit for value in values)
+    detail += f"; {within} of {len(values)} seeds within"
+    return Check("S", title, Status.PASS if 2 * within > len(values) else Status.FAIL, detail)
+
+
+def in_doubt(one: Window, limit: float | None) -> bool:
+    """Whether one seed is not enough to tell."""
+    return limit is not None and limit < one.s <= CERTAIN_FACTOR * limit
+
+
+@dataclass(frozen=True)
+class NormRatio:
+    """Norms of one step, other run over reference; None where either run has no such norm."""
+
+    index: int
+    gradient: float | None
+    clipped: float | None  # as the clipping call saw the gradient
+    update: float | None
+
+    @property
+    def farthest(self) -> float:
+        """The largest absolute log ratio among the three."""
+        ratios = [r for r in (self.gradient, self.clipped, self.update) if r is not None]
+        return max((abs(math.log(r)) if 0 < r < math.inf else math.inf for r in ratios), default=0.0)
+
+
+def norm_ratios(reference: Trace, other: Trace) -> tuple[NormRatio, ...]:
+    """Norm ratios of the first steps of each optimizer that both runs made."""
+    made: Counter[int] = Counter()
+    ratios = []
+    for a, b in zip(reference.steps, other.steps, strict=False):
+        if not a.skipped and not b.skipped and a.optimizer == b.optimizer and made[a.optimizer] < NORM_STEPS:
+            made[a.optimizer] += 1
+            ratios.append(_ratios(a, b))
+    return tuple(ratios)
+
+
+def _ratios(a: Step, b: Step) -> NormRatio:
+    return NormRatio(
+        a.index,
+        _ratio(a.grad_norm, b.grad_norm),
+        _ratio(a.clip_norm, b.clip_norm),
+        _ratio(a.update_norm, b.update_norm),
+    )
+
+
+def _ratio(reference: float | None, other: float | None) -> float | None:
+    if reference is None or other is None:
+        return None
+    if reference == other:
+        return 1.0
+    return other / reference if reference else math.inf
+
+
+def norm_bound(floors: Iterable[Iterable[NormRatio]]) -> float:
+    """How far, as a log ratio, a norm of a right migration may be from the original's."""
+    found = (ratio.farthest for floor in floors for ratio in floor)
+    # A norm of zero on one side says nothing of how far the others may go: a saturated sigmoid has no gradient at all.
+    return max(NORM_TOLERANCE, FLOOR_FACTOR * max((far for far in found if math.isfinite(far)), default=0.0))
+
+
+def norms_check(ratios: Sequence[NormRatio], limit: float) -> Check:
+    """N: gradient and update norms of the first steps are the original's."""
+    title = "gradient and update norms of the first steps"
+    if not ratios:
+        return Check("N", title, Status.NOT_ASSESSED, "no step was made by both scripts")
+    worst = max(ratios, key=lambda ratio: ratio.farthest)
+    parts = [
+        f"{what} {value:.3g}"
+        for what, value in (
+            ("gradient", worst.gradient),
+            ("before clipping", worst.clipped),
+            ("update", worst.update),
+        )
+        if value is not None
+    ]
+    detail = f"farthest at step {worst.index}: {', '.join(parts)} times the original's (bound {math.exp(limit):.3g})"
+    return Check("N", title, Status.PASS if worst.farthest <= limit else Status.FAIL, detail)

@@ -1,0 +1,184 @@
+"""The hard gates: what must hold before any statistics are asked. Pure functions of two traces."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+
+from amp_migrate.verify.recorded.recording import LOW_DTYPES, Step, Trace
+
+# Operations that a GPU runs on its matrix units: low precision that touches none of them is no mixed precision.
+MATRIX_OPERATIONS = frozenset(
+    """addbmm addmm addmv baddbmm bilinear bmm conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
+    einsum gru gru_cell linear lstm lstm_cell matmul mm multi_head_attention_forward mv rmatmul rnn_relu rnn_tanh
+    scaled_dot_product_attention""".split()
+)
+ENOUGH_STEPS = 5
+CALIBRATION_STEPS = 20  # a dynamic loss scale starts too high on purpose and finds its level by skipping
+SKIPS_WARNED = 0.01  # 20 times what a healthy scale skips when it tries to grow, every 2000 steps
+SKIPS_FAILED = 0.05
+SKIPS_IN_A_ROW = 5
+
+
+class Status(str, Enum):
+    """What a check found."""
+
+    PASS = "pass"
+    WARN = "warn"
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
+    VACUOUS = "vacuous"  # nothing was there to be checked, so nothing was shown
+    NOT_ASSESSED = "not assessed"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the verdict.
+
+    Attributes:
+        id: stable name: G1 to G11, R (repeats), E (edit), S (early losses), N (norms).
+        title: what is asked.
+        detail: what was found, in one line.
+    """
+
+    id: str
+    title: str
+    status: Status
+    detail: str
+
+
+def counts(original: Trace, migrated: Trace) -> Check:
+    """G2: as many backward passes and optimizer steps in both, counting skipped steps."""
+    pairs = {
+        "backward passes": (len(original.backwards), len(migrated.backwards)),
+        "optimizer steps": (len(original.steps), len(migrated.steps)),
+    }
+    detail = "; ".join(f"{a} {what}" if a == b else f"{what}: {a} and {b}" for what, (a, b) in pairs.items())
+    if not original.steps and not migrated.steps:
+        what = "optimizer step" if original.backwards or migrated.backwards else "backward pass"
+        return Check("G2", "same number of steps", Status.VACUOUS, f"no {what} was seen in either script")
+    if any(a != b for a, b in pairs.values()):
+        return Check("G2", "same number of steps", Status.FAIL, detail)
+    if len(original.steps) < ENOUGH_STEPS:
+        detail += f"; at least {ENOUGH_STEPS} steps are needed"
+        return Check("G2", "same number of steps", Status.VACUOUS, detail)
+    skipped = f", {len(migrated.skips)} of them skipped by the loss scaler" if migrated.skips else ""
+    return Check("G2", "same number of steps", Status.PASS, detail + skipped)
+
+
+def low_precision(migrated: Trace) -> Check:
+    """G3: matrix operations of the migrated script gave half-precision results."""
+    title = "low precision ran"
+    matrix = [(name, dtype, count) for name, dtype, count in migrated.census if name in MATRIX_OPERATIONS]
+    total = sum(count for _, _, count in matrix)
+    low = sum(count for _, dtype, count in matrix if dtype in LOW_DTYPES)
+    if low == 0:
+        what = f"all {total} matrix operations were in float32" if total else "no matrix operation was seen"
+        return Check("G3", title, Status.VACUOUS, what)
+    dtypes = sorted(matrix_dtypes(migrated) & LOW_DTYPES)
+    detail = f"{low} of {total} matrix operations in {' and '.join(dtypes)}"
+    return Check("G3", title, Status.PASS, detail)
+
+
+def matrix_dtypes(trace: Trace) -> frozenset[str]:
+    """In which dtypes the matrix operations of a run gave their results."""
+    return frozenset(dtype for name, dtype, _ in trace.census if name in MATRIX_OPERATIONS)
+
+
+def finite_losses(original: Trace, migrated: Trace) -> Check:
+    """G4: no loss of the migrated run is infinite or NaN where the original's is finite."""
+    title = "losses are finite"
+    pairs = zip(original.losses, migrated.losses, strict=False)
+    bad = next((i for i, (a, b) in enumerate(pairs) if math.isfinite(a) and not math.isfinite(b)), None)
+    if bad is not None:
+        return Check("G4", title, Status.FAIL, f"backward pass {bad} has a loss of {migrated.losses[bad]}")
+    return Check("G4", title, Status.PASS, f"{len(migrated.losses)} losses")
+
+
+def scale_alive(migrated: Trace) -> Check:
+    """G5: the loss scale stays at 1 or above, and steps are skipped only while it finds its level."""
+    title = "loss scale is alive"
+    if not migrated.scaled:
+        return Check("G5", title, Status.PASS, "no loss scale in use")
+    if not migrated.scales:
+        return Check("G5", title, Status.FAIL, "losses are scaled and the scale is never updated")
+    values = [scale.value for scale in migrated.scales]
+    if min(values) < 1:
+        detail = f"the scale fell to {min(values):g}: gradients are infinite for good"
+        return Check("G5", title, Status.FAIL, detail)
+    made = len(migrated.steps) - len(migrated.skips)
+    if made == 0:
+        return Check("G5", title, Status.FAIL, f"all {len(migrated.steps)} optimizer steps were skipped")
+    late = [step for step in migrated.steps if step.index >= CALIBRATION_STEPS]
+    share = sum(step.skipped for step in late) / len(late) if late else 0.0
+    skipped = f"{len(migrated.skips)} of {len(migrated.steps)} steps skipped"
+    detail = f"between {min(values):g} and {max(values):g}; {skipped}"
+    if share > SKIPS_FAILED or _longest_row(late) >= SKIPS_IN_A_ROW:
+        return Check("G5", title, Status.FAIL, detail)
+    if made < ENOUGH_STEPS:
+        return Check("G5", title, Status.VACUOUS, detail + "; the scale had no time to settle: raise --steps")
+    return Check("G5", title, Status.WARN if share > SKIPS_WARNED else Status.PASS, detail)
+
+
+def _longest_row(steps: list[Step]) -> int:
+    longest = row = 0
+    for step in steps:
+        row = row + 1 if step.skipped else 0
+        longest = max(longest, row)
+    return longest
+
+
+def gradients(original: Trace, migrated: Trace) -> Check:
+    """G6: the same parameters of the same optimizers received gradients."""
+    title = "same parameters got gradients"
+    ours, theirs = _reached(original), _reached(migrated)
+    if [len(mask) for mask in ours] != [len(mask) for mask in theirs]:
+        detail = f"parameters per optimizer: {[len(m) for m in ours]} and {[len(m) for m in theirs]}"
+        return Check("G6", title, Status.FAIL, detail)
+    differing = [
+        (optimizer, parameter)
+        for optimizer, (a, b) in enumerate(zip(ours, theirs, strict=True))
+        for parameter, (x, y) in enumerate(zip(a, b, strict=True))
+        if x != y
+    ]
+    if differing:
+        optimizer, parameter = differing[0]
+        side = "only in the migrated run" if theirs[optimizer][parameter] else "only in the original"
+        shape = _shape(original, optimizer, parameter)
+        detail = f"{len(differing)} differ; parameter {parameter}{shape} of optimizer {optimizer} has a gradient {side}"
+        return Check("G6", title, Status.FAIL, detail)
+    return Check("G6", title, Status.PASS, f"{sum(map(sum, ours))} of {sum(map(len, ours))} parameters")
+
+
+def _reached(trace: Trace) -> list[list[bool]]:
+    """For each optimizer, which of its parameters had a gradient at any of its steps."""
+    masks: dict[int, list[bool]] = {}
+    for step in trace.steps:
+        now = [mark == "1" for mark in step.grads]
+        before = masks.get(step.optimizer, [False] * len(now))
+        masks[step.optimizer] = [a or b for a, b in zip(before, now, strict=False)] + now[len(before) :]
+    return [masks[optimizer] for optimizer in sorted(masks)]
+
+
+def _shape(trace: Trace, optimizer: int, parameter: int) -> str:
+    shapes = next((s.shapes for s in trace.steps if s.optimizer == optimizer and s.shapes is not None), None)
+    return "" if shapes is None else f" (shape {list(shapes[parameter])})"
+
+
+def weights(original: Trace, migrated: Trace) -> Check:
+    """G7: trainable parameters keep the original's dtypes, and running statistics stay finite."""
+    title = "weights in float32, statistics finite"
+    before, after = _dtypes(original), _dtypes(migrated)
+    added = sorted((after - before) & LOW_DTYPES)
+    if added:
+        detail = f"the optimizer holds parameters in {' and '.join(added)}; the original holds none"
+        return Check("G7", title, Status.FAIL, detail)
+    if migrated.nonfinite_statistics > original.nonfinite_statistics:
+        detail = f"{migrated.nonfinite_statistics} normalisation layers hold infinite or NaN running statistics"
+        return Check("G7", title, Status.FAIL, detail)
+    return Check("G7", title, Status.PASS, f"parameters in {' and '.join(sorted(after))}")
+
+
+def _dtypes(trace: Trace) -> frozenset[str]:
+    return frozenset(dtype for step in trace.steps for dtype in step.dtypes)

@@ -1,0 +1,232 @@
+"""The verdict: one word, one sentence, an exit code, and the checks behind them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from amp_migrate.verify.judge import convergence, early, gates, speed, suspicion
+from amp_migrate.verify.judge.convergence import DEFAULT, Convergence, Tolerance
+from amp_migrate.verify.judge.equality import equality_check
+from amp_migrate.verify.judge.evidence import Evidence
+from amp_migrate.verify.judge.gates import Check, Status
+from amp_migrate.verify.judge.latent import latent_checks
+from amp_migrate.verify.judge.repeats import excused
+from amp_migrate.verify.judge.speed import Memory, Speed
+from amp_migrate.verify.recorded.recording import Trace
+from amp_migrate.verify.runs.kinds import Arm
+from amp_migrate.verify.runs.process import RunResult
+
+
+class Verdict(Enum):
+    """What a verification can end with; the value is the exit code."""
+
+    PASS = 0
+    FAIL = 1
+    INCONCLUSIVE = 3
+    VACUOUS = 4
+    ORIGINAL_FAILED = 5
+    MIGRATED_FAILED = 6
+    TOO_SLOW = 7
+
+
+_WORDS = {
+    Verdict.PASS: "PASS",
+    Verdict.FAIL: "FAIL",
+    Verdict.INCONCLUSIVE: "INCONCLUSIVE",
+    Verdict.VACUOUS: "VACUOUS",
+    Verdict.ORIGINAL_FAILED: "ORIGINAL FAILED",
+    Verdict.MIGRATED_FAILED: "MIGRATED FAILED",
+    Verdict.TOO_SLOW: "PERFORMANCE GATE",
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Performance gates, where the user asks for them."""
+
+    min_speedup: float | None = None
+    max_memory_ratio: float | None = None
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """A verdict and its reasons.
+
+    Attributes:
+        sentence: what was found, for a reader who reads nothing else.
+        suspicion: what in the migrated code the numbers point at; empty where they point at nothing known.
+        cause: "edit" where the scripts differ with mixed precision off, "precision" where only with it on; empty
+            where training is the same or was not compared.
+        convergence: what whole trainings say; empty where none were made.
+        checks: every check that was made, in the order of the ladder.
+        speed, memory: None where not measured.
+        tf32: the speed beside the original with TF32 on, and beside the original with it off; empty where not measured.
+        not_checked: what this verification says nothing about.
+    """
+
+    verdict: Verdict
+    sentence: str
+    suspicion: str
+    cause: str
+    checks: tuple[Check, ...]
+    convergence: tuple[Convergence, ...]
+    speed: Speed | None
+    memory: Memory | None
+    not_checked: tuple[str, ...]
+    tf32: tuple[Speed | None, ...] = ()
+
+    @property
+    def word(self) -> str:
+        """The verdict in capitals; a pass says how far it reaches."""
+        if self.verdict is not Verdict.PASS:
+            return _WORDS[self.verdict]
+        seeds = min((one.n for one in self.convergence), default=0)
+        return f"PASS (converged, n = {seeds})" if seeds else "PASS (early window only)"
+
+
+def assess(evidence: Evidence, limits: Limits, tolerance: Tolerance = DEFAULT) -> Assessment:
+    """Judge the evidence."""
+    checks = tuple(_checks(evidence))
+    found = convergence.converged(evidence.whole, evidence.extra, tolerance)
+    if evidence.whole:
+        checks += (*_whole_ended(evidence), *convergence.checks(found))
+    pairs = _ended(evidence.timing)
+    measured, memory = speed.speed(pairs), speed.memory(pairs)
+    verdict, sentence = _verdict(evidence, checks)
+    if verdict is Verdict.PASS and (missed := _missed(limits, measured, memory)):
+        verdict, sentence = Verdict.TOO_SLOW, missed
+    return Assessment(
+        verdict=verdict,
+        sentence=sentence,
+        suspicion=_suspicion(evidence, verdict),
+        cause=_cause(verdict, checks),
+        checks=checks,
+        convergence=found,
+        speed=measured,
+        memory=memory,
+        not_checked=_not_checked(evidence, found, measured),
+        tf32=tuple(speed.speed(_ended(other)) for other in evidence.tf32),
+    )
+
+
+def _ended(timing: tuple[tuple[RunResult, RunResult], ...]) -> list[tuple[Trace, Trace]]:
+    return [(a.trace, b.trace) for a, b in timing if a.ended_well and b.ended_well]
+
+
+def _checks(evidence: Evidence) -> list[Check]:
+    original, migrated = evidence.original, evidence.migrated
+    ended = _both_ended(evidence)
+    if ended.status is Status.FAIL:
+        return [ended]
+    a, b = original.trace, migrated.trace
+    checks = [
+        ended,
+        gates.counts(a, b),
+        gates.low_precision(b),
+        gates.finite_losses(a, b),
+        gates.scale_alive(b),
+        gates.gradients(a, b),
+        gates.weights(a, b),
+        *latent_checks(a, b),
+    ]
+    if evidence.migrated_off is not None:
+        checks.append(equality_check(evidence))
+        if evidence.windows:
+            checks.append(early.losses_check(evidence.windows, evidence.loss_bound))
+            checks.append(early.norms_check(evidence.norm_ratios, evidence.norm_bound))
+        else:
+            reason = "the original with the same steps skipped did not end well"
+            checks.append(Check("S", "early losses within the noise floor", Status.INCONCLUSIVE, reason))
+    return excused(checks, evidence)
+
+
+def _both_ended(evidence: Evidence) -> Check:
+    """G1: both scripts ran to their end, or to the step limit."""
+    for result in (evidence.original, evidence.migrated):
+        if not result.ended_well:
+            return Check("G1", "both scripts ended well", Status.FAIL, f"{result.run.arm.value}: {result.complaint}")
+    return Check("G1", "both scripts ended well", Status.PASS, f"{len(evidence.migrated.trace.steps)} optimizer steps")
+
+
+def _whole_ended(evidence: Evidence) -> list[Check]:
+    """Whole trainings that did not end well, as a check; none where all did."""
+    runs = [*(run for pair in evidence.whole for run in pair), *evidence.extra]
+    failed = [result for result in runs if not result.ended_well]
+    if not failed:
+        return []
+    ours = any(result.run.arm is Arm.MIGRATED for result in failed)
+    status = Status.FAIL if ours else Status.INCONCLUSIVE
+    detail = f"{len(failed)} of {len(runs)} did not; {failed[0].run.name}: {failed[0].complaint}"
+    return [Check("C", "whole trainings end well", status, detail)]
+
+
+def _verdict(evidence: Evidence, checks: tuple[Check, ...]) -> tuple[Verdict, str]:
+    if not evidence.original.ended_well:
+        return Verdict.ORIGINAL_FAILED, f"{evidence.original.complaint} (log: {evidence.original.log})"
+    if not evidence.migrated.ended_well:
+        return Verdict.MIGRATED_FAILED, f"{evidence.migrated.complaint} (log: {evidence.migrated.log})"
+    for status, verdict in (
+        (Status.VACUOUS, Verdict.VACUOUS),
+        (Status.FAIL, Verdict.FAIL),
+        (Status.INCONCLUSIVE, Verdict.INCONCLUSIVE),
+    ):
+        found = [check for check in checks if check.status is status]
+        if found:
+            return verdict, f"{found[0].title}: {found[0].detail}"
+    if evidence.whole:
+        return Verdict.PASS, "the migrated script trains like the original, to the end of whole trainings"
+    return Verdict.PASS, "the migrated script trains like the original within measured rounding noise"
+
+
+def _suspicion(evidence: Evidence, verdict: Verdict) -> str:
+    if verdict is Verdict.MIGRATED_FAILED:
+        return suspicion.of_failure(evidence.migrated.trace.failure)
+    if verdict is not Verdict.FAIL or evidence.reference is None or evidence.migrated_off is None:
+        return ""
+    return suspicion.of_training(
+        evidence.reference.trace, evidence.migrated.trace, evidence.floors[0].trace, evidence.migrated_off.trace
+    )
+
+
+def _cause(verdict: Verdict, checks: tuple[Check, ...]) -> str:
+    """Precision or edit: the question that AMP-off equality answers."""
+    equal = next((check for check in checks if check.id == "E"), None)
+    if verdict is not Verdict.FAIL or equal is None:
+        return ""
+    return "edit" if equal.status is Status.FAIL else "precision"
+
+
+def _missed(limits: Limits, measured: Speed | None, memory: Memory | None) -> str:
+    """The performance gate that was missed, if any, as a sentence. A gate without a measurement is missed."""
+    if limits.min_speedup is not None:
+        if measured is None:
+            return "--min-speedup was asked for and no step time could be measured"
+        if measured.ratio < limits.min_speedup:
+            return f"{measured.ratio:.2f} times as fast; {limits.min_speedup:g} were asked for"
+    if limits.max_memory_ratio is not None:
+        if memory is None:
+            return "--max-memory-ratio was asked for and no peak memory could be measured"
+        if memory.ratio > limits.max_memory_ratio:
+            return f"{memory.ratio:.2f} times the memory; at most {limits.max_memory_ratio:g} were asked for"
+    return ""
+
+
+def _not_checked(evidence: Evidence, found: tuple[Convergence, ...], measured: Speed | None) -> tuple[str, ...]:
+    items = []
+    if not evidence.whole:
+        items.append("convergence over whole trainings and several seeds: --seeds 5")
+    if len(found) < 2:
+        items.append("evaluation metrics" + (": none was printed or written" if evidence.whole else ""))
+    if made_up := evidence.original.trace.synthetic:
+        items.append(f"the script's own data: made-up pictures stood in for {' and '.join(made_up)}")
+    if evidence.original.trace.uncompiled or evidence.migrated.trace.uncompiled:
+        items.append("what torch.compile makes of the scripts: where a CPU stands in for the GPU, nothing is compiled")
+    if evidence.original.trace.stand_in:
+        items.append("speed and memory: a CPU stood in for the GPU")
+        items.append("the GPU's own kernels: CUDA's casts were applied on the CPU, in float32 rounded to half")
+    elif measured is None:
+        items.append("speed and memory: no timing run was long enough, or none was asked for")
+    if evidence.migrated_off is None:
+        items.append("equality with AMP off, early losses and norms: the ladder stopped before them")
+    return tuple(items)

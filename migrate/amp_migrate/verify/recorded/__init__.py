@@ -1,0 +1,1 @@
+"""What runs leave behind, read back as plain values."""

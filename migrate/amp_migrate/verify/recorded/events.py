@@ -1,0 +1,168 @@
+"""The event files that the recorder writes, one per process that trains, read back."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from amp_migrate.verify.recorded.models import Model, Part
+from amp_migrate.verify.recorded.recording import (
+    Anatomy,
+    Backward,
+    Checkpoint,
+    Failure,
+    Product,
+    Profile,
+    Scale,
+    Step,
+    Trace,
+)
+
+_ENVIRONMENT = ("python", "torch", "device", "stand_in", "threads", "tf32", "tf32_convolutions", "capability")
+_PART = tuple(each.name for each in fields(Part))
+
+
+def read_ranks(folder: Path) -> Trace:
+    """Read what all processes of a run recorded; see `combined`."""
+    files = folder.glob("rank-*.jsonl")
+    return combined([read(path) for path in sorted(files, key=lambda path: int(path.stem.partition("-")[2]))])
+
+
+def combined(traces: Sequence[Trace]) -> Trace:
+    """One trace of processes that train together: the first one's, with the losses that are the mean over all.
+
+    What went wrong in any of them went wrong in the run.
+    """
+    training = [trace for trace in traces if trace.backwards] or list(traces)
+    if not training:
+        return Trace()
+    first = training[0]
+    backwards = first.backwards
+    if len({len(trace.backwards) for trace in training}) == 1:
+        together = zip(*(trace.backwards for trace in training), strict=True)
+        backwards = tuple(replace(each[0], loss=fmean(b.loss for b in each)) for each in together)
+    return replace(
+        first,
+        backwards=backwards,
+        ranks=len(training),
+        memory={kind: max(trace.memory.get(kind, 0) for trace in training) for kind in first.memory},
+        nonfinite_statistics=max(trace.nonfinite_statistics for trace in training),
+        failure=next((trace.failure for trace in traces if trace.failure is not None), None),
+        stopped=any(trace.stopped for trace in traces),
+        uncompiled=any(trace.uncompiled for trace in traces),
+        refused=next((trace.refused for trace in traces if trace.refused), ""),
+        synthetic=tuple(sorted({name for trace in traces for name in trace.synthetic})),
+    )
+
+
+def read(path: Path) -> Trace:
+    """Read an event file. A last line that a killed process left unfinished is dropped."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return from_events(event for event in map(_parse, lines) if event is not None)
+
+
+def _parse(line: str) -> dict[str, Any] | None:
+    try:
+        event: dict[str, Any] = json.loads(line)
+    except json.JSONDecodeError:
+        return None
+    return event
+
+
+def from_events(events: Iterable[Mapping[str, Any]]) -> Trace:
+    """A trace from its events, in order."""
+    of: dict[str, list[Mapping[str, Any]]] = {}
+    for event in events:
+        of.setdefault(event["kind"], []).append(event)
+
+    def last(kind: str) -> Mapping[str, Any]:
+        return of.get(kind, [{}])[-1]
+
+    start, end, failure = last("start"), last("end"), last("exception")
+    return Trace(
+        environment={key: value for key, value in {**start, **end}.items() if key in _ENVIRONMENT},
+        backwards=tuple(map(_backward, of.get("backward", ()))),
+        steps=tuple(_steps(of.get("step", ()))),
+        scales=tuple(Scale(event["scale"], event["attempt"], event.get("scaler", 0)) for event in of.get("scale", ())),
+        checkpoints=tuple(Checkpoint(event["optimizer"], event["scaler"]) for event in of.get("checkpoint", ())),
+        census=tuple((name, dtype, count) for name, dtype, count in last("census").get("table", ())),
+        models=tuple(Model(event["variable"], event["path"], event["line"]) for event in of.get("model", ())),
+        parts=tuple(Part(**{key: event[key] for key in _PART}) for event in of.get("part", ())),
+        profile=_profile(last("profile")),
+        anatomy=_anatomy(last("anatomy")),
+        phases=tuple(last("phases").get("steps", ())),
+        milliseconds=tuple(last("times").get("milliseconds", ())),
+        memory={key: value for key, value in end.items() if key.startswith("peak_")},
+        nonfinite_statistics=end.get("nonfinite_statistics", 0),
+        failure=Failure(failure["type"], failure["message"], failure["place"]) if failure else None,
+        stopped="stopped" in of,
+        synthetic=tuple(sorted({event["name"] for event in of.get("synthetic", ())})),
+        uncompiled="uncompiled" in of,
+        refused=last("refused").get("reason", ""),
+    )
+
+
+def _profile(event: Mapping[str, Any]) -> Profile:
+    if not event:
+        return Profile()
+    rows = tuple((name, calls, us) for name, calls, us in event["table"])
+    return Profile(event["path"], event["total"], rows, event["products"])
+
+
+def _anatomy(event: Mapping[str, Any]) -> Anatomy | None:
+    if not event:
+        return None
+    products = (Product(name, dtype, tuple(sizes), flops) for name, dtype, sizes, flops in event["products"])
+    return Anatomy(
+        steps=event["steps"],
+        products=tuple(products),
+        weight_casts=event["weight_casts"],
+        other_casts=event["other_casts"],
+        cast_bytes=event["cast_bytes"],
+        reads=event["reads"],
+    )
+
+
+def _backward(event: Mapping[str, Any]) -> Backward:
+    losses = event["loss"]
+    seen = event.get("seen", losses)
+    scale = 1.0 if seen == losses else sum(seen) / sum(losses) if sum(losses) else None
+    if not math.isfinite(sum(losses)):
+        scale = None
+    return Backward(sum(losses) / len(losses), event["attempt"], scale, event["autocast"], tuple(event.get("half", ())))
+
+
+def _steps(events: Iterable[Mapping[str, Any]]) -> Iterator[Step]:
+    """The steps. What an optimizer's parameters are is written where they were looked at, and holds from then on."""
+    seen: dict[int, Mapping[str, Any]] = {}
+    for event in events:
+        if "grads" in event:
+            seen[event["optimizer"]] = {key: event[key] for key in ("grads", "dtypes")}
+        yield _step({**seen[event["optimizer"]], **event})
+
+
+def _step(event: Mapping[str, Any]) -> Step:
+    shapes = event.get("shapes")
+    return Step(
+        index=event["index"],
+        optimizer=event["optimizer"],
+        skipped=not event["stepped"] or event["found_inf"] != 0,
+        grads=event["grads"],
+        dtypes=tuple(event["dtypes"]),
+        shapes=tuple(map(tuple, shapes)) if shapes is not None else None,
+        grad_norm=event.get("grad_norm"),
+        clip_norm=_clipped(event),
+        update_norm=event.get("update_norm"),
+        autocast=event["autocast"],
+        past_scaler=event.get("past_scaler", False),
+    )
+
+
+def _clipped(event: Mapping[str, Any]) -> float | None:
+    """The norm that a clipping call saw, in limits; None where there was none."""
+    return event["clip_norm"] / event["clip_limit"] if "clip_norm" in event else None

@@ -1,0 +1,1 @@
+"""Scripts of NVIDIA Apex: its calls, followed and forced off."""

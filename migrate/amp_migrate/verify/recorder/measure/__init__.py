@@ -1,0 +1,1 @@
+"""What is measured for questions other than the verdict: times, profiles, parts of models."""

@@ -1,0 +1,67 @@
+"""The models of a script: the modules that it calls by themselves and trains, in the order of their first call."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from collections.abc import Callable, Iterable
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..process.place import UsersCode
+from ..writer import Writer
+
+Found = Callable[[int, nn.Module], None]
+
+_local = threading.local()
+
+
+def follow(writer: Writer, users: UsersCode, found: Iterable[Found]) -> None:
+    """Record a `model` event for each model and call all of `found` with its ordinal and it, before its first call.
+
+    A model is a module with parameters that is called under grad mode, and not by another module.
+    """
+    module: Any = nn.Module
+    call = module.__call__
+    known: weakref.WeakKeyDictionary[nn.Module, int] = weakref.WeakKeyDictionary()
+
+    @functools.wraps(call)
+    def followed(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if getattr(_local, "inside", False):
+            return call(self, *args, **kwargs)
+        if self not in known and torch.is_grad_enabled() and any(True for _ in self.parameters()):
+            known[self] = ordinal = len(known)
+            writer.put("model", ordinal=ordinal, **_call_site(self, users.caller()))
+            for call_back in found:
+                call_back(ordinal, self)
+        _local.inside = True
+        try:
+            return call(self, *args, **kwargs)
+        finally:
+            _local.inside = False
+
+    module.__call__ = followed
+
+
+def _call_site(model: nn.Module, frame: FrameType | None) -> dict[str, Any]:
+    if frame is None:
+        return {"variable": "model", "path": "", "line": 0}
+    return {"variable": _variable(model, frame), "path": frame.f_code.co_filename, "line": frame.f_lineno}
+
+
+def _variable(model: nn.Module, frame: FrameType) -> str:
+    """What the calling code calls the model: a name, or an attribute of a name; "model" where neither can be told."""
+    for scope in (frame.f_locals, frame.f_globals):
+        for name, value in scope.items():
+            if value is model:
+                return name
+    for name, value in frame.f_locals.items():
+        attributes = vars(value) if hasattr(value, "__dict__") else {}
+        for attribute, held in {**attributes, **attributes.get("_modules", {})}.items():
+            if held is model:
+                return f"{name}.{attribute}"
+    return "model"

@@ -1,0 +1,1 @@
+"""A script's process: how the recorder gets into it, and how it ends."""

@@ -1,0 +1,27 @@
+"""Places in the user's own code, told from ours and the libraries'."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import FrameType
+
+_RECORDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+class UsersCode:
+    """Which files are the user's. `shim`: the folder of the `amp_shim` package."""
+
+    def __init__(self, shim: str) -> None:
+        self._others = (shim, _RECORDER, sys.base_prefix + os.sep, f"{os.sep}site-packages{os.sep}", "<frozen")
+
+    def holds(self, file: str) -> bool:
+        """Whether a file, as a code object names it, is the user's."""
+        return not any(part in file for part in self._others)
+
+    def caller(self) -> FrameType | None:
+        """The innermost frame of this thread that runs the user's code; None if there is none."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and not self.holds(frame.f_code.co_filename):
+            frame = frame.f_back
+        return frame

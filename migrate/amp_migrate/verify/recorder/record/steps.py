@@ -1,0 +1,124 @@
+"""Optimizer steps: which parameters had gradients, in which dtypes, through which scaler, and the first ones' norms."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from typing import Any
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from ..progress import Attempt, Progress, is_looked_at
+from .norms import Norms
+from .scaler import found_inf
+
+
+class StepRecorder:
+    """Records a `step` event for every attempt at an optimizer step."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._norms = Norms()
+        self._fields: dict[str, Any] = {}
+        self._seen: set[int] = set()  # optimizers whose parameters were looked at
+        self._withheld: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._ordinals = itertools.count()
+        self._scalers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+
+    def install(self) -> None:
+        """Hook into every optimizer of the process."""
+        register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: self._before_step(optimizer))
+        register_optimizer_step_post_hook(lambda optimizer, args, kwargs: self._after_step(optimizer))
+
+    def scaled(self) -> None:
+        """From now on a step has to go through the scaler."""
+        self._progress.loss_scaled = True
+
+    def begin(self, optimizer: torch.optim.Optimizer, scaled: bool) -> Attempt:
+        """Start an attempt: which parameters have gradients is known even if the step is then skipped."""
+        progress = self._progress
+        attempt = progress.begin(optimizer, scaled)
+        self._fields = {
+            "index": attempt.index,
+            "optimizer": attempt.optimizer,
+            **self._look(attempt, optimizer),
+            "autocast": progress.autocast_on(),
+            "past_scaler": progress.loss_scaled and not scaled,
+        }
+        if scaled:
+            progress.loss_scaled = False
+        if progress.clip_norm is not None:
+            self._fields["clip_norm"], self._fields["clip_limit"] = progress.clip_norm
+            progress.clip_norm = None
+        return attempt
+
+    def end(self, infs: Any = 0.0) -> None:
+        """Finish the attempt. `infs`: not 0 where a loss scaler met infs; a tensor is read later."""
+        attempt = self._progress.current
+        assert attempt is not None
+        self._progress.writer.put("step", **self._fields, stepped=attempt.stepped, found_inf=infs)
+        self._progress.end()
+
+    def end_scaled(self, scaler: Any, optimizer: torch.optim.Optimizer) -> None:
+        """Finish an attempt that a native loss scaler made."""
+        self.end(found_inf(scaler, optimizer))
+
+    def updated(self, scaler: Any) -> None:
+        """Record the scale after an update."""
+        if scaler not in self._scalers:
+            self._scalers[scaler] = next(self._ordinals)
+        self._progress.writer.put(
+            "scale",
+            attempt=self._progress.attempts,
+            scaler=self._scalers[scaler],
+            scale=scaler._scale.clone(),
+        )
+
+    def _look(self, attempt: Attempt, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+        """What the parameters are; nothing where they are not looked at: what was seen last holds."""
+        first = attempt.optimizer not in self._seen
+        if not first and not is_looked_at(self._progress.attempts_of(attempt.optimizer)):
+            return {}
+        self._seen.add(attempt.optimizer)
+        parameters = _parameters(optimizer)
+        now = {
+            "grads": "".join(["0" if p.grad is None else "1" for p in parameters]),
+            "dtypes": sorted(str(dtype).removeprefix("torch.") for dtype in {p.dtype for p in parameters}),
+        }
+        return {**now, "shapes": [list(p.shape) for p in parameters]} if first else now
+
+    def _before_step(self, optimizer: torch.optim.Optimizer) -> None:
+        attempt = self._progress.current or self.begin(optimizer, scaled=False)
+        attempt.stepped = True
+        spec = self._progress.spec
+        if spec.profile:  # nothing of ours belongs into a profile
+            return
+        if attempt.index in spec.skips:
+            self._withhold_gradients(_parameters(optimizer))
+            attempt.stepped = False
+        elif self._norms.wanted(attempt, optimizer):
+            self._fields["grad_norm"] = self._norms.before(optimizer, _parameters(optimizer))
+
+    def _after_step(self, optimizer: torch.optim.Optimizer) -> None:
+        attempt = self._progress.current
+        if attempt is None:  # a step within a step: an optimizer that wraps another
+            return
+        if self._norms.under_way:
+            self._fields["update_norm"] = self._norms.after(_parameters(optimizer))
+        for parameter, gradient in self._withheld:
+            parameter.grad = gradient
+        self._withheld = []
+        if not attempt.scaled:
+            self.end(infs=0.0 if attempt.stepped else 1.0)
+
+    def _withhold_gradients(self, parameters: list[torch.Tensor]) -> None:
+        """Leave the step out as a loss scaler would: an optimizer does nothing for a parameter without a gradient."""
+        for parameter in parameters:
+            if parameter.grad is not None:
+                self._withheld.append((parameter, parameter.grad))
+                parameter.grad = None
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    return [p for group in optimizer.param_groups for p in group["params"]]

@@ -1,0 +1,1 @@
+"""A CPU in the place of a GPU."""

@@ -1,0 +1,1 @@
+"""One verification as text, HTML, JSON, JUnit XML and GitHub annotations."""

@@ -1,0 +1,1 @@
+"""Processes and folders: how a script is run, and how many at a time."""

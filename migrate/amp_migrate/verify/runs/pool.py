@@ -1,0 +1,133 @@
+"""Makes runs, some at a time, and remembers what became of each."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from amp_migrate.verify.recorded import metrics
+from amp_migrate.verify.recorder.spec import RecorderSpec
+from amp_migrate.verify.runs import folders
+from amp_migrate.verify.runs.cache import Cache
+from amp_migrate.verify.runs.forks import Forks
+from amp_migrate.verify.runs.kinds import Run
+from amp_migrate.verify.runs.process import Launch, Process, RunResult, end_group, environment, execute, start
+from amp_migrate.verify.runs.setup import Setup
+
+_CLOCK_SECONDS = 0.1  # by which the clock of files may be behind
+
+Told = Callable[[RunResult], None]
+
+
+@dataclass
+class Pool:
+    """Runs by demand: a run that was made before is not made again."""
+
+    setup: Setup
+    told: Told
+    results: dict[Run, RunResult] = field(default_factory=dict)
+    forks: Forks | None = None
+    cache: Cache | None = None
+    _live: set[Process] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def make(self, runs: Iterable[Run]) -> None:
+        """Make the runs that have not been made, `jobs` at a time; those that are timed, one by one."""
+        wanted = [run for run in dict.fromkeys(runs) if run not in self.results]
+        timed = any(run.timing for run in wanted)
+        if self.setup.forked and wanted and self.forks is None:
+            base = environment(os.environ, self.threads)
+            self.forks = Forks(self.setup.python, self.setup.jobs, base)
+        with ThreadPoolExecutor(1 if timed else self.setup.jobs) as executor:
+            try:
+                for result in executor.map(self._make, wanted):
+                    self.results[result.run] = result
+            except BaseException:
+                executor.shutdown(wait=False, cancel_futures=True)
+                self._stop()
+                raise
+
+    def _stop(self) -> None:
+        """End every process that is still running."""
+        with self._lock:
+            live = tuple(self._live)
+        for process in live:
+            end_group(process)
+
+    @contextmanager
+    def _watch(self, process: Process) -> Iterator[None]:
+        with self._lock:
+            self._live.add(process)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._live.discard(process)
+
+    @property
+    def threads(self) -> int:
+        """CPU threads of a run."""
+        return max(1, (os.cpu_count() or 1) // self.setup.jobs)
+
+    def _make(self, run: Run) -> RunResult:
+        setup = self.setup
+        orders = _orders(run, setup)
+        if self.cache is not None and (found := self.cache.find(run, orders)) is not None:
+            self.told(found)
+            return found
+        folder = folders.new(setup.scratch / "runs", re.sub(r"[^\w.=-]+", "-", run.name).lower())
+        cwd, script = setup.cwd, setup.scripts[run.arm]
+        if setup.copy_cwd:
+            cwd = folders.copy_beside(setup.cwd.resolve(), folder / "cwd", setup.scratch, script.changed)
+        launch = Launch(
+            command=(*(setup.launch or (setup.python,)), *script.words, *setup.arguments, *run.arguments),
+            cwd=cwd,
+            folder=folder,
+            timeout=setup.timeout,
+            threads=self.threads,
+        )
+        began = time.time() - _CLOCK_SECONDS
+        begin = self.forks.start if self.forks is not None else start
+        result = execute(run, launch, replace(orders, trace=str(folder)), self._watch, begin)
+        if setup.metrics:
+            metrics.collect(cwd, setup.metrics, began, folder)
+        if self.cache is not None:
+            self.cache.keep(result, orders)
+        if setup.copy_cwd:
+            shutil.rmtree(folder / "cwd", ignore_errors=True)
+        self.told(result)
+        return result
+
+
+def _orders(run: Run, setup: Setup) -> RecorderSpec:
+    return RecorderSpec(
+        trace="",  # the folder of the run, where one is made
+        parent=os.getpid(),
+        shim=str(setup.shim),
+        device=setup.device,
+        steps=setup.timing_steps if run.timing else setup.whole_steps if run.whole else setup.steps,
+        seed_index=run.seed_index,
+        amp_off=run.amp_off,
+        oracle=run.oracle,
+        census=run.census,
+        timing=run.timing,
+        phases=run.phases,
+        anatomy=run.anatomy,
+        synthetic=setup.synthetic,
+        profile=run.profile,
+        bfloat16=run.bfloat16,
+        parts=run.parts,
+        islands=run.islands,
+        variants=run.variants,
+        tf32=run.tf32,
+        root=str(setup.scripts[run.arm].root or ""),
+        instead={str(path): str(other) for path, other in setup.scripts[run.arm].changed.items()},
+        skips=run.skips,
+    )

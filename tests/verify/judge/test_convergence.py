@@ -1,0 +1,247 @@
+"""Whole trainings over paired seeds: PASS, FAIL or INCONCLUSIVE."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from amp_migrate.verify.experiments import ladder
+from amp_migrate.verify.judge.convergence import DEFAULT, Convergence, Tolerance, checks, converged
+from amp_migrate.verify.judge.evidence import Evidence
+from amp_migrate.verify.judge.gates import Status
+from amp_migrate.verify.judge.verdict import Limits, Verdict, assess
+from amp_migrate.verify.recorded import metrics
+from amp_migrate.verify.recorded.recording import Trace
+from amp_migrate.verify.runs.kinds import Arm, Run
+from amp_migrate.verify.runs.process import RunResult
+
+Make = Callable[..., Trace]
+Result = Callable[..., RunResult]
+
+
+@pytest.fixture
+def result(tmp_path: Path, make_trace: Make) -> Result:
+    def made(loss: float, said: str = "", run: Run | None = None) -> RunResult:
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        (folder / "stdout.log").write_text(said)
+        (folder / "stderr.log").touch()
+        trace = make_trace([9.0] * 8 + [loss] * 2)
+        return RunResult(run or Run(Arm.ORIGINAL, whole=True), ("python",), folder, 0, 1.0, trace)
+
+    return made
+
+
+def paired(result: Result, shift: float, seeds: int = 5, spread: float = 0.1) -> tuple[Convergence, ...]:
+    """Trainings whose tail losses spread over their seeds, with a migrated twin that is `shift` worse."""
+    noise = random.Random(3)
+    losses = [1.0 + noise.gauss(0, spread) for _ in range(seeds + 5)]
+    pairs = [(result(loss), result(loss + shift + noise.gauss(0, spread / 10))) for loss in losses[:seeds]]
+    return converged(pairs, [result(loss) for loss in losses[seeds:]], DEFAULT)
+
+
+@pytest.mark.parametrize(
+    ("shift", "status"),
+    [(0.0, Status.PASS), (0.05, Status.PASS), (0.5, Status.FAIL), (-0.5, Status.WARN)],
+)
+def test_a_difference_is_judged_by_the_original_s_own_spread(result: Result, shift: float, status: Status) -> None:
+    (found,) = paired(result, shift)
+    assert found.metric.name == "tail loss"
+    assert found.status is status
+
+
+def test_a_difference_near_the_margin_is_inconclusive(result: Result) -> None:
+    (found,) = paired(result, 0.0)
+    noise = random.Random(5)
+    pairs = [(result(1.0 + d), result(1.0 + d + found.margin + noise.gauss(0, 0.1))) for d in (-0.1, 0, 0.1)]
+    (near,) = converged(pairs, [result(1.0 + d) for d in (-0.1, 0.1)], DEFAULT)
+    assert near.status is Status.INCONCLUSIVE
+
+
+def test_runs_that_repeat_exactly_have_a_margin_all_the_same(result: Result) -> None:
+    pairs = [(result(1.0), result(1.001)) for _ in range(3)]
+    (found,) = converged(pairs, [], DEFAULT)
+    assert found.margin == pytest.approx(0.004)
+    assert found.status is Status.PASS
+
+
+def test_strictness_and_a_tolerance_move_the_margin(result: Result) -> None:
+    pairs = [(result(1.0 + d), result(1.0 + d)) for d in (-0.1, 0, 0.1)]
+    margins = [converged(pairs, [], one)[0].margin for one in (DEFAULT, Tolerance(1.0), Tolerance(1.0, 0.5))]
+    assert margins == pytest.approx([0.2, 0.1, 0.5])
+
+
+def test_migrated_runs_that_do_not_converge_fail(result: Result) -> None:
+    pairs = [(result(1.0), result(math.nan if i < 2 else 1.0)) for i in range(5)]
+    (found,) = converged(pairs, [], DEFAULT)
+    assert found.status is Status.FAIL
+    assert "2 migrated runs did not converge" in checks([found])[0].detail
+    (found,) = converged([(b, a) for a, b in pairs], [], DEFAULT)  # the original's own trouble
+    assert found.status is Status.PASS
+
+
+@pytest.mark.parametrize(
+    ("said", "metric", "value", "higher"),
+    [
+        ("epoch 1 val_loss: 0.51\nepoch 2 val_loss: 0.25\n", "val_loss", 0.25, False),
+        ("Test set: Average loss: 0.0266, Accuracy: 9911/10000 (99%)\n", "accuracy", 9911.0, True),
+        ("| end of epoch 1 | valid loss 5.93 | valid ppl 376.2\n", "valid ppl", 376.2, False),
+        (" * Acc@1 76.1\nval top-1: 76.13\n", "val top-1", 76.13, True),
+        ("Eval F1 = 9.1e-1\n", "eval f1", 0.91, True),
+    ],
+)
+def test_the_last_metric_that_is_printed_is_read(
+    result: Result, said: str, metric: str, value: float, higher: bool
+) -> None:
+    run = result(1.0, said)
+    found = metrics.primary(run)[-1]
+    assert (found.name, found.higher_is_better) == (metric, higher)
+    assert metrics.value(run, found) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("said", ["", "step 3 loss: 0.5\n", "the map is not the territory\n"])
+def test_other_output_holds_no_metric(result: Result, said: str) -> None:
+    assert [metric.name for metric in metrics.primary(result(1.0, said))] == ["tail loss"]
+
+
+def test_for_an_accuracy_less_is_worse(result: Result) -> None:
+    def pair(loss: float, before: float, after: float) -> tuple[RunResult, RunResult]:
+        return result(loss, f"test acc {before}"), result(loss, f"test acc {after}")
+
+    pairs = [pair(1.0 + d, 0.9 + d / 100, 0.8 + d / 100) for d in (-0.1, 0.0, 0.1)]
+    loss, accuracy = converged(pairs, [], DEFAULT)
+    assert loss.status is Status.PASS
+    assert accuracy.status is Status.FAIL
+    assert accuracy.difference == pytest.approx(0.1)
+
+
+class Trainings:
+    """Stands for a pool: knows how every run ends, and which were asked for."""
+
+    def __init__(self, result: Result, losses: Callable[[Run], float]) -> None:
+        self.results: dict[Run, RunResult] = {}
+        self._result = result
+        self._losses = losses
+
+    def make(self, runs: Sequence[Run]) -> None:
+        for run in runs:
+            self.results.setdefault(run, self._result(self._losses(run), run=run))
+
+
+@pytest.mark.parametrize(("shift", "noise", "seeds"), [(0.0, 0.02, 3), (0.27, 0.5, 6), (2.0, 0.02, 3)])
+def test_more_seeds_are_run_only_while_the_verdict_is_open(
+    result: Result, make_evidence: Callable[..., Evidence], shift: float, noise: float, seeds: int
+) -> None:
+    def loss(run: Run) -> float:
+        seed = random.Random(run.seed_index).uniform(-0.3, 0.3)
+        return 1.0 + seed + (shift + seed * noise if run.arm is Arm.MIGRATED else 0.0)
+
+    pool = Trainings(result, loss)
+    evidence = ladder.train_whole(pool, make_evidence(), 3, DEFAULT)
+    assert len(evidence.whole) == seeds
+    assert len(evidence.extra) == 5
+    assert len({run.seed_index for run in pool.results}) >= seeds + 5
+
+
+def test_the_verdict_says_how_far_it_reaches(result: Result, make_evidence: Callable[..., Evidence]) -> None:
+    good = [(result(1.0 + d), result(1.0 + d)) for d in (-0.1, 0.0, 0.1)]
+    bad = [(result(1.0 + d), result(2.0 + d)) for d in (-0.1, 0.0, 0.1)]
+    passed = assess(replace(make_evidence(), whole=tuple(good)), Limits())
+    assert passed.word == "PASS (converged, n = 3)"
+    assert not any("convergence" in item for item in passed.not_checked)
+    failed = assess(replace(make_evidence(), whole=tuple(bad)), Limits())
+    assert failed.verdict is Verdict.FAIL
+    assert failed.sentence.startswith("tail loss of whole trainings: 1 and 2 over 3 seeds")
+
+
+def test_a_whole_training_that_crashes_is_charged_to_its_arm(
+    result: Result, make_evidence: Callable[..., Evidence]
+) -> None:
+    crashed = replace(result(1.0, run=Run(Arm.MIGRATED, whole=True)), returncode=3)
+    crashed = replace(crashed, trace=replace(crashed.trace, stopped=False))
+    pairs = tuple((result(1.0), crashed) for _ in range(3))
+    assert assess(replace(make_evidence(), whole=pairs), Limits()).verdict is Verdict.FAIL
+    swapped = replace(crashed, run=Run(Arm.ORIGINAL, whole=True))
+    pairs = tuple((swapped, result(1.0)) for _ in range(3))
+    assert assess(replace(make_evidence(), whole=pairs), Limits()).verdict is Verdict.INCONCLUSIVE
+
+
+def convergence(**changes: Any) -> Convergence:
+    """Five pairs that differ by nothing, with a margin of 1."""
+    fine = Convergence(metrics.Metric("tail loss"), 5, 1.0, 1.0, 0.0, -0.5, 0.5, 0.5, 1.0, 0)
+    return replace(fine, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({}, Status.PASS),
+        ({"n": 3}, Status.PASS),
+        ({"n": 2}, Status.INCONCLUSIVE),
+        ({"lost": 1}, Status.INCONCLUSIVE),
+        ({"lost": 2}, Status.FAIL),
+        ({"n": 2, "lost": 2}, Status.FAIL),
+        ({"lost": -1}, Status.PASS),
+        ({"high": 1.0}, Status.INCONCLUSIVE),
+        ({"low": 1.0, "high": 1.5}, Status.INCONCLUSIVE),
+        ({"low": 1.1, "high": 1.5}, Status.FAIL),
+        ({"difference": -1.0}, Status.PASS),
+        ({"difference": -1.1}, Status.WARN),
+    ],
+)
+def test_the_interval_lies_below_the_margin_above_it_or_across(changes: dict[str, float], status: Status) -> None:
+    assert convergence(**changes).status is status
+
+
+def test_whole_trainings_without_a_number_are_inconclusive(result: Result) -> None:
+    (found,) = converged([(result(math.nan), result(math.nan))] * 3, [], DEFAULT)
+    assert found.status is Status.INCONCLUSIVE
+    assert checks([found])[0].detail == "0 of the pairs have finite values"
+    (nothing,) = checks([])
+    assert (nothing.status, nothing.title) == (Status.INCONCLUSIVE, "whole trainings end alike")
+
+
+def test_what_a_pass_of_whole_trainings_says(result: Result) -> None:
+    better = convergence(original=1.0, migrated=0.9, difference=-0.1, n=5, high=0.25)
+    worse = convergence(original=1.0, migrated=1.1, difference=0.1, lost=1)
+    good = convergence(difference=-2.0)
+    details = [check.detail for check in checks([better, worse, good])]
+    assert details[0] == "1 and 0.9 over 5 seeds: 0.1 better, at most 0.25 worse, margin 1"
+    assert "0.1 worse" in details[1]
+    assert details[1].endswith("; 1 migrated run did not converge where the original's did")
+    assert details[2].endswith("look at evaluation and data")
+
+
+def test_several_metrics_share_the_error_of_a_failure(result: Result) -> None:
+    def pair(loss: float, noise: float, said: str) -> tuple[RunResult, RunResult]:
+        return result(loss, said), result(loss + 0.1 + noise, said)
+
+    one, two = (
+        converged([pair(1.0 + n, n, said) for n in (-0.1, 0.0, 0.05, 0.1)], [], DEFAULT)
+        for said in ("", "test acc 0.5")
+    )
+    assert [len(one), len(two)] == [1, 2]
+    assert two[0].low < one[0].low
+    assert two[0].high == one[0].high
+
+
+def test_more_seeds_are_run_while_one_metric_of_two_leaves_the_verdict_open(
+    result: Result, make_evidence: Callable[..., Evidence]
+) -> None:
+    class Telling(Trainings):
+        def make(self, runs: Sequence[Run]) -> None:
+            for run in runs:
+                swing = 0.1 * (-1) ** run.seed_index if run.arm is Arm.MIGRATED else 0.0
+                said = f"test acc {0.5 + run.seed_index / 100 + swing}"
+                self.results.setdefault(run, result(self._losses(run), said, run=run))
+
+    pool = Telling(result, lambda run: 1.0 + run.seed_index / 100)
+    evidence = ladder.train_whole(pool, make_evidence(), 3, DEFAULT)
+    loss, accuracy = converged(evidence.whole[:3], evidence.extra, DEFAULT)
+    assert (loss.status, accuracy.status) == (Status.PASS, Status.INCONCLUSIVE)
+    assert len(evidence.whole) > 3

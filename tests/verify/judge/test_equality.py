@@ -1,0 +1,65 @@
+"""With mixed precision off, the losses are equal bit for bit, or it is said where they are not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from amp_migrate.verify.judge.equality import equality, equality_check, first_difference
+from amp_migrate.verify.judge.evidence import Evidence
+from amp_migrate.verify.judge.gates import Status
+from amp_migrate.verify.recorded.recording import Trace
+
+Make = Callable[..., Trace]
+MakeEvidence = Callable[..., Evidence]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "index"),
+    [
+        ((1.0, 2.0), (1.0, 2.0), None),
+        ((1.0, math.nan), (1.0, math.nan), None),
+        ((1.0, math.nan), (1.0, 2.0), 1),
+        ((1.0, 2.0), (1.0, math.nan), 1),
+        ((1.0, 2.0), (1.0, math.nextafter(2.0, 3.0)), 1),
+        ((1.0, 2.0), (1.0,), 1),
+        ((1.0,), (1.0, math.nan), 1),
+        ((), (), None),
+    ],
+)
+def test_the_first_loss_that_differs_or_is_missing(
+    ours: tuple[float, ...], theirs: tuple[float, ...], index: int | None
+) -> None:
+    assert first_difference(ours, theirs) == index
+
+
+def test_a_run_that_ends_early_has_no_such_pass(make_evidence: MakeEvidence, make_trace: Make) -> None:
+    short = make_evidence(migrated_off=make_trace(make_trace().losses[:-1]))
+    assert equality(short).values == (make_trace().losses[-1], None)
+    check = equality_check(short)
+    assert check.status is Status.FAIL
+    assert check.detail == "first difference at backward pass 19: 0.1 and no such pass"
+
+
+@pytest.mark.parametrize("arm", ["floor", "migrated_off"])
+def test_a_run_that_crashes_with_mixed_precision_off_fails(
+    arm: str, make_evidence: MakeEvidence, make_trace: Make
+) -> None:
+    check = equality_check(make_evidence(**{arm: replace(make_trace(), stopped=False)}))
+    assert check.status is Status.FAIL
+    assert "did not end well: exit status 1" in check.detail
+
+
+def test_noise_excuses_no_run_of_another_length(make_evidence: MakeEvidence, make_trace: Make) -> None:
+    noisy = make_trace([loss * (1 + 1e-6) for loss in make_trace().losses])
+    shorter = make_trace(noisy.losses[:-1])
+    assert equality_check(make_evidence([noisy] * 3, migrated_off=noisy)).status is Status.WARN
+    assert equality_check(make_evidence([noisy] * 3, migrated_off=shorter)).status is Status.FAIL
+
+
+def test_the_noise_that_excuses_a_difference_is_told(make_evidence: MakeEvidence, make_trace: Make) -> None:
+    noisy = make_trace([loss * (1 + 1e-6) for loss in make_trace().losses])
+    detail = equality_check(make_evidence([noisy] * 3, migrated_off=noisy)).detail
+    assert detail.endswith("; S = 1.00e-06, and 1.00e-06 of the original against itself")
