@@ -28,8 +28,8 @@ from typing import Any
 import torch
 from amp_shim import amp
 from amp_shim.amp.state import AmpState
-from amp_shim.dispatch import enforce
 from amp_shim.policy import NATIVE_CUDA
+from amp_shim.policy.dispatch import enforce
 from torch import Tensor, nn
 
 from shim import RESULTS, Arm, Workload, machine, workloads

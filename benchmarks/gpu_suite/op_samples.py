@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from amp_shim.operators import family_of, registered_operators
+from amp_shim.policy.operators import family_of, registered_operators
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 

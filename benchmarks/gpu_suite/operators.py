@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
-from amp_shim.dispatch import enforce
-from amp_shim.operators import family_of
 from amp_shim.policy import NATIVE_CUDA, Treatment
+from amp_shim.policy.dispatch import enforce
+from amp_shim.policy.operators import family_of
 
 from gpu_suite.op_samples import HALVES, OPERATORS, fake_cuda_autocast, mixed_outcome, outcome
 from gpu_suite.sizes import Sizes

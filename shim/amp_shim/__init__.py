@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-_PARTS = ("amp", "fp16_utils", "mlp", "multi_tensor_apply", "normalization", "optimizers", "parallel", "pyprof")
+_PARTS = frozenset("amp fp16_utils fused_dense mlp multi_tensor_apply normalization optimizers parallel pyprof".split())
 
 
 def __getattr__(name: str) -> ModuleType:

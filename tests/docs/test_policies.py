@@ -38,7 +38,7 @@ def test_the_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert names["loss"].dtype == torch.float32
     ran = re.findall(r"^(\w+) +(float\d+)", capsys.readouterr().out, re.M)
     assert ran == [("addmm", "float16"), ("gelu", "float32")]
-    with names["policy"].autocast(DEVICE, dtype=torch.float16):
+    with names["autocast"](names["policy"], DEVICE, dtype=torch.float16):
         assert torch.ops.mylib.scan(names["images"]).dtype == torch.float16
         with pytest.raises(RuntimeError, match="bans prod"):
             names["images"].prod()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from amp_shim.policy import NATIVE_CUDA
+from amp_shim.policy import NATIVE_CUDA, autocast
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8")
@@ -23,7 +23,7 @@ def on_this_machine(code: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """The code with a CPU in place of a GPU that is not there: its scaler scales, its autocast has CUDA's bans."""
     if torch.cuda.is_available():
         return code
-    monkeypatch.setattr(torch.amp, "autocast", lambda device_type, dtype: NATIVE_CUDA.autocast("cpu", dtype=dtype))
+    monkeypatch.setattr(torch.amp, "autocast", lambda device_type, dtype: autocast(NATIVE_CUDA, "cpu", dtype=dtype))
     return code.replace('GradScaler("cuda")', 'GradScaler("cpu")')
 
 

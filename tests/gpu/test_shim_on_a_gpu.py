@@ -9,7 +9,7 @@ import pytest
 import torch
 from amp_shim import amp
 from amp_shim.optimizers import FusedAdam, FusedLAMB
-from amp_shim.policy import NATIVE_CUDA
+from amp_shim.policy import NATIVE_CUDA, autocast
 from torch import Tensor, nn
 from torch.optim import SGD, AdamW, Optimizer
 
@@ -94,9 +94,9 @@ def test_lamb_learns(device: str) -> None:
 
 def test_policies_hold_in_their_region_and_end_with_it(device: str) -> None:
     x = torch.ones(4, 4, device=device)
-    with NATIVE_CUDA.with_half("softmax").autocast(device, dtype=HALF):
+    with autocast(NATIVE_CUDA.with_half("softmax"), device, dtype=HALF):
         assert (x @ x).softmax(-1).dtype == HALF
-    with NATIVE_CUDA.autocast(device, dtype=HALF):
+    with autocast(NATIVE_CUDA, device, dtype=HALF):
         assert ((x @ x).dtype, (x @ x).softmax(-1).dtype) == (HALF, FLOAT)
 
 

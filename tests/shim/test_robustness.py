@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from amp_shim import amp
-from amp_shim.policy import NATIVE_CUDA
+from amp_shim.policy import NATIVE_CUDA, autocast
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 from torch.utils.checkpoint import checkpoint
@@ -54,10 +54,10 @@ def test_compiled_training_follows_eager_training(level: str) -> None:
 def test_compiled_region_follows_its_policy() -> None:
     compiled = torch.compile(lambda x: ((x @ x.t()), (x @ x.t()).softmax(-1)), backend="aot_eager", fullgraph=True)
     policy = NATIVE_CUDA.with_half("softmax")
-    with policy.autocast("cpu", dtype=HALF):
+    with autocast(policy, "cpu", dtype=HALF):
         product, probabilities = compiled(X)
     assert (product.dtype, probabilities.dtype) == (HALF, HALF)
-    with NATIVE_CUDA.autocast("cpu", dtype=HALF):
+    with autocast(NATIVE_CUDA, "cpu", dtype=HALF):
         assert compiled(X * 2)[1].dtype is HALF, "a compiled graph keeps the policy that it was compiled under"
         torch._dynamo.reset()
         assert compiled(X * 2)[1].dtype is FLOAT
@@ -84,7 +84,7 @@ def test_threads_that_open_the_same_policy_do_not_disturb_each_other() -> None:
 
     def work() -> None:
         for _ in range(50):
-            with policy.autocast("cpu", dtype=HALF):
+            with autocast(policy, "cpu", dtype=HALF):
                 seen.add(((X @ X.t()).dtype, torch.nn.functional.gelu(X.half()).dtype))
 
     threads = [threading.Thread(target=work) for _ in range(4)]

@@ -8,10 +8,10 @@ optimizer.step()
 
 # Loaded before its attribute is bound to the state, so that no later import binds it to the module.
 import amp_shim.amp._amp_state  # noqa: F401
-from amp_shim.amp.casts import disable_casts
 from amp_shim.amp.checkpoint import load_state_dict, state_dict
 from amp_shim.amp.functions import (
     bfloat16_function,
+    disable_casts,
     float_function,
     half_function,
     promote_function,

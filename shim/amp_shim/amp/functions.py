@@ -1,21 +1,21 @@
-"""Casts for functions of the user: decorators, and registration of functions of other modules."""
+"""What a script says of its own functions: how they are cast, and where nothing is."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from amp_shim.amp.state import _amp_state, device_type
-from amp_shim.patching import Patches
+from amp_shim.amp.casts.device import device_type
+from amp_shim.amp.casts.registrations import register
+from amp_shim.amp.state import _amp_state
 
 F = TypeVar("F", bound=Callable[..., Any])
 Cast = Callable[[Tensor], Tensor]
-
-_registered: list[tuple[Any, str, Callable[[Any], Any]]] = []
 
 
 def half_function(fn: F) -> F:
@@ -43,37 +43,32 @@ def register_half_function(module: Any, name: str) -> None:
 
     Raises ValueError if `module` has no such name.
     """
-    _register(module, name, half_function)
+    register(module, name, half_function)
 
 
 def register_bfloat16_function(module: Any, name: str) -> None:
     """Like `register_half_function`, with `bfloat16_function`."""
-    _register(module, name, bfloat16_function)
+    register(module, name, bfloat16_function)
 
 
 def register_float_function(module: Any, name: str) -> None:
     """Like `register_half_function`, with `float_function`."""
-    _register(module, name, float_function)
+    register(module, name, float_function)
 
 
 def register_promote_function(module: Any, name: str) -> None:
     """Like `register_half_function`, with `promote_function`."""
-    _register(module, name, promote_function)
+    register(module, name, promote_function)
 
 
-def apply_registrations(patches: Patches) -> None:
-    """Replace what was registered since the last call, and empty the queue."""
-    for module, name, wrap in _registered:
-        patches.set(module, name, wrap(getattr(module, name)))
-    _registered.clear()
-
-
-def _register(module: Any, name: str, wrap: Callable[[Any], Any]) -> None:
-    if not hasattr(module, name):
-        raise ValueError(
-            f"amp: no function named {name!r} in {getattr(module, '__name__', module)}; nothing to register"
-        )
-    _registered.append((module, name, wrap))
+@contextmanager
+def disable_casts() -> Iterator[None]:
+    """Operators inside run at the types they are given. Nests, survives exceptions, does nothing without O1."""
+    if _amp_state.handle is None:
+        yield
+    else:
+        with _amp_state.handle._disable_casts():
+            yield
 
 
 def _casting(fn: F, target: Callable[[list[Tensor]], torch.dtype | None]) -> F:

@@ -16,11 +16,12 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from amp_shim.amp.casts import CastHandle, disable_casts
+from amp_shim.amp.casts.torch_functions import CastHandle
+from amp_shim.amp.functions import disable_casts
 from amp_shim.amp.optimizer import attach
-from amp_shim.amp.options import LEVELS
+from amp_shim.amp.properties import LEVELS
 from amp_shim.amp.scale_loss import scale_loss, scaled_by
-from amp_shim.amp.scaler import LossScaler
+from amp_shim.amp.scaling.scaler import LossScaler
 from amp_shim.amp.state import _amp_state
 from amp_shim.policy import APEX_O1, Policy
 
@@ -162,7 +163,7 @@ def init(
     return _put_in_force(AmpHandle(torch.float16, _WITH_BANNED if allow_banned else APEX_O1, verbose, loss_scale))
 
 
-def activate_casts(dtype: torch.dtype, verbose: bool = False) -> AmpHandle:
+def activate_casts(dtype: torch.dtype, verbose: bool = False) -> CastHandle:
     """Put the casts of O1 or O4 in force; the handle in `_amp_state` is kept if it casts alike."""
     handle = _amp_state.handle
     if handle is None or (handle.dtype, handle.verbose) != (dtype, verbose):

@@ -9,12 +9,14 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from amp_shim.amp.casting import cast_model, cast_outputs
+from amp_shim.amp.casts.device import device_type
+from amp_shim.amp.casts.models import cast_model, cast_outputs
 from amp_shim.amp.handle import activate_casts
 from amp_shim.amp.optimizer import attach
-from amp_shim.amp.options import Properties, level_properties
-from amp_shim.amp.scaler import LossScaler
-from amp_shim.amp.state import _amp_state, device_type, maybe_print
+from amp_shim.amp.overrides import override
+from amp_shim.amp.properties import Properties, level_properties
+from amp_shim.amp.scaling.scaler import LossScaler
+from amp_shim.amp.state import _amp_state, maybe_print
 from amp_shim.parallel.larc import LARC
 
 
@@ -87,7 +89,7 @@ def _settle(opt_level: str, overrides: dict[str, Any]) -> Properties:
     maybe_print(f"Selected optimization level {opt_level}:  {phrase}.\n", True)
     maybe_print(f"Defaults for this optimization level are:\n{properties.table()}", True)
     for name, value in overrides.items():
-        properties = properties.override(name, value)
+        properties = override(properties, name, value)
     maybe_print("Processing user overrides (additional kwargs that are not None)...", True)
     maybe_print(f"After processing overrides, optimization options are:\n{properties.table()}", True)
     return properties

@@ -10,10 +10,10 @@ from typing import Any
 from torch import Tensor
 from torch.optim import Optimizer
 
-from amp_shim.amp.casts import disable_casts
-from amp_shim.amp.options import Properties
-from amp_shim.amp.scaler import LossScaler
-from amp_shim.amp.stash import AmpStash, MasterStash, PlainStash
+from amp_shim.amp.functions import disable_casts
+from amp_shim.amp.properties import Properties
+from amp_shim.amp.scaling.scaler import LossScaler
+from amp_shim.amp.scaling.stash import AmpStash, MasterStash, PlainStash
 from amp_shim.amp.state import maybe_print
 from amp_shim.patching import Patches
 

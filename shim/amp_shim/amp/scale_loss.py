@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from amp_shim.amp.optimizer import skip_next_step, stash_of
-from amp_shim.amp.scaler import LossScaler
-from amp_shim.amp.stash import AmpStash
+from amp_shim.amp.scaling.scaler import LossScaler
+from amp_shim.amp.scaling.stash import AmpStash
 from amp_shim.amp.state import _amp_state
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-import torch
 import torch.distributed as dist
 from torch.nn import Parameter
 from torch.optim import Optimizer
 
-if TYPE_CHECKING:
-    from amp_shim.amp.handle import AmpHandle
-    from amp_shim.amp.options import Properties
-    from amp_shim.amp.scaler import LossScaler
+from amp_shim.amp.casts.torch_functions import CastHandle
+from amp_shim.amp.properties import Properties
+from amp_shim.amp.scaling.scaler import LossScaler
 
 
 class AmpState:
@@ -28,7 +25,7 @@ class AmpState:
     def __init__(self) -> None:
         self.opt_properties: Properties | None = None
         self.loss_scalers: list[LossScaler] = []
-        self.handle: AmpHandle | None = None
+        self.handle: CastHandle | None = None
         self.verbosity = 1
         self.hard_override = False
         self.allow_incoming_model_not_fp32 = False
@@ -38,11 +35,6 @@ class AmpState:
 
 
 _amp_state = AmpState()
-
-
-def device_type() -> str:
-    """The device that mixed precision is about: "cuda" where there is one, else "cpu", which then stands in for it."""
-    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def maybe_print(message: str, rank0: bool = False) -> None:

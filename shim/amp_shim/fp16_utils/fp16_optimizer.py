@@ -12,10 +12,10 @@ from torch.nn import Parameter
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 
-from amp_shim.amp.scaler import LossScaler
+from amp_shim.amp.scaling.scaler import LossScaler
 from amp_shim.amp.state import maybe_print
+from amp_shim.casting import LOW_PRECISION
 from amp_shim.fp16_utils.fp16util import master_params_to_model_params
-from amp_shim.kernels import LOW_PRECISION
 
 _SCALER_FIELDS = ("_loss_scale", "_unskipped", "dynamic")
 
@@ -31,7 +31,7 @@ class FP16_Optimizer:
         init_optimizer: the optimizer to wrap, kept as `optimizer`.
         static_loss_scale: the constant scale; gradients are then never checked.
         dynamic_loss_scale: scale dynamically instead, from 2^16.
-        dynamic_loss_args: arguments of `amp_shim.amp.scaler.LossScaler` for a dynamic scale.
+        dynamic_loss_args: arguments of `amp_shim.amp.scaling.scaler.LossScaler` for a dynamic scale.
         verbose: print which parameters got masters.
 
     Raises TypeError for a trainable parameter that is neither float32 nor half.

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.optim.adam import adam
 from torch.optim.adamw import adamw
 
-from amp_shim.kernels import LOW_PRECISION
+from amp_shim.casting import LOW_PRECISION
 from amp_shim.multi_tensor_apply.adam import multi_tensor_adam
 from amp_shim.optimizers.base import Batch, FusedOptimizer, Params, refuse_amsgrad
 

@@ -20,8 +20,8 @@ from amp_migrate.tables.apex_names import (
     STAR_NAMES,
 )
 from amp_migrate.tables.apex_natives import INNER_MODULES, NATIVES, OWN_METHODS, Native
-from amp_shim import amp, fp16_utils, op_lists
-from amp_shim.policy import NATIVE_CUDA, Treatment
+from amp_shim import amp, fp16_utils
+from amp_shim.policy import NATIVE_CUDA, Treatment, op_lists
 from torch.nn import functional
 
 SHARED = [native for native in NATIVES if not native.old.startswith("apex.contrib.")]

@@ -165,7 +165,7 @@ def test_the_text_says_what_to_write_and_where(failed: Assessment) -> None:
     )
     assert lines[4:7] == [
         "before the first call, at new.py:31:",
-        "    from amp_shim.islands import keep_fp32",
+        "    from amp_shim.policy import keep_fp32",
         '    keep_fp32(model, "net.3")',
     ]
     assert lines[7] == "bfloat16: trains like the original without any of it"

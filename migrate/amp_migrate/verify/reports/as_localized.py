@@ -20,7 +20,7 @@ from amp_migrate.verify.runs.setup import Setup
 
 SCHEMA = "amp-migrate/localize/1"
 CODE = "amp-verify-island"
-IMPORT = "from amp_shim.islands import keep_fp32"
+IMPORT = "from amp_shim.policy import keep_fp32"
 
 
 def text(found: Localised, assessment: Assessment) -> str:

@@ -52,10 +52,10 @@ def answer_imports(spec: RecorderSpec) -> None:
 def keep_on_cpu() -> None:
     """Under the stand-in the shim must see a machine without a GPU, whatever `torch.cuda.is_available()` says."""
 
-    def on_state(state: ModuleType) -> None:
-        state.__dict__["device_type"] = lambda: "cpu"
+    def on_device(module: ModuleType) -> None:
+        module.__dict__["device_type"] = lambda: "cpu"
 
-    after_import("amp_shim.amp.state", on_state)
+    after_import("amp_shim.amp.casts.device", on_device)
 
 
 def switch_off() -> None:

@@ -12,7 +12,7 @@ from ..spec import RecorderSpec
 def keeper(spec: RecorderSpec) -> Found:
     """What keeps the parts of a model in float32 that the orders name; an empty name is the whole model."""
     load_shim(spec.shim)
-    from amp_shim.islands import Islands, keep_fp32
+    from amp_shim.policy.islands import Islands, keep_fp32
 
     def keep(ordinal: int, model: nn.Module) -> None:
         names = [name for number, name in spec.islands if number == ordinal]

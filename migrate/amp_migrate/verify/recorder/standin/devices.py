@@ -39,8 +39,8 @@ def install(shim: str) -> None:
     distributed.install()
     apex_amp.keep_on_cpu()
     load_shim(shim)
-    from amp_shim.dispatch import enforce
     from amp_shim.policy import NATIVE_CUDA
+    from amp_shim.policy.dispatch import enforce
 
     enforce(NATIVE_CUDA, "cpu")
 
