@@ -67,19 +67,16 @@ def _read_config(context: click.Context, _: click.Parameter, paths: tuple[str, .
     return paths
 
 
-class _TorchVersion(click.ParamType[Any]):
-    name = "version"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if isinstance(value, tuple):  # read from the project's settings already
-            return value
-        match = re.fullmatch(r"(\d+)\.(\d+)(\.\d+)*", value)
-        if match is None:
-            self.fail(f"{value!r} is not a version of PyTorch such as 2.1", param, ctx)
-        version = int(match[1]), int(match[2])
-        if version < OLDEST_TORCH:
-            self.fail(f"torch.amp came with PyTorch {_dotted(OLDEST_TORCH)}, which is the oldest target", param, ctx)
-        return version
+def _torch_version(value: str | tuple[int, int]) -> tuple[int, int]:
+    if isinstance(value, tuple):  # read from the project's settings already
+        return value
+    match = re.fullmatch(r"(\d+)\.(\d+)(\.\d+)*", value)
+    if match is None:
+        raise click.BadParameter(f"{value!r} is not a version of PyTorch such as 2.1")
+    version = int(match[1]), int(match[2])
+    if version < OLDEST_TORCH:
+        raise click.BadParameter(f"torch.amp came with PyTorch {_dotted(OLDEST_TORCH)}, which is the oldest target")
+    return version
 
 
 def _dotted(version: tuple[int, int]) -> str:
@@ -126,7 +123,7 @@ _TARGETS: _Options = (
     ),
     click.option(
         "--target-torch",
-        type=_TorchVersion(),
+        type=_torch_version,
         metavar="VERSION",
         default=_dotted(DEFAULT_TORCH),
         show_default=True,
