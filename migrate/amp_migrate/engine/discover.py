@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from amp_migrate.engine.gitignore import IgnoreRules
@@ -22,10 +22,12 @@ class Found:
     Attributes:
         path: the file as the user named it, or below a folder that the user named.
         real: its absolute path with all links resolved, by which one file is recognised under two names.
+        named: whether the user named it, and not only a folder that it is in.
     """
 
     path: Path
     real: str
+    named: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,8 @@ def discover(paths: Sequence[Path], scope: Scope | None = None) -> Discovery:
                 search.files.setdefault(found.real, found)
         else:
             search.roots[os.path.dirname(real)] = None
-            search.files.setdefault(real, Found(path, real))
+            known = search.files.get(real, Found(path, real))
+            search.files[real] = replace(known, named=True)
     files = sorted(search.files.values(), key=lambda found: found.path.as_posix())
     return Discovery(tuple(files), tuple(search.roots), tuple(search.problems))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from amp_migrate.engine import modules, notebook, prefilter
 from amp_migrate.engine.discover import Discovery, Found, discover
-from amp_migrate.engine.parse import parse
+from amp_migrate.engine.parse import parse, parses
 from amp_migrate.engine.problems import in_the_file, os_error, unreadable
 from amp_migrate.engine.projects import Projects
 from amp_migrate.engine.scope import Scope
@@ -42,6 +42,7 @@ class Workspace:
         focus: frozenset[str] | None = None,
         index: WordIndex | None = None,
         projects: Projects | None = None,
+        looked_at: set[str] | None = None,
     ) -> None:
         self._discovery = discovery
         self._by_real = {found.real: found for found in discovery.files}
@@ -51,6 +52,7 @@ class Workspace:
         self._index = index or WordIndex()
         self._projects = projects or Projects(tuple(self._by_real), discovery.roots, self._imports_of)
         self._problems = {finding.path: finding for finding in discovery.problems}
+        self._looked_at = set() if looked_at is None else looked_at
 
     @classmethod
     def open(cls, paths: Sequence[Path], scope: Scope | None = None) -> Workspace:
@@ -61,12 +63,14 @@ class Workspace:
     def of_text(cls, source: Source) -> Workspace:
         """One file that is held in memory and need not exist on disk."""
         real = os.path.realpath(source.path)
-        return cls(Discovery((Found(source.path, real),), (os.path.dirname(real),), ()), {real: source})
+        return cls(Discovery((Found(source.path, real, named=True),), (os.path.dirname(real),), ()), {real: source})
 
     def focused(self, paths: Iterable[Path]) -> Workspace:
         """This workspace with only `paths` as candidates; all of its files still answer every other question."""
         focus = frozenset(map(self._real, paths))
-        return Workspace(replace(self._discovery, problems=()), self._texts, focus, self._index, self._projects)
+        return Workspace(
+            replace(self._discovery, problems=()), self._texts, focus, self._index, self._projects, self._looked_at
+        )
 
     def seeing(self, files: Iterable[Found], roots: Iterable[str]) -> Workspace:
         """This workspace with `files` to answer questions as well, which are no candidates.
@@ -95,7 +99,9 @@ class Workspace:
             discovery = Discovery(
                 tuple(each for each in self._discovery.files if each.real in files), self._discovery.roots, ()
             )
-            project = Workspace(discovery, self._texts, frozenset(candidates), self._index, self._projects)
+            project = Workspace(
+                discovery, self._texts, frozenset(candidates), self._index, self._projects, self._looked_at
+            )
             project._problems = self._problems
             yield project
 
@@ -126,9 +132,32 @@ class Workspace:
         files = self._discovery.files
         if self._focus is not None:
             files = tuple(found for found in files if found.real in self._focus)
-        for source in self._reading(files, lambda _, data: prefilter.may_matter(data)):
-            if prefilter.holds_code(source.text) and not read_pragmas(source.text).skips_file:
+        matter: set[str] = set()
+
+        def wanted(real: str, data: prefilter.Bytes) -> bool:
+            if prefilter.may_matter(data):
+                matter.add(real)
+                return True
+            return not isinstance(data, mmap.mmap) and self._is_to_parse(real, b"torch" in data)
+
+        for source in self._reading(files, wanted):
+            real = self._real(source.path)
+            if read_pragmas(source.text).skips_file:
+                continue
+            if real in matter and prefilter.holds_code(source.text):
                 yield source
+            elif self._is_to_parse(real, "torch" in source.text):
+                self._looked_at.add(real)
+                if not parses(source):
+                    self.parse(source)
+
+    def _is_to_parse(self, real: str, about_torch: bool) -> bool:
+        """Whether a file that holds nothing to migrate is to be looked at once, lest it only seem so.
+
+        Those are files that were named, and those that have to do with PyTorch. Parsing all Python files of a large
+        tree would take ten times as long as reading them.
+        """
+        return (about_torch or self._by_real[real].named) and real not in self._looked_at
 
     def mentioning(self, *identifiers: str) -> Iterator[Source]:
         """The files in which all `identifiers` stand as words, comments and strings included, in order of name."""

@@ -70,6 +70,44 @@ def test_a_file_that_does_not_parse_is_a_problem_at_its_place(tmp_path: Path) ->
     assert [(problem.line, problem.column, problem.code) for problem in workspace.problems] == [(1, 7, "AMP001")]
 
 
+def problems_of(workspace: Workspace) -> list[str]:
+    assert list(workspace.candidates()) == []
+    return [problem.path.rpartition("/")[2] for problem in workspace.problems]
+
+
+def test_a_file_about_torch_that_does_not_parse_is_a_problem_without_a_word_that_matters(tmp_path: Path) -> None:
+    workspace = tree(tmp_path, a="import torch\ndef f(:\n", b="'amp'; import torch\ndef f(:\n", c="def f(:\n")
+    assert problems_of(workspace) == ["a.py", "b.py"]
+
+
+def test_a_file_that_was_named_and_does_not_parse_is_a_problem_whatever_is_in_it(tmp_path: Path) -> None:
+    tree(tmp_path, a="def f(:\n", b="def f(:\n")
+    assert problems_of(Workspace.open([tmp_path, tmp_path / "a.py"])) == ["a.py"]
+    assert problems_of(Workspace.of_text(Source(tmp_path / "a.py", "a.py", "def f(:\n"))) == ["a.py"]
+
+
+def test_a_file_that_asks_to_be_skipped_need_not_parse(tmp_path: Path) -> None:
+    assert problems_of(tree(tmp_path, a="# amp-migrate: skip-file\nimport torch\ndef f(:\n")) == []
+
+
+def test_what_holds_nothing_to_migrate_is_parsed_once_and_never_by_libcst(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[str] = []
+
+    def parses(source: Source) -> bool:
+        counted.append(source.path.name)
+        return True
+
+    monkeypatch.setattr(workspace_module, "parses", parses)
+    monkeypatch.setattr(workspace_module, "parse", lambda source: pytest.fail(f"LibCST parses {source.name}"))
+    workspace = tree(tmp_path, a="import torch\n", b="x = 1\n", c="'backward(torch)'\n", d="loss.backward()\n")
+    for _ in range(2):
+        list(workspace.candidates())
+        list(workspace.focused(workspace.files).candidates())
+    assert counted == ["a.py", "c.py"]
+
+
 def test_a_file_of_many_megabytes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workspace_module, "MAX_BYTES", 2**20)
     workspace = tree(tmp_path, a="amp = [\n" + "1,\n" * 400_000 + "]\n", b="x = [\n" + "1,\n" * 400_000 + "]\n")
