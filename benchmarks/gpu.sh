@@ -16,7 +16,7 @@ import sys
 from importlib.util import find_spec
 if not (find_spec("torch") and find_spec("torchvision")):
     sys.exit(f"{sys.executable} has no torch and torchvision; name an interpreter that has with PYTHON=")
-wanted = dict(libcst="libcst", click="click", rich="rich", pathspec="pathspec", scipy="scipy", jinja2="jinja2",
+wanted = dict(libcst="libcst", click="click", rich="rich", pathspec="pathspec", jinja2="jinja2",
               matplotlib="matplotlib", sklearn="scikit-learn", pytest="pytest", hypothesis="hypothesis")
 print(*(package for module, package in wanted.items() if find_spec(module) is None))') || exit 2
 if [ -n "$missing" ]; then

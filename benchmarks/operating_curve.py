@@ -12,7 +12,7 @@ import math
 
 import numpy
 from amp_migrate.verify.judge.convergence import EXTRA_SEEDS, LEVEL, SPREADS
-from scipy.stats import t
+from amp_migrate.verify.judge.interval import quantile
 
 TRIALS = 20_000
 CORRELATION = 0.9
@@ -29,7 +29,7 @@ def answers(shift: float, generator: numpy.random.Generator) -> tuple[float, flo
     open_, passed, failed = numpy.ones(TRIALS, bool), 0, 0
     for count in LOOKS:
         seen = differences[:, :count]
-        half = t.ppf(LEVEL, count - 1) * seen.std(1, ddof=1) / math.sqrt(count)
+        half = quantile(LEVEL, count - 1) * seen.std(1, ddof=1) / math.sqrt(count)
         margin = SPREADS * numpy.concatenate([original[:, :count], extra], axis=1).std(1, ddof=1)
         passes, fails = seen.mean(1) + half < margin, seen.mean(1) - half > margin
         passed += int((open_ & passes).sum())

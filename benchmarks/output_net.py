@@ -265,45 +265,31 @@ def _diff(old: Sequence[str], new: Sequence[str], name: str) -> Iterator[str]:
 
 
 def record(options: argparse.Namespace) -> int:
-    """Write the net after every run, and keep the texts if that was asked for."""
-    start, code = time.monotonic(), tool()
-    outputs = _recorded(options, code) if options.resume and options.out.exists() else {}
+    """Write the net, and keep the texts if that was asked for."""
     jobs = [
         Job(folder, dtype, tuple(options.exclude), options.limit)
         for folder in _folders(options.folders)
         for dtype in options.dtype or DTYPES
-        if (folder.name, dtype) not in outputs or outputs[folder.name, dtype].source != source_of(folder)
     ]
-    options.out.parent.mkdir(parents=True, exist_ok=True)
+    outputs: list[Output] = []
+    start, code = time.monotonic(), tool()
     for _, output, texts in run(jobs, options.processes):
-        outputs[output.repository, output.dtype] = output
+        outputs.append(output)
         if texts is not None and options.keep is not None:
             texts.save(options.keep / output.repository / output.dtype)
         became = output.skipped or f"{len(output.written)} of {output.files} files changed"
         print(f"{output.repository:54}{output.dtype:6}{output.seconds:7.1f} s  {became}", flush=True)
-        ordered = sorted(outputs.values(), key=lambda each: (each.repository, DTYPES.index(each.dtype)))
-        result = {
-            "date": date.today().isoformat(),
-            "tool": code,
-            "excluded": options.exclude,
-            "outputs": [asdict(each) for each in ordered],
-        }
-        options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    skipped = sum(each.skipped != "" for each in outputs.values())
-    print(f"{len(jobs)} runs of {code}, {len(outputs)} in the net, {skipped} skipped, {time.monotonic() - start:.0f} s")
+    result = {
+        "date": date.today().isoformat(),
+        "tool": code,
+        "excluded": options.exclude,
+        "outputs": [asdict(each) for each in outputs],
+    }
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    skipped = sum(each.skipped != "" for each in outputs)
+    print(f"{len(outputs)} runs of {code}, {skipped} skipped, {time.monotonic() - start:.0f} s")
     return 0
-
-
-def _recorded(options: argparse.Namespace, code: str) -> dict[tuple[str, str], Output]:
-    """What the net has already.
-
-    Raises:
-        SystemExit: it was recorded otherwise, and cannot be gone on with.
-    """
-    net = _net(options.out)
-    if (net["tool"], net["excluded"]) != (code, options.exclude):
-        raise SystemExit(f"{options.out} was recorded by {net['tool']}, excluding {net['excluded']}; record it anew")
-    return {(each["repository"], each["dtype"]): Output(**each) for each in net["outputs"]}
 
 
 def compare(options: argparse.Namespace) -> int:
@@ -395,7 +381,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     recording.add_argument(
         "--exclude", action="append", default=[], metavar="PATTERN", help="as for amp-migrate; may be repeated"
     )
-    recording.add_argument("--resume", action="store_true", help="keep what NET has already, and run what it has not")
     comparing.add_argument("net", type=Path, metavar="NET", help="what `record` wrote")
     for each in (recording, comparing):
         each.add_argument("folders", type=Path, nargs="+", metavar="FOLDER", help="a checkout")

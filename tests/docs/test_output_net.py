@@ -142,24 +142,6 @@ def test_a_run_over_the_limit_or_without_a_report_is_told_and_not_compared(tmp_p
     assert "a fp16: not compared: took longer than 1 s of processor time when it was recorded\n0 runs" in again.stdout
 
 
-def test_a_recording_is_resumed_where_it_ended(tmp_path: Path) -> None:
-    folder, file, package = checkout(tmp_path / "a"), tmp_path / "net.json", tmp_path / "code"
-    other = checkout(tmp_path / "b")
-    net("record", folder, "--dtype", "fp16", "--out", file, package=package)
-    done = net("record", folder, other, "--dtype", "fp16", "--out", file, "--resume", package=package, NEW="newer")
-    first, second = outputs(file)
-    assert "1 runs" in done.stdout
-    assert (first["repository"], second["repository"]) == ("a", "b")
-    assert first["written"] != second["written"]
-    # Another source is run again, and a net that was made otherwise is not gone on with.
-    (folder / "model.py").write_text("y = old\n", encoding="utf-8")
-    net("record", folder, "--dtype", "fp16", "--out", file, "--resume", package=package)
-    assert sorted(outputs(file)[0]["written"]) == ["model.py", "train.py"]
-    done = net("record", folder, "--dtype", "fp16", "--out", file, "--resume", "--exclude", "x", package=package)
-    assert done.returncode == 1
-    assert "excluding []; record it anew" in done.stderr
-
-
 def test_wrong_usage_is_one_line(tmp_path: Path) -> None:
     folder, file, package = checkout(tmp_path / "a"), tmp_path / "net.json", tmp_path / "code"
     (tmp_path / "b").mkdir()

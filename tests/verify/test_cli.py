@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import importlib.util
 import signal
+import venv
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from click.testing import CliRunner, Result
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["run", *arguments])
+    return CliRunner().invoke(main, ["run", *arguments], prog_name="amp-verify")
 
 
 @pytest.fixture
@@ -49,10 +51,55 @@ def test_a_script_with_nothing_to_migrate_is_a_usage_error(script: Path) -> None
     assert "nothing to migrate" in one_line(run(str(script)))
 
 
-def test_an_unknown_option_is_refused() -> None:
-    result = run("train.py", "--no-such-option")
+def test_a_script_that_does_not_parse_is_a_usage_error_at_its_place(script: Path) -> None:
+    script.write_text("def train(:\n", encoding="utf-8")
+    assert "train.py:1:11: does not parse: " in one_line(run(str(script)))
+
+
+def test_an_unknown_option_is_refused_and_the_script_s_own_have_a_place() -> None:
+    result = run("train.py", "--no-such-option", "3")
     assert result.exit_code == 2
-    assert "--no-such-option" in result.stderr
+    assert result.stderr.endswith(
+        "An option of the script goes behind `--`: amp-verify run ... -- --no-such-option\n"
+    ), result.stderr
+
+
+def test_a_script_in_the_place_of_a_command_is_told_how_to_go_on() -> None:
+    result = CliRunner().invoke(main, ["train.py"], prog_name="amp-verify")
+    assert result.exit_code == 2
+    assert "amp-verify run train.py" in result.stderr
+
+
+def test_a_missing_torch_is_no_fault_of_the_script(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "torch" else found(name))
+    for command in ("run", "trace", "localize", "doctor", "tune"):
+        arguments = [str(script)] * (2 if command in ("run", "localize") else 1)
+        result = CliRunner().invoke(main, [command, *arguments])
+        assert "no torch in " in one_line(result)
+        assert "pip install 'amp-migrate[verify]'" in one_line(result)
+
+
+def test_torch_is_looked_for_in_the_interpreter_that_runs_the_scripts(script: Path, tmp_path: Path) -> None:
+    venv.create(tmp_path / "venv", with_pip=False)
+    python = str(tmp_path / "venv" / "bin" / "python")
+    assert one_line(run(str(script), str(script), "--python", python)).startswith(f"amp-verify: no torch in {python}")
+    assert "does not run Python 3" in one_line(run(str(script), str(script), "--python", "false"))
+
+
+def test_a_file_that_cannot_be_written_is_found_out_before_anything_runs(script: Path, tmp_path: Path) -> None:
+    two = str(script), str(script)
+    for option in ("--json", "--report", "--junit"):
+        assert f"{option} {tmp_path}/no/x: No such file" in one_line(run(*two, option, f"{tmp_path}/no/x"))
+    for command, option in (
+        ("localize", "--json"),
+        ("localize", "--sarif"),
+        ("doctor", "--json"),
+        ("tune", "--json"),
+        ("trace", "--output"),
+    ):
+        result = CliRunner().invoke(main, [command, str(script), option, f"{tmp_path}/no/x"])
+        assert f"{option} {tmp_path}/no/x: No such file" in one_line(result)
 
 
 def test_what_follows_two_dashes_is_not_read_as_options(tmp_path: Path) -> None:

@@ -41,13 +41,29 @@ class _Passing(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         cut = args.index("--") if "--" in args else len(args)
         ctx.meta[_SCRIPT_ARGUMENTS] = tuple(args[cut + 1 :])
-        return super().parse_args(ctx, args[:cut])
+        try:
+            return super().parse_args(ctx, args[:cut])
+        except click.NoSuchOption as error:
+            where = f"{ctx.command_path} ... -- {error.option_name}"
+            message = f"{error.format_message()} An option of the script goes behind `--`: {where}"
+            raise click.UsageError(message, ctx) from None
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return [*super().collect_usage_pieces(ctx), "[-- ARGS...]"]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """Commands of which the first is the one that is meant where a script is named at once."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0].endswith(".py"):
+            ctx.fail(f"say what is to be done with {args[0]}: {ctx.command_path} run {args[0]}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="amp-verify")
 def main() -> None:
     """Prove that a migrated training script still trains the same."""

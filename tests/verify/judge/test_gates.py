@@ -204,3 +204,10 @@ def test_statistics_that_overflow_in_the_original_too_pass(make_trace: Make) -> 
     one, two = (make_trace(nonfinite_statistics=count) for count in (1, 2))
     assert gates.weights(one, one).status is Status.PASS
     assert gates.weights(one, two).status is Status.FAIL
+
+
+def test_more_steps_are_asked_of_the_option_or_of_the_script(make_trace: Make) -> None:
+    stopped, ended = (make_trace([1.0] * 2, scale=64.0, stopped=stopped) for stopped in (True, False))
+    for gate in (lambda trace: gates.counts(trace, trace), gates.scale_alive):
+        assert gate(stopped).detail.endswith("raise --steps")
+        assert gate(ended).detail.endswith("the script makes no more; give it more data or epochs")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from amp_migrate.verify.judge.interval import half_interval
+from amp_migrate.verify.judge.interval import half_interval, quantile
 
 
 def test_the_interval_is_that_of_student() -> None:
@@ -17,3 +17,19 @@ def test_the_interval_is_that_of_student() -> None:
 @pytest.mark.parametrize("values", [[], [1.0]])
 def test_fewer_than_two_values_say_nothing(values: list[float]) -> None:
     assert half_interval(values) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("level", "degrees", "expected"),
+    # NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2.
+    [
+        (0.90, 1, 3.078),
+        (0.999, 1, 318.313),
+        (0.99, 4, 3.747),
+        (0.975, 7, 2.365),
+        (0.95, 30, 1.697),
+        (0.999, 100, 3.174),
+    ],
+)
+def test_quantiles_are_those_of_the_tables(level: float, degrees: int, expected: float) -> None:
+    assert quantile(level, degrees) == pytest.approx(expected, rel=2e-4)

@@ -186,3 +186,18 @@ def test_metrics_are_left_open_until_whole_trainings_show_one(make_evidence: Mak
     pair = (evidence.original, evidence.original)
     items = assess(replace(evidence, whole=(pair,) * 3), NONE).not_checked
     assert "evaluation metrics: none was printed or written" in items
+
+
+def test_a_pass_on_few_steps_says_how_few_they_were(make_evidence: MakeEvidence, make_trace: Make) -> None:
+    def few(count: int, stopped: bool = True) -> str:
+        one = make_trace([2.0 / (i + 1) for i in range(count)])
+        two = make_trace([2.001 / (i + 1) for i in range(count)], scale=1024.0)
+        made = make_evidence(original=one, migrated=two, migrated_off=one, reference=one, floor=one)
+        original = replace(made.original, returncode=0, trace=replace(one, stopped=stopped))
+        assessment = assess(replace(made, original=original), NONE)
+        assert assessment.verdict is Verdict.PASS
+        return next((item for item in assessment.not_checked if "steps" in item), "")
+
+    assert few(7) == "what shows after the first 7 of 20 steps: --steps 20"
+    assert few(7, stopped=False) == "what shows after the first 7 of 20 steps: give the script more data or epochs"
+    assert few(20) == ""

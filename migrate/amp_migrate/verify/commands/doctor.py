@@ -18,6 +18,7 @@ from amp_migrate.verify.options import DoctorRequest
 from amp_migrate.verify.recorded.kernels import read
 from amp_migrate.verify.recorder.spec import ONE_BATCH
 from amp_migrate.verify.reports import as_text
+from amp_migrate.verify.reports.written import require_writable, write
 from amp_migrate.verify.runs import prepare
 from amp_migrate.verify.runs.kinds import Arm, Run
 from amp_migrate.verify.runs.pool import Pool
@@ -34,6 +35,7 @@ _WIDTH = max(len(found.value) for found in Found)
 def doctor(request: DoctorRequest) -> int:
     """Measure the script and say what was found; returns the exit status."""
     script = target(request.original, prepare.interpreter(request.python), module=request.module)
+    require_writable({"--json": request.json})
     with scratch(request.work) as own:
         scripts = {Arm.ORIGINAL: script, Arm.MIGRATED: script}
         setup = setup_of(request, scripts, own.folder, steps=request.steps, timing_steps=request.steps)
@@ -54,7 +56,7 @@ def doctor(request: DoctorRequest) -> int:
         found = diagnose(measured)
         click.echo("".join(f"{line}\n" for line in lines(measured, found)), nl=False)
         if request.json is not None:
-            prepare.write("--json", request.json, as_json(measured, found))
+            write("--json", request.json, as_json(measured, found))
         return 0
 
 

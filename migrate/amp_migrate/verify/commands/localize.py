@@ -10,12 +10,13 @@ from amp_migrate.verify.experiments.ladder import climb
 from amp_migrate.verify.judge.verdict import Limits, Verdict, assess
 from amp_migrate.verify.options import LocalizeRequest
 from amp_migrate.verify.reports import as_localized
-from amp_migrate.verify.runs import prepare
+from amp_migrate.verify.reports.written import require_writable, write
 from amp_migrate.verify.runs.scratch import scratch
 
 
 def localize(request: LocalizeRequest) -> int:
     """Verify the scripts and, where they fail for precision, say where; returns the verdict's exit status."""
+    require_writable({"--json": request.json, "--sarif": request.sarif})
     with scratch(request.work) as own:
         pool, _ = pool_of(request, own.folder, (request.sarif,), timing_steps=request.timing_steps)
         evidence = climb(pool, timing_pairs=0)
@@ -25,7 +26,7 @@ def localize(request: LocalizeRequest) -> int:
         found = find(pool, evidence, assessment, request.timing_runs)
         click.echo(as_localized.text(found, assessment), nl=False)
         if request.json is not None:
-            prepare.write("--json", request.json, as_localized.as_json(found, assessment))
+            write("--json", request.json, as_localized.as_json(found, assessment))
         if request.sarif is not None:
-            prepare.write("--sarif", request.sarif, as_localized.as_sarif(found, pool.setup))
+            write("--sarif", request.sarif, as_localized.as_sarif(found, pool.setup))
         return assessment.verdict.value

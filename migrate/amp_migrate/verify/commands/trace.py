@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import click
 
@@ -12,12 +12,12 @@ from amp_migrate.verify.judge.verdict import Verdict
 from amp_migrate.verify.options import TraceRequest
 from amp_migrate.verify.recorded.recording import Trace
 from amp_migrate.verify.reports import as_text
+from amp_migrate.verify.reports.written import require_writable, write
 from amp_migrate.verify.runs import prepare
 from amp_migrate.verify.runs.kinds import Arm, Run
 from amp_migrate.verify.runs.pool import Pool
 from amp_migrate.verify.runs.scratch import scratch
 from amp_migrate.verify.runs.target import target
-from amp_migrate.verify.usage import UsageError
 
 CENSUS_STEPS = 3  # the recorder counts over these, and profiles the steps after them
 
@@ -25,6 +25,7 @@ CENSUS_STEPS = 3  # the recorder counts over these, and profiles the steps after
 def trace(request: TraceRequest) -> int:
     """Run the script for a few steps and show what ran; returns the exit status."""
     script = target(request.original, prepare.interpreter(request.python), module=request.module)
+    require_writable({"--output": request.output})
     with scratch(request.work) as own:
         scripts = {Arm.ORIGINAL: script, Arm.MIGRATED: script}
         setup = setup_of(request, scripts, own.folder, steps=CENSUS_STEPS + request.steps, timing_steps=0)
@@ -39,17 +40,10 @@ def trace(request: TraceRequest) -> int:
         if not result.trace.profile.path:
             click.echo(f"VACUOUS: {len(result.trace.steps)} optimizer steps; at least {CENSUS_STEPS + 1} are needed")
             return Verdict.VACUOUS.value
-        _keep(result.trace.profile.path, request.output)
         click.echo("".join(f"{line}\n" for line in tables(result.trace)), nl=False)
-        click.echo(f"trace: {request.output}; open it at https://ui.perfetto.dev", err=True)
+        if write("--output", request.output, Path(result.trace.profile.path).read_bytes()):
+            click.echo(f"trace: {request.output}; open it at https://ui.perfetto.dev", err=True)
         return 0
-
-
-def _keep(path: str, output: str) -> None:
-    try:
-        shutil.copyfile(path, output)
-    except OSError as error:
-        raise UsageError(f"--output {output}: {error.strerror}") from error
 
 
 def tables(trace: Trace) -> Iterator[str]:

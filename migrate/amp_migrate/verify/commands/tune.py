@@ -18,6 +18,7 @@ from amp_migrate.verify.judge.verdict import Verdict
 from amp_migrate.verify.options import TuneRequest
 from amp_migrate.verify.recorded.recording import Trace
 from amp_migrate.verify.reports import as_text
+from amp_migrate.verify.reports.written import require_writable, write
 from amp_migrate.verify.runs import prepare
 from amp_migrate.verify.runs.kinds import Arm, Run
 from amp_migrate.verify.runs.pool import Pool
@@ -34,6 +35,7 @@ def tune_script(request: TuneRequest) -> int:
     if request.arg is not None and PLACE not in request.arg:
         raise UsageError(f"--arg {request.arg}: put {PLACE} where the batch size goes: '--batch-size {PLACE}'")
     original = target(request.original, prepare.interpreter(request.python), module=request.module)
+    require_writable({"--json": request.json})
     with scratch(request.work) as own:
         migrated = _migrated(original, Dtype(request.dtype), own.folder)
         scripts = {Arm.ORIGINAL: original, Arm.MIGRATED: migrated or original}
@@ -53,7 +55,7 @@ def tune_script(request: TuneRequest) -> int:
         batch = faster.largest_batch(pool, request.arg, request.start) if request.arg is not None else None
         click.echo("".join(f"{line}\n" for line in lines(first.trace, ranked, batch)), nl=False)
         if request.json is not None:
-            prepare.write("--json", request.json, as_json(first.trace, ranked, batch))
+            write("--json", request.json, as_json(first.trace, ranked, batch))
         return 0
 
 

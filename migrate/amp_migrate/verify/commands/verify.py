@@ -16,6 +16,7 @@ from amp_migrate.verify.judge.verdict import Limits, Verdict, assess
 from amp_migrate.verify.options import Comparing, Request, Running
 from amp_migrate.verify.reports import as_github, as_json, as_junit, as_text
 from amp_migrate.verify.reports.outcome import Outcome
+from amp_migrate.verify.reports.written import require_writable, write
 from amp_migrate.verify.runs import folders, forks, prepare
 from amp_migrate.verify.runs.cache import open_cache
 from amp_migrate.verify.runs.checkouts import apart
@@ -32,6 +33,7 @@ def verify(request: Request) -> int:
     """Run the scripts, show the verdict and write the reports; returns the exit status."""
     prepare.can_report(request.report)
     prepare.interpreter(request.python)
+    require_writable({"--json": request.json, "--report": request.report, "--junit": request.junit})
     with scratch(request.work) as own:
         outcome = _outcome(request, own.folder)
         own.keep = outcome.assessment.verdict is not Verdict.PASS
@@ -102,6 +104,8 @@ def pool_of(
 def setup_of(request: Running, scripts: dict[Arm, Target], folder: Path, **fields: Any) -> Setup:
     """The set-up that was asked for; `fields`: those that not all commands ask for."""
     cwd, python = Path.cwd(), prepare.interpreter(request.python)
+    if request.launch is None:  # what a launcher starts may be another interpreter
+        prepare.require_torch(python)
     isolated = request.isolate == "always" or (request.isolate == "auto" and folders.copyable(cwd))
     forked = forks.possible(request.device) if request.fork is None else request.fork
     return Setup(
@@ -126,11 +130,11 @@ def _write_files(request: Request, outcome: Outcome) -> None:
     if annotation := as_github.tell(outcome, os.environ):
         click.echo(annotation)
     if request.junit is not None:
-        prepare.write("--junit", request.junit, as_junit.render(outcome))
+        write("--junit", request.junit, as_junit.render(outcome))
     if request.json is not None:
-        prepare.write("--json", request.json, as_json.render(outcome))
+        write("--json", request.json, as_json.render(outcome))
     if request.report is not None:
         from amp_migrate.verify.reports import as_html  # imports matplotlib
 
-        prepare.write("--report", request.report, as_html.render(outcome))
-        click.echo(f"report: {request.report}", err=True)
+        if write("--report", request.report, as_html.render(outcome)):
+            click.echo(f"report: {request.report}", err=True)

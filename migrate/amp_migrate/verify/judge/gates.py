@@ -61,10 +61,15 @@ def counts(original: Trace, migrated: Trace) -> Check:
     if any(a != b for a, b in pairs.values()):
         return Check("G2", "same number of steps", Status.FAIL, detail)
     if len(original.steps) < ENOUGH_STEPS:
-        detail += f"; at least {ENOUGH_STEPS} steps are needed"
+        detail += f"; at least {ENOUGH_STEPS} steps are needed: {_more_steps(migrated)}"
         return Check("G2", "same number of steps", Status.VACUOUS, detail)
     skipped = f", {len(migrated.skips)} of them skipped by the loss scaler" if migrated.skips else ""
     return Check("G2", "same number of steps", Status.PASS, detail + skipped)
+
+
+def _more_steps(trace: Trace) -> str:
+    """How to come to more steps: `--steps` ends a run early, and makes none longer."""
+    return "raise --steps" if trace.stopped else "the script makes no more; give it more data or epochs"
 
 
 def low_precision(migrated: Trace) -> Check:
@@ -117,7 +122,7 @@ def scale_alive(migrated: Trace) -> Check:
     if share > SKIPS_FAILED or _longest_row(late) >= SKIPS_IN_A_ROW:
         return Check("G5", title, Status.FAIL, detail)
     if made < ENOUGH_STEPS:
-        return Check("G5", title, Status.VACUOUS, detail + "; the scale had no time to settle: raise --steps")
+        return Check("G5", title, Status.VACUOUS, f"{detail}; the scale had no time to settle: {_more_steps(migrated)}")
     return Check("G5", title, Status.WARN if share > SKIPS_WARNED else Status.PASS, detail)
 
 

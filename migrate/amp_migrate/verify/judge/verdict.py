@@ -7,6 +7,7 @@ from enum import Enum
 
 from amp_migrate.verify.judge import convergence, early, gates, speed, suspicion
 from amp_migrate.verify.judge.convergence import DEFAULT, Convergence, Tolerance
+from amp_migrate.verify.judge.early import WINDOW_STEPS
 from amp_migrate.verify.judge.equality import equality_check
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.gates import Check, Status
@@ -212,8 +213,20 @@ def _missed(limits: Limits, measured: Speed | None, memory: Memory | None) -> st
     return ""
 
 
+def _few_steps(evidence: Evidence) -> str:
+    """What a window that was not filled leaves open; empty where it was filled, or nothing was compared in it."""
+    trace = evidence.original.trace
+    steps = len(trace.steps) // (len({step.optimizer for step in trace.steps}) or 1)
+    if not evidence.windows or steps >= WINDOW_STEPS:
+        return ""
+    more = "--steps" if trace.stopped else "give the script more data or epochs"
+    return f"what shows after the first {steps} of {WINDOW_STEPS} steps: {more}{f' {WINDOW_STEPS}' * trace.stopped}"
+
+
 def _not_checked(evidence: Evidence, found: tuple[Convergence, ...], measured: Speed | None) -> tuple[str, ...]:
     items = []
+    if few := _few_steps(evidence):
+        items.append(few)
     if not evidence.whole:
         items.append("convergence over whole trainings and several seeds: --seeds 5")
     if len(found) < 2:

@@ -28,8 +28,11 @@ def tell(outcome: Outcome, environment: Mapping[str, str]) -> str:
     if environment.get("GITHUB_ACTIONS") != "true":
         return ""
     if summary := environment.get("GITHUB_STEP_SUMMARY"):
-        with open(summary, "a", encoding="utf-8") as file:
-            file.write(markdown(outcome))
+        try:
+            with open(summary, "a", encoding="utf-8") as file:
+                file.write(markdown(outcome))
+        except OSError as error:  # the verdict stands without it
+            return command("warning", {}, f"GITHUB_STEP_SUMMARY cannot be written: {error.strerror}")
     return annotation(outcome)
 
 

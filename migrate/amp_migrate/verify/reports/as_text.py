@@ -13,6 +13,7 @@ from amp_migrate.verify.judge.gates import Status
 from amp_migrate.verify.judge.speed import CLAIMED, Memory, Speed
 from amp_migrate.verify.judge.verdict import Assessment, Verdict
 from amp_migrate.verify.reports.outcome import Outcome
+from amp_migrate.verify.runs.kinds import MIGRATED, ORIGINAL
 from amp_migrate.verify.runs.process import RunResult
 
 _STYLES = {
@@ -52,16 +53,18 @@ def _lines(outcome: Outcome) -> Iterator[Text]:
         where = "CPU stand-in, CUDA's casts" if environment["stand_in"] else environment.get("device", "a GPU")
         yield Text(f"torch {environment['torch']}, Python {environment['python']}, {where}")
         yield Text()
-    for check in assessment.checks:
+    failed = assessment.verdict in (Verdict.ORIGINAL_FAILED, Verdict.MIGRATED_FAILED)
+    for check in () if failed else assessment.checks:  # the only one, which the verdict repeats
         status = Text(f"{check.status.value:{_WIDTH}}", style=_STYLES[check.status])
         yield Text.assemble(status, f"  {check.id:3}  {check.title}: {check.detail}")
     for line in performance(assessment):
         yield Text(f"{'':{_WIDTH}}       {line}")
-    yield Text()
+    if not failed:
+        yield Text()
     style = "bold green" if assessment.verdict is Verdict.PASS else "bold red"
     yield Text.assemble((assessment.word, style), f": {assessment.sentence}")
     yield from map(Text, reasons(assessment))
-    for item in assessment.not_checked:
+    for item in () if failed else assessment.not_checked:
         yield Text(f"not checked: {item}", style="dim")
 
 
@@ -73,6 +76,11 @@ def reasons(assessment: Assessment) -> Iterator[str]:
         yield "precision or edit? the edit: with autocast and loss scaling off the scripts still differ"
     elif assessment.cause == "precision":
         yield "precision or edit? mixed precision: with autocast and loss scaling off the scripts compute the same"
+        if not assessment.suspicion:
+            yield (
+                "next: `amp-verify localize` names the parts that must stay in float32; `--dtype bf16` has the range "
+                "of float32, and no loss scale"
+            )
 
 
 def performance(assessment: Assessment) -> Iterator[str]:
@@ -106,9 +114,10 @@ def _memory_line(memory: Memory) -> str:
 
 
 def progress(result: RunResult) -> str:
-    """One line about a run that has ended."""
+    """One line about a run that has ended. Why the scripts themselves failed, as they are, the verdict will say."""
     steps = len(result.trace.steps) or len(result.trace.milliseconds) + 1
-    state = f"{steps} steps" if result.ended_well else result.complaint
+    failed = "failed" if result.run in (ORIGINAL, MIGRATED) else result.complaint
+    state = f"{steps} step{'' if steps == 1 else 's'}" if result.ended_well else failed
     if result.cached:
         return f"{'cached':>8}  {result.run.name}: {state}"
     return f"{result.seconds:6.1f} s  {result.run.name}: {state}"

@@ -6,6 +6,8 @@ import importlib.util
 import os
 import shlex
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +17,9 @@ from amp_migrate.verify.runs import folders
 from amp_migrate.verify.runs.target import Target
 from amp_migrate.verify.usage import UsageError
 
+_MISSING = 3
+_LOOK_FOR_TORCH = f"import importlib.util, sys; sys.exit({_MISSING} * (importlib.util.find_spec('torch') is None))"
+
 
 def interpreter(python: str) -> str:
     """The absolute path of an interpreter, given by path or by a name on PATH."""
@@ -22,6 +27,22 @@ def interpreter(python: str) -> str:
     if found is None:
         raise UsageError(f"--python {python}: no such program")
     return os.path.abspath(found)
+
+
+def require_torch(python: str) -> None:
+    """Complain before the runs where the interpreter that is to run the scripts has no torch."""
+    if python == os.path.abspath(sys.executable):
+        missing = importlib.util.find_spec("torch") is None
+    else:
+        looked = subprocess.run((python, "-c", _LOOK_FOR_TORCH), capture_output=True, check=False)
+        if looked.returncode not in (0, _MISSING):
+            raise UsageError(f"--python {python}: does not run Python 3")
+        missing = looked.returncode == _MISSING
+    if missing:
+        raise UsageError(
+            f"no torch in {python}: pip install 'amp-migrate[verify]' there, or name the Python that has it "
+            "with --python"
+        )
 
 
 def launcher(words: str, python: str) -> tuple[str, ...]:
@@ -83,10 +104,14 @@ def migrate(original: Target, dtype: Dtype, destination: Path) -> tuple[Target, 
     their places; the user's files are only read. Raises UsageError where nothing can be migrated.
     """
     from amp_migrate.engine.migrate import migrate_file  # loads the parser; not needed when both scripts are given
+    from amp_migrate.report.finding import Kind
     from amp_migrate.report.report import place
 
     outcome = migrate_file(original.file, Settings(dtype=dtype))
     said = tuple(f"{place(f)} {f.code} {f.message}" for f in outcome.findings)
+    failed = [finding for finding in outcome.findings if finding.kind is Kind.ERROR]
+    if failed and not outcome.changed:
+        raise UsageError("; ".join(f"{place(finding)}: {finding.message}" for finding in failed))
     if not outcome.changed:
         reasons = "".join(f"\n  {line}" for line in said)
         raise UsageError(f"{original.file}: nothing to migrate; name the migrated script to compare with it{reasons}")
@@ -123,11 +148,3 @@ def can_report(report: str | None) -> None:
     missing = [name for name in ("jinja2", "matplotlib") if importlib.util.find_spec(name) is None]
     if report is not None and missing:
         raise UsageError(f"--report needs {' and '.join(missing)}: pip install 'amp-migrate[verify]'")
-
-
-def write(option: str, path: str, text: str) -> None:
-    """Write a report to the file that the user named."""
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{option} {path}: {error.strerror}") from error

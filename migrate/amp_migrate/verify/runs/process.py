@@ -16,6 +16,7 @@ from amp_migrate.verify.recorded.events import read_ranks
 from amp_migrate.verify.recorded.recording import Trace
 from amp_migrate.verify.recorder.spec import ENVIRONMENT_VARIABLE, RecorderSpec
 from amp_migrate.verify.runs.kinds import Run
+from amp_migrate.verify.runs.next_step import next_step
 
 _BOOTSTRAP = Path(__file__).parents[1] / "recorder" / "bootstrap"
 _GRACE_SECONDS = 5.0
@@ -88,10 +89,16 @@ class RunResult:
     @property
     def complaint(self) -> str:
         """Why the run did not end well, in one line, with the next step where there is one."""
-        reason = self._reason()
+        reason, step = self._reason(), self._next_step()
+        return f"{reason}; {step}" if step else reason
+
+    def _next_step(self) -> str:
         if self.out_of_memory:
-            return f"{reason}; make the batch smaller, or run with --jobs 1"
-        return reason
+            return "make the batch smaller, or run with --jobs 1"
+        failure = self.trace.failure
+        if failure is not None:
+            return next_step(f"{failure.type}: {failure.message}")
+        return "" if self.ended or self.trace.refused else next_step(self._reason())
 
     @property
     def out_of_memory(self) -> bool:
