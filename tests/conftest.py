@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import gc
+import os
+import tempfile
 
 import pytest
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep what runs leave for `--undo` out of the home of whoever runs the tests."""
+    state = tempfile.TemporaryDirectory(prefix="amp-migrate-tests-")
+    config.add_cleanup(state.cleanup)
+    os.environ["XDG_STATE_HOME"] = state.name
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -50,8 +50,8 @@ def _check(options: Mapping[str, Any]) -> None:
     """Raise UsageError where options do not go together."""
     paths, output = options["paths"], options["output"]
     if options["undo"]:
-        if options["diff"] or options["check"] or output is not None or "-" in paths:
-            raise click.UsageError("--undo goes with nothing but a file or folder of the project")
+        if options["check"] or output is not None or "-" in paths:
+            raise click.UsageError("--undo goes with files and folders, and with --diff to see what it would do")
         return
     if not paths:
         raise click.UsageError("name a file or a folder; `amp-migrate .` takes the current folder")
@@ -75,10 +75,10 @@ def command(context: click.Context, /, **options: Any) -> None:
     _check(options)
     paths, output = options["paths"], options["output"]
     if options["undo"]:
-        from amp_migrate.run import undo
+        from amp_migrate.undo import execute as undo
 
-        sys.exit(undo([Path(path) for path in paths] or [Path()]))
-    from amp_migrate.engine.apply import is_original
+        sys.exit(undo([Path(path) for path in paths], diff=options["diff"]))
+    from amp_migrate.engine.disk.apply import is_original
     from amp_migrate.engine.parts import default_workers
     from amp_migrate.engine.scope import Scope
     from amp_migrate.run import Request, execute
@@ -112,7 +112,7 @@ def command(context: click.Context, /, **options: Any) -> None:
 
 
 def main() -> None:
-    """The entry point of the console script."""
+    """The command, with its exit code; what interrupts it is the caller's to tell."""
     for stream in (sys.stdout, sys.stderr):
         # A file name that the terminal's encoding does not have must not end the run.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
@@ -121,6 +121,5 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(2)
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted: the files are as they were", err=True)
-        sys.exit(130)  # and for a SIGINT
+    except click.Abort:  # what click makes of an interrupt
+        raise KeyboardInterrupt from None

@@ -170,7 +170,12 @@ _COPIES: _Options = (
         metavar="FILE|DIR",
         help="Write a copy of all Python files, migrated, and leave the originals alone.",
     ),
-    click.option("--undo", is_flag=True, help="Give the files that the latest run changed their original bytes again."),
+    click.option(
+        "--undo",
+        is_flag=True,
+        help="Give the files that the latest run changed their original bytes again: those that are named, or else all "
+        "of the run. With --diff, show it only.",
+    ),
 )
 _REPORT: _Options = (
     click.option(

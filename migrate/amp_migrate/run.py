@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from amp_migrate.engine.apply import apply_elsewhere, apply_in_place
-from amp_migrate.engine.journal import Journal, find_root
+from amp_migrate.engine.disk.apply import apply_elsewhere, apply_in_place
+from amp_migrate.engine.disk.journal import undo_command
+from amp_migrate.engine.disk.leftovers import recover, tidy
+from amp_migrate.engine.disk.tree import find_root
 from amp_migrate.engine.migrate import Outcome, migrate_source
 from amp_migrate.engine.named import migrate_named
 from amp_migrate.engine.notebook import read_source
 from amp_migrate.engine.parts import default_workers
 from amp_migrate.engine.problems import refused, unreadable
 from amp_migrate.engine.scope import Scope
-from amp_migrate.engine.source import SourceError, display_name, from_here
+from amp_migrate.engine.source import SourceError, display_name
 from amp_migrate.engine.workspace import Workspace
-from amp_migrate.report.diff import unified
+from amp_migrate.output import note, print_changes, shown
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.report.formats import Format, render
 from amp_migrate.report.report import Report
-from amp_migrate.report.terminal import print_diff, progress_bar
+from amp_migrate.report.terminal import progress_bar
 from amp_migrate.rules.rule import rules_of
 from amp_migrate.settings import Settings
 
@@ -68,29 +68,10 @@ def execute(request: Request) -> int:
     return 1 if request.check and outcome.changed else 0
 
 
-def undo(paths: Sequence[Path]) -> int:
-    """Take back the latest run in the project that `paths` belong to, and return the exit code."""
-    journal = Journal(find_root(paths))
-    restored = journal.undo()
-    if restored is None:
-        sys.stderr.write(f"nothing to undo in {journal.root}; name a file or folder of the project that was migrated\n")
-        return 2
-    for path in restored.files:
-        sys.stdout.write(f"{_shown(path)}: restored\n")
-    for path, reason in restored.refused:
-        sys.stdout.write(f"{_shown(path)}: left as it is: {reason}\n")
-    sys.stdout.write(f"{len(restored.files)} restored, {len(restored.refused)} left as they are.\n")
-    return 2 if restored.refused else 0
-
-
 def _paths(request: Request) -> Outcome:
-    journal = Journal(find_root(request.paths))
+    root = find_root(request.paths)
     in_place = request.writes and request.output is None
-    found: list[Finding] = []
-    if in_place:
-        found = _taken_back(journal)
-    elif journal.interrupted:
-        sys.stderr.write("note: an earlier run was killed half-way; `amp-migrate --undo` takes it back\n")
+    found = _put_back(root) if in_place else _tidied(root)
     workspace = Workspace.open(request.paths, request.scope)
     with progress_bar() as progress:
         outcome = migrate_named(workspace, request.paths, request.settings, request.workers, progress)
@@ -98,9 +79,9 @@ def _paths(request: Request) -> Outcome:
     if request.output is not None:
         outcome = apply_elsewhere(workspace, outcome, request.paths, request.output)
     elif in_place:
-        outcome = apply_in_place(workspace, outcome, journal)
+        outcome = apply_in_place(workspace, outcome, root)
     if request.diff:
-        _print_diff(outcome)
+        _print_changes(outcome)
     _print_report(outcome, request, to_stderr=request.diff)
     return outcome
 
@@ -108,7 +89,7 @@ def _paths(request: Request) -> Outcome:
 def _stdin(request: Request) -> Outcome:
     outcome = _migrated_stdin(request)
     if request.diff:
-        _print_diff(outcome)
+        _print_changes(outcome)
     elif request.writes and not outcome.problems:
         for each in outcome.plans:
             sys.stdout.buffer.write(each.source.encode(each.after))
@@ -128,18 +109,31 @@ def _migrated_stdin(request: Request) -> Outcome:
     return Outcome((plan,), errors, 1)
 
 
-def _taken_back(journal: Journal) -> list[Finding]:
-    """Take back what a killed run left half done, and say so."""
-    restored = journal.recover()
+def _put_back(root: Path) -> list[Finding]:
+    """Put back what killed runs left half done, and say so."""
+    restored = recover(root)
+    _tell_of_strays(restored.strays)
     if restored.files:
-        sys.stderr.write(
-            f"note: an earlier run was killed half-way; {len(restored.files)} of its files were put back\n"
-        )
-    return [refused(_shown(path), reason) for path, reason in restored.refused]
+        note(f"an earlier run was killed half-way; {_files(len(restored.files))} put back")
+    return [refused(shown(path), reason) for path, reason in restored.refused]
 
 
-def _shown(path: Path) -> str:
-    return display_name(from_here(path))
+def _tidied(root: Path) -> list[Finding]:
+    """Remove what killed runs left beside the files, and say so; a run that writes no file puts none back."""
+    left = tidy(root)
+    _tell_of_strays(left.strays)
+    for tree in left.half_way:
+        note(f"an earlier run was killed half-way; `{undo_command(tree)}` puts its files back")
+    return []
+
+
+def _tell_of_strays(count: int) -> None:
+    if count:
+        note(f"removed {count} temporary file{'s' if count > 1 else ''} of a run that was killed")
+
+
+def _files(count: int) -> str:
+    return "1 of its files was" if count == 1 else f"{count} of its files were"
 
 
 def _print_report(outcome: Outcome, request: Request, *, to_stderr: bool) -> None:
@@ -151,16 +145,6 @@ def _print_report(outcome: Outcome, request: Request, *, to_stderr: bool) -> Non
     stream.write(render(report, request.form))
 
 
-def _print_diff(outcome: Outcome) -> None:
-    here = os.getcwd()
-    parts = []
-    for each in outcome.changed:
-        source, name = each.source, each.source.name
-        if source.path.is_absolute() and source.path.is_relative_to(here):
-            name = source.path.relative_to(here).as_posix()  # `git apply` knows relative names only
-        parts.append(unified(source.encode(source.text), source.encode(each.after), name))
-    diff = b"".join(parts)
-    if sys.stdout.isatty():
-        print_diff(diff.decode("utf-8", "replace"))
-    else:
-        sys.stdout.buffer.write(diff)
+def _print_changes(outcome: Outcome) -> None:
+    sources = ((each.source, each.after) for each in outcome.changed)
+    print_changes((old.path, old.name, old.encode(old.text), old.encode(after)) for old, after in sources)

@@ -157,7 +157,26 @@ def test_undo_gives_the_files_back() -> None:
     assert result.exit_code == 2
     assert result.stdout.splitlines()[0] == "a.py: restored"
     assert result.stdout.splitlines()[1].startswith("b.py: left as it is: changed since it was migrated; its original")
-    assert result.stdout.splitlines()[2] == "1 restored, 1 left as they are."
+    assert result.stdout.splitlines()[2].startswith("1 restored, 1 left as they are, of the run of 20")
+    assert " in . (record: /" in result.stdout.splitlines()[2]
+
+
+def test_undo_of_one_file_tells_which_other_belongs_with_it() -> None:
+    run(".", a="import b\n" + OLD, b=OLD, c=OLD)
+    result = run("--undo", "b.py")
+    assert (result.exit_code, Path("b.py").read_text(), Path("c.py").read_text()) == (0, OLD, NEW)
+    assert result.stdout.splitlines()[:2] == [
+        "b.py: restored",
+        "a.py: still migrated, and b.py belongs with it; --undo takes it back as well",
+    ]
+
+
+def test_undo_shows_what_it_would_do() -> None:
+    run("a.py", "b.py", a=OLD, b=OLD)
+    result = run("--undo", "--diff", "a.py")
+    assert result.stdout == f"--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-{NEW}+{OLD}"
+    assert result.stderr.startswith("1 of 2 would be restored, of the run of 20")
+    assert Path("a.py").read_text() == NEW
 
 
 def test_undo_works_from_any_folder_of_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,13 +197,14 @@ def test_a_run_that_changes_nothing_leaves_no_record() -> None:
     run("a.py", a="amp = 1\n")
     run("--diff", "a.py", a=OLD)
     run("a.py", "-o", "b.py")
-    assert not Path(".amp-migrate").exists()
+    assert run("--undo").stderr.startswith("nothing to undo in ")
 
 
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--undo", "--diff"], "--undo goes with nothing"),
+        (["--undo", "--check"], "--undo goes with files and folders"),
+        (["--undo", "-o", "x"], "--undo goes with files and folders"),
         ([], "name a file or a folder"),
         (["-", "a.py"], "`-` stands alone"),
         (["-", "-o", "x"], "`-` stands alone"),
@@ -238,6 +258,27 @@ def test_usage_errors_of_the_script_have_no_traceback() -> None:
     result = in_a_process("--nonsense")
     assert (result.returncode, "Traceback" in result.stderr) == (2, False)
     assert "--nonsense" in result.stderr
+
+
+@pytest.mark.parametrize(("name", "number"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+@pytest.mark.parametrize("module", ["click", "amp_migrate.options", "libcst", "amp_migrate.engine.migrate"])
+def test_a_signal_while_modules_are_imported_is_one_line(name: str, number: int, module: str) -> None:
+    code = f"""
+import os, signal, sys
+class Asking:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.{name})
+sys.meta_path.insert(0, Asking())
+for each in ("SIGINT", "SIGTERM", "SIGHUP"):  # as a shell starts a command in the foreground
+    signal.signal(getattr(signal, each), signal.default_int_handler if each == "SIGINT" else signal.SIG_DFL)
+from amp_migrate.__main__ import main
+main()
+"""
+    Path("a.py").write_text(OLD)
+    result = in_a_process(".", code=code)
+    assert (result.returncode, result.stderr.strip()) == (number, "interrupted: no file was changed")
+    assert Path("a.py").read_text() == OLD
 
 
 def test_a_reader_that_goes_away_is_no_error_message() -> None:

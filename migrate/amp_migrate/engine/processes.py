@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
+from threading import Thread
 
 from amp_migrate.engine.library import Parsed, forget_oldest
 from amp_migrate.engine.migrate import Outcome, migrate_workspace
@@ -29,13 +31,19 @@ def in_processes(
     # Forking spares each child the imports; elsewhere it is not to be had, or not to be trusted.
     context = get_context("fork" if sys.platform == "linux" else "spawn")
     with ProcessPoolExecutor(min(workers, len(parts)), context, _start, (workspace, settings)) as pool:
-        futures = {pool.submit(_work, part): part for part in parts}
-        for future in as_completed(futures):
-            part = futures[future]
-            try:
-                yield part, future.result()
-            except BrokenProcessPool:
-                yield part, Outcome((), tuple(map(_died, part)), len(part))
+        try:
+            futures = {pool.submit(_work, part): part for part in parts}
+            for future in as_completed(futures):
+                part = futures[future]
+                try:
+                    yield part, future.result()
+                except BrokenProcessPool:
+                    yield part, Outcome((), tuple(map(_died, part)), len(part))
+        except BaseException:  # nobody wants to know any more, and the pool would wait for all that was asked of it
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in active_children():
+                child.terminate()
+            raise
 
 
 _given: tuple[Workspace, Settings]
@@ -46,7 +54,19 @@ def _start(workspace: Workspace, settings: Settings) -> None:
     global _given  # noqa: PLW0603  # the way of the standard library to hand a worker what all its tasks need
     _given = workspace, settings
     gc.freeze()  # what was there before the fork is nothing to look for garbage in
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the children
+    for name in ("SIGINT", "SIGHUP"):  # the parent ends the children, by a signal that is the system's to answer
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    Thread(target=_end_with_the_parent, daemon=True).start()
+
+
+def _end_with_the_parent() -> None:
+    """Without this, what a parent leaves that is killed waits for it for ever."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _work(part: Part) -> Outcome:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # Folders that hold other people's code, or copies of one's own.
 EXCLUDED_FOLDERS = frozenset(
     ".direnv .eggs .git .hg .hypothesis .ipynb_checkpoints .mypy_cache .nox .pytest_cache .pytype .ruff_cache .svn "
-    ".tox .venv .amp-migrate __pycache__ __pypackages__ _build build dist node_modules site-packages venv".split()
+    ".tox .venv __pycache__ __pypackages__ _build build dist node_modules site-packages venv".split()
 )
 SUFFIXES = (".py", ".pyw", ".ipynb")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from amp_migrate.engine.apply import apply_in_place
-from amp_migrate.engine.journal import Journal
+from amp_migrate.engine.disk.apply import apply_in_place
+from amp_migrate.engine.disk.undo import undo
 from amp_migrate.engine.migrate import Outcome, migrate_workspace
 from amp_migrate.engine.notebook import NotebookSource, read_source
 from amp_migrate.engine.source import Source, SourceError
@@ -174,13 +174,13 @@ def run(root: Path, data: bytes) -> tuple[Workspace, Outcome]:
 def test_a_notebook_goes_the_way_of_any_file(tmp_path: Path) -> None:
     data = dump(markdown("amp"), code("import amp\n!pip install apex\n"), code("old_amp = 1\nleave = 1\n"))
     workspace, outcome = run(tmp_path, data)
-    apply_in_place(workspace, outcome, Journal(tmp_path))
+    apply_in_place(workspace, outcome, tmp_path)
     assert (tmp_path / PATH).read_bytes() == data.replace(b"old_amp", b"new_amp")
     assert [(each.line, each.message[:17]) for each in outcome.findings] == [
         (data.decode()[: data.decode().index("old_amp")].count("\n") + 1, "cell 3, line 1: o"),
         (data.decode()[: data.decode().index("leave")].count("\n") + 1, "cell 3, line 2: s"),
     ]
-    Journal(tmp_path).undo()
+    undo([tmp_path])
     assert (tmp_path / PATH).read_bytes() == data
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from amp_migrate.engine import write
-from amp_migrate.engine.apply import apply_elsewhere, apply_in_place, is_original
-from amp_migrate.engine.journal import Journal
+from amp_migrate.engine.disk import write
+from amp_migrate.engine.disk.apply import apply_elsewhere, apply_in_place, is_original
 from amp_migrate.engine.migrate import Outcome, migrate_workspace
-from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.settings import Settings
 
@@ -28,7 +26,7 @@ def plan(root: Path, **texts: str) -> tuple[Workspace, Outcome]:
 def test_changed_files_are_written_and_no_others(tmp_path: Path) -> None:
     workspace, outcome = plan(tmp_path, a=OLD, b="x = 1\n")
     before = (tmp_path / "b.py").stat()
-    assert apply_in_place(workspace, outcome, Journal(tmp_path)) == outcome
+    assert apply_in_place(workspace, outcome, tmp_path) == outcome
     assert (tmp_path / "a.py").read_text() == NEW
     assert (tmp_path / "b.py").stat().st_mtime_ns == before.st_mtime_ns
 
@@ -36,7 +34,7 @@ def test_changed_files_are_written_and_no_others(tmp_path: Path) -> None:
 def test_a_file_edited_meanwhile_is_left_with_the_files_that_belong_to_it(tmp_path: Path) -> None:
     workspace, outcome = plan(tmp_path, main=f"import engine\n{OLD}", engine=OLD, other=OLD)
     (tmp_path / "engine.py").write_text("edited\n")
-    done = apply_in_place(workspace, outcome, Journal(tmp_path))
+    done = apply_in_place(workspace, outcome, tmp_path)
     assert [each.source.path.stem for each in done.changed] == ["other"]
     assert (tmp_path / "engine.py").read_text() == "edited\n"
     assert (tmp_path / "main.py").read_text() == f"import engine\n{OLD}"
@@ -47,22 +45,51 @@ def test_a_file_edited_meanwhile_is_left_with_the_files_that_belong_to_it(tmp_pa
     ]
 
 
+@pytest.mark.parametrize("step", ["prepare", "put"])
 def test_a_file_that_fails_at_the_last_moment_is_told_and_the_others_are_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    workspace, outcome = plan(tmp_path, a=OLD, b=OLD)
-    replace = write.replace
+    workspace, outcome = plan(tmp_path / "tree", a=OLD, b=OLD, main=f"import a\n{OLD}")
+    take = getattr(write.Swaps, step)
 
-    def failing(source: Source, after: str) -> None:
-        if source.path.stem == "a":
+    def failing(swaps: write.Swaps, swap: write.Swap) -> None:
+        if swap.parts == ("a.py",):
             raise write.WriteError("cannot be written: no space left on device")
-        replace(source, after)
+        take(swaps, swap)
 
-    monkeypatch.setattr(write, "replace", failing)
-    done = apply_in_place(workspace, outcome, Journal(tmp_path))
+    monkeypatch.setattr(write.Swaps, step, failing)
+    done = apply_in_place(workspace, outcome, tmp_path / "tree")
     assert [each.source.path.stem for each in done.changed] == ["b"]
-    assert ((tmp_path / "a.py").read_text(), (tmp_path / "b.py").read_text()) == (OLD, NEW)
-    assert "no space left" in done.findings[0].message
+    assert {path.stem: path.read_text() for path in (tmp_path / "tree").iterdir()} == {
+        "a": OLD,
+        "b": NEW,
+        "main": f"import a\n{OLD}",
+    }
+    assert [(Path(f.path).stem, f.code) for f in done.findings if f.code == "AMP002"] == [
+        ("a", "AMP002"),
+        ("main", "AMP002"),
+    ]
+
+
+def test_a_file_that_cannot_be_put_back_is_told_as_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace, outcome = plan(tmp_path / "tree", a=f"import b\n{OLD}", b=OLD)
+    put = write.Swaps.put
+
+    def failing(swaps: write.Swaps, swap: write.Swap) -> None:
+        if swap.parts == ("b.py",):
+            raise write.WriteError("cannot be written: input/output error")
+        put(swaps, swap)
+
+    def stuck(swaps: write.Swaps, swap: write.Swap) -> None:
+        raise write.WriteError("cannot be put back: input/output error")
+
+    monkeypatch.setattr(write.Swaps, "put", failing)
+    monkeypatch.setattr(write.Swaps, "take_back", stuck)
+    done = apply_in_place(workspace, outcome, tmp_path / "tree")
+    assert [each.source.path.stem for each in done.changed] == ["a"]
+    assert (tmp_path / "tree/a.py").read_text() == f"import b\n{NEW}"
+    (told,) = [f for f in done.findings if Path(f.path).stem == "a" and f.message.startswith("cannot be put back")]
+    assert "other than the files that it belongs with; `amp-migrate --undo" in told.hint
 
 
 def test_a_folder_is_mirrored_with_its_unchanged_files(tmp_path: Path) -> None:
