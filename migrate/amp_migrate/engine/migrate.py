@@ -182,7 +182,12 @@ def _checked(
                 check_text(source, after, settings.target_torch)
                 done.append(replace(each, after=after))
                 continue
-            except (Refused, LayoutError) as error:
+            except LayoutError as error:
+                hint = "write it without a line continuation or a form feed before a statement, and run again"
+                wrong[source.path] = in_the_file(
+                    source, replace(refused(source.name, str(error), hint), line=error.line)
+                )
+            except Refused as error:
                 wrong[source.path] = _refusal(source, str(error))
         done.append(each)
     return tuple(done), wrong
