@@ -20,8 +20,8 @@ Exit codes:
   1  --check: something would change
   2  wrong usage, or a file that could not be read, parsed or written; the others were still done
 
-Every option but those that ask for one run (--diff, --check, --output, --undo) can be set for a project, under its long
-name, in the table [tool.amp-migrate] of pyproject.toml. Patterns are those of .gitignore.
+Every option but those that ask for one run (--diff, --check, --explain-plan, --output, --undo) can be set for a
+project, under its long name, in the table [tool.amp-migrate] of pyproject.toml. Patterns are those of .gitignore.
 """
 
 
@@ -35,6 +35,7 @@ def _settings(options: Mapping[str, Any]) -> Settings:
         unsafe=options["unsafe"],
         annotate=options["annotate"],
         add_flag=options["add_flag"],
+        explain=options["explain_plan"],
         apex=Apex(options["apex"]),
         apex_o2=Apex(options["apex_o2"]),
     )
@@ -50,13 +51,15 @@ def _check(options: Mapping[str, Any]) -> None:
     """Raise UsageError where options do not go together."""
     paths, output = options["paths"], options["output"]
     if options["undo"]:
-        if options["check"] or output is not None or "-" in paths:
+        if options["check"] or options["explain_plan"] or output is not None or "-" in paths:
             raise click.UsageError("--undo goes with files and folders, and with --diff to see what it would do")
         return
     if not paths:
         raise click.UsageError("name a file or a folder; `amp-migrate .` takes the current folder")
-    if output is not None and (options["diff"] or options["check"]):
-        raise click.UsageError("--output writes files; --diff and --check write none")
+    if output is not None and (options["diff"] or options["check"] or options["explain_plan"]):
+        raise click.UsageError("--output writes files; --diff, --check and --explain-plan write none")
+    if options["explain_plan"] and options["diff"]:
+        raise click.UsageError("--explain-plan and --diff each print something else of the same changes; take one")
     if "-" in paths and (len(paths) > 1 or output is not None):
         raise click.UsageError("`-` stands alone: it reads standard input and writes standard output")
     if options["stdin_filename"] is not None and "-" not in paths:

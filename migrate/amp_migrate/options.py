@@ -104,6 +104,11 @@ _PROJECT: _Options = (
 _MODES: _Options = (
     click.option("--diff", is_flag=True, help="Print the changes as a diff that `git apply` takes; write nothing."),
     click.option("--check", is_flag=True, help="Write nothing; exit with 1 if anything would change."),
+    click.option(
+        "--explain-plan",
+        is_flag=True,
+        help="Print every edit that would be made, with the rule behind it; write nothing.",
+    ),
 )
 _TARGETS: _Options = (
     click.option(

@@ -56,7 +56,7 @@ class Request:
     @property
     def writes(self) -> bool:
         """Whether files may change."""
-        return not (self.diff or self.check)
+        return not (self.diff or self.check or self.settings.explain)
 
 
 def execute(request: Request) -> int:
@@ -82,7 +82,8 @@ def _paths(request: Request) -> Outcome:
         outcome = apply_in_place(workspace, outcome, root)
     if request.diff:
         _print_changes(outcome)
-    _print_report(outcome, request, to_stderr=request.diff)
+    _print_edits(outcome)
+    _print_report(outcome, request, to_stderr=request.diff or request.settings.explain)
     return outcome
 
 
@@ -90,7 +91,8 @@ def _stdin(request: Request) -> Outcome:
     outcome = _migrated_stdin(request)
     if request.diff:
         _print_changes(outcome)
-    elif request.writes and not outcome.problems:
+    _print_edits(outcome)
+    if request.writes and not outcome.problems:
         for each in outcome.plans:
             sys.stdout.buffer.write(each.source.encode(each.after))
     _print_report(outcome, request, to_stderr=True)
@@ -143,6 +145,11 @@ def _print_report(outcome: Outcome, request: Request, *, to_stderr: bool) -> Non
     report = Report(findings, outcome.files, changed, request.writes, rules)
     stream = sys.stderr if to_stderr else sys.stdout
     stream.write(render(report, request.form))
+
+
+def _print_edits(outcome: Outcome) -> None:
+    """Print what was put into words of each file that changes."""
+    sys.stdout.writelines(f"{edit}\n" for each in outcome.changed for edit in each.edits)
 
 
 def _print_changes(outcome: Outcome) -> None:

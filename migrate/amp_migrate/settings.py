@@ -44,6 +44,7 @@ class Settings:
         unsafe: whether to repair what is wrong and works somehow: the code will not do what it did.
         annotate: whether a comment is to stand above what is left as it was.
         add_flag: whether the script's command line gets an option that switches what was moved from plain float32.
+        explain: whether the plan of each file is also put into words, edit by edit.
     """
 
     dtype: Dtype = Dtype.FP16
@@ -56,6 +57,7 @@ class Settings:
     add_flag: bool = False
     apex: Apex = Apex.AUTO
     apex_o2: Apex = Apex.NATIVE
+    explain: bool = False
 
     def applies(self, code: str) -> bool:
         """Whether the rule with this code is wanted: the longer of the codes that match it in both lists decides."""

@@ -51,7 +51,8 @@ def toy_plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[
         changes = [
             _change(source, line, number) for number, line in enumerate(module.code.splitlines(keepends=True), start=1)
         ]
-        findings = tuple(finding for _, finding in changes if finding is not None)
+        told = (finding for _, finding in changes if finding is not None)
+        findings = tuple(finding for finding in told if settings.applies(finding.code))
         if findings:
             plans.append(FilePlan(source, "".join(line for line, _ in changes), findings))
     return tuple(plans)

@@ -11,6 +11,7 @@ from pathlib import Path
 import amp_migrate
 import pytest
 from amp_migrate.cli import command
+from amp_migrate.engine.planner import plan as real_plan
 from click.testing import CliRunner, Result
 
 pytestmark = pytest.mark.usefixtures("toy_planner")
@@ -80,6 +81,21 @@ def test_check_writes_nothing_and_tells_by_its_exit_code(text: str, code: int) -
 def test_check_with_diff_does_both() -> None:
     result = run("--check", "--diff", "a.py", a=OLD)
     assert (result.exit_code, result.stdout[:3]) == (1, "---")
+
+
+def test_the_plan_of_a_file_is_explained_edit_by_edit_and_nothing_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("amp_migrate.engine.migrate.plan", real_plan)
+    text = "import torch\nwith torch.cuda.amp.autocast():\n    pass\n"
+    result = run("--explain-plan", "a.py", a=text)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "a.py:2:6: AMP101 replace: torch.cuda.amp.autocast -> torch.amp.autocast",
+        'a.py:2:6: AMP101 arguments of torch.cuda.amp.autocast() -> (device_type="cuda", dtype=torch.float16)',
+    ]
+    assert "1 would change" in result.stderr
+    assert Path("a.py").read_text() == text
+    piped = run("--explain-plan", "-", "--check", stdin=text.encode())
+    assert (piped.exit_code, piped.stdout) == (1, result.stdout.replace("a.py", "<stdin>"))
 
 
 def test_what_cannot_be_read_is_one_line_each_and_the_others_are_done() -> None:
@@ -211,6 +227,9 @@ def test_a_run_that_changes_nothing_leaves_no_record() -> None:
         (["a.py", "--stdin-filename", "b.py"], "--stdin-filename goes with `-`"),
         (["a.py", "-o", "x", "--diff"], "--output writes files"),
         (["a.py", "-o", "x", "--check"], "--output writes files"),
+        (["a.py", "-o", "x", "--explain-plan"], "--output writes files"),
+        (["a.py", "--diff", "--explain-plan"], "take one"),
+        (["--undo", "--explain-plan"], "--undo goes with files and folders"),
         (["a.py", "-o", "./a.py"], "--output names the original"),
         (["a.py", "--dtype", "fp8"], "'fp8' is not one of"),
         (["a.py", "--dif"], "No such option"),

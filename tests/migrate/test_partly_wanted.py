@@ -8,7 +8,7 @@ import pytest
 from amp_migrate.engine.migrate import migrate, migrate_text
 from amp_migrate.engine.planner import FilePlan
 from amp_migrate.report.finding import Kind
-from amp_migrate.settings import Settings
+from amp_migrate.settings import Dtype, Settings
 
 TWO_STEPS = """\
 import torch
@@ -150,7 +150,7 @@ with autocast():
 @pytest.mark.parametrize(
     "text", [APEX, PROBE, UNSCALED, SAVED, PARTS, UNUSED], ids="apex probe unscaled saved parts unused".split()
 )
-@pytest.mark.parametrize("selected", ["AMP6", "AMP5", "AMP590", "AMP003"])
+@pytest.mark.parametrize("selected", ["AMP6", "AMP5", "AMP590"])
 def test_old_names_and_imports_stay_where_only_other_rules_are_selected(text: str, selected: str) -> None:
     plan = planned(text, Settings(select=(selected,)))
     assert (plan.after, plan.findings) == (text, ())
@@ -178,11 +178,107 @@ def test_an_apex_script_with_one_line_that_is_ignored_stays_whole() -> None:
 
 
 def test_half_of_an_apex_script_is_not_migrated() -> None:
-    plan = planned(APEX, Settings(select=("AMP201",)))
+    plan = planned(APEX, Settings(ignore=("AMP202",)))
     assert plan.after == APEX
     (finding,) = plan.findings
-    assert (finding.code, finding.kind, finding.line) == ("AMP003", Kind.LEFT, 5)
-    assert "AMP202 is not selected" in finding.message
+    assert (finding.code, finding.kind, finding.line) == ("AMP290", Kind.LEFT, 5)
+    assert finding.message == "left on Apex: AMP202 is not selected, and the script moves as a whole"
+    assert planned(APEX, Settings(select=("AMP201",))).findings == ()
+
+
+def test_what_a_script_has_beside_the_half_that_is_not_wanted_is_migrated() -> None:
+    beside = "with torch.cuda.amp.autocast():\n    pass\n"
+    plan = planned(APEX + beside, Settings(ignore=("AMP202",)))
+    assert plan.after.startswith(APEX)
+    assert "torch.cuda" not in plan.after
+    assert [finding.code for finding in plan.findings] == ["AMP290", "AMP101"]
+
+
+FLAG = """\
+import argparse
+import torch
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float){}
+args = parser.parse_args()
+model = torch.nn.Linear(3, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
+for x in range(3):
+    loss = model(x).sum()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_flag_that_is_not_wanted_does_not_keep_the_steps_from_moving() -> None:
+    plan = planned(FLAG.format(""), Settings(add_flag=True, ignore=("AMP503",)))
+    assert plan.after == planned(FLAG.format("")).after
+    assert said(plan) == [("AMP501", 10, Kind.MIGRATED)]
+    assert "--amp" in planned(FLAG.format(""), Settings(add_flag=True)).after
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (TWO_STEPS.replace("    loss = model(x).sum()\n", "    loss = model(x).sum()  # amp-migrate: ignore\n", 1), 4),
+        (
+            TWO_STEPS.replace(
+                "torch.ones(3))\n    second", "torch.ones(3))  # amp-migrate: ignore[AMP501]\n    second"
+            ),
+            16,
+        ),
+        (TWO_STEPS.replace("def first(", "# amp-migrate: ignore[AMP5]\ndef first("), 4),
+    ],
+    ids=["the forward", "the call that passes the scaler", "the function that takes it"],
+)
+def test_a_step_is_left_whole_with_any_line_that_it_would_change(text: str, line: int) -> None:
+    text = text.format("")
+    plan = planned(text)
+    left, moved = plan.findings
+    assert (left.code, left.kind, moved.code, moved.kind) == ("AMP590", Kind.LEFT, "AMP501", Kind.MIGRATED)
+    assert left.message == f"step left as it was: line {line} asks to be left alone, and the step moves as a whole"
+    assert plan.after.count("with torch.amp.autocast") == 1
+    assert "first(model, optimizer, torch.ones(3))" in plan.after
+
+
+def test_what_stands_beside_a_line_that_is_left_alone_is_written() -> None:
+    made = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
+    plan = planned(TWO_STEPS.format("").replace(made, f"{made}  # amp-migrate: ignore"))
+    assert f"{made}  # amp-migrate: ignore\n    scaler = torch.amp.GradScaler" in plan.after
+
+
+def test_an_import_that_is_left_alone_stays_and_its_uses_go_another_way() -> None:
+    plan = planned(
+        "import torch\nfrom torch.cuda.amp import autocast  # amp-migrate: ignore\nwith autocast():\n    pass\n"
+    )
+    assert plan.after.splitlines()[1:3] == [
+        "from torch.cuda.amp import autocast  # amp-migrate: ignore",
+        'with torch.amp.autocast(device_type="cuda", dtype=torch.float16):',
+    ]
+
+
+def test_a_region_that_keeps_its_dtype_keeps_that_of_all_others() -> None:
+    region = "with torch.autocast(device_type='cuda', dtype=torch.float16):{}\n    pass\n"
+    text = "import torch\n" + region.format("  # amp-migrate: ignore[AMP510]") + region.format("")
+    plan = planned(text, Settings(dtype=Dtype.BF16))
+    assert plan.after == text
+
+
+def test_a_hazard_whose_repair_is_not_wanted_is_told() -> None:
+    text = """\
+import torch
+
+def train(model, optimizer, x):
+    scaler = torch.amp.GradScaler("cuda")
+    for _ in range(3):
+        with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+            scores = torch.matmul(x, x)
+            scores = scores.masked_fill(x == 0, -1e9){}
+        scaler.scale(scores.sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+    assert said(planned(text.format(""))) == [("AMP626", 8, Kind.MIGRATED)]
+    assert said(planned(text.format("  # amp-migrate: ignore[AMP626]"))) == []
 
 
 def test_a_step_whose_scaler_would_come_through_a_skipped_file_is_left_with_it(tmp_path: Path) -> None:
@@ -195,4 +291,7 @@ def test_a_step_whose_scaler_would_come_through_a_skipped_file_is_left_with_it(t
     (tmp_path / "main.py").write_text(main)
     outcome = migrate([tmp_path], Settings())
     assert outcome.changed == ()
-    assert {finding.code for finding in outcome.findings} == {"AMP003"}
+    (finding,) = outcome.findings
+    assert finding.code == "AMP590"
+    reason = f"in {(tmp_path / 'main.py').as_posix()}, the file asks to be skipped"
+    assert finding.message == f"step left as it was: {reason}, and the step moves as a whole"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import libcst as cst
 
+from amp_migrate.plan.edit import Annotate, Edit
 from amp_migrate.report.finding import Finding
-from amp_migrate.steps.draft import Draft
 from amp_migrate.trees.tree import Tree
 
 # What has lines of its own above it.
@@ -30,30 +30,20 @@ _LINE_TYPES = (
 )
 
 
-def annotate(draft: Draft, left: Iterable[Finding]) -> None:
-    """Put `# amp-migrate: AMP590 <reason>` above the statement of each finding that has no such comment yet."""
-    tree = draft.file.tree
+def annotate(tree: Tree, left: Sequence[Finding]) -> Iterator[Edit]:
+    """The edits that put `# amp-migrate: AMP590 <reason>` above what each finding is about, where it is not yet."""
+    if not left:
+        return
     lines = {tree.position(node)[0]: node for node in reversed(tree.order) if isinstance(node, _LINE_TYPES)}
     done: set[tuple[_Line, str]] = set()
     for finding in left:
         start = max((line for line in lines if line <= finding.line), default=0)
         if start and (lines[start], finding.code) not in done:
             done.add((lines[start], finding.code))
-            _comment(draft, lines[start], finding)
-
-
-def _comment(draft: Draft, statement: _Line, finding: Finding) -> None:
-    begin = f"# amp-migrate: {finding.code} "
-    above = [each.comment.value for each in _above(draft.file.tree, statement) if each.comment is not None]
-    if any(each.startswith(begin) for each in above):
-        return
-    comment = cst.EmptyLine(comment=cst.Comment(begin + finding.message))
-
-    def put(node: cst.CSTNode) -> cst.CSTNode:
-        assert isinstance(node, _LINE_TYPES)
-        return node.with_changes(leading_lines=[*node.leading_lines, comment])
-
-    draft.edits.change(statement, put)
+            begin = f"# amp-migrate: {finding.code} "
+            above = (each.comment.value for each in _above(tree, lines[start]) if each.comment is not None)
+            if not any(each.startswith(begin) for each in above):
+                yield Edit(tree, lines[start], Annotate(begin + finding.message), finding.code)
 
 
 def _above(tree: Tree, statement: _Line) -> list[cst.EmptyLine]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from amp_migrate.engine.check import Refused, check_text
-from amp_migrate.engine.choice import only_wanted
 from amp_migrate.engine.garbage import collected_later
 from amp_migrate.engine.import_graph import ImportGraph
 from amp_migrate.engine.layout import LayoutError, restore
@@ -100,9 +99,7 @@ def migrate_workspace(workspace: Workspace, settings: Settings, parsed: Parsed |
     parsed = {} if parsed is None else parsed
     with collected_later():
         planned, failures = _plan_what_can_be(workspace, settings, parsed)
-        plans, wrong = only_wanted(planned, settings)
-        outcome = Outcome(plans, (*workspace.problems, *failures), len(workspace.files))
-        outcome = without_refused(workspace, outcome, wrong)
+        outcome = Outcome(planned, (*workspace.problems, *failures), len(workspace.files))
         plans, wrong = _checked(outcome.plans, settings, parsed)
         outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
         outcome = without_refused(workspace, outcome, _changed_again(workspace, outcome.plans, settings, parsed))
@@ -132,7 +129,7 @@ def _told_in_the_file(each: FilePlan) -> FilePlan:
 def _withdrawn(each: FilePlan) -> FilePlan:
     # What was left before is still left, and hazards are still there; what was to be migrated is not.
     findings = tuple(finding for finding in each.findings if finding.kind in (Kind.LEFT, Kind.HAZARD, Kind.ERROR))
-    return replace(each, after=each.source.text, findings=findings)
+    return replace(each, after=each.source.text, findings=findings, edits=())
 
 
 def _plan_what_can_be(

@@ -6,36 +6,22 @@ creates the optimizer to the file that steps it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
-import libcst as cst
-
-from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
-from amp_migrate.analysis.wanted import Wanted
 from amp_migrate.engine.annotate import annotate
 from amp_migrate.engine.library import Parsed, ParsedLibrary
 from amp_migrate.engine.prefilter import may_matter
 from amp_migrate.engine.source import Source
-from amp_migrate.engine.unwanted import why_unwanted
 from amp_migrate.engine.workspace import Workspace
-from amp_migrate.hazards.script import Script, speaks_of_amp
-from amp_migrate.pragmas import read_pragmas
+from amp_migrate.hazards.script import speaks_of_amp
+from amp_migrate.moves import moves_of, wishes_of
+from amp_migrate.plan.describe import described
+from amp_migrate.plan.move import Move
 from amp_migrate.report.finding import Finding, Kind
-from amp_migrate.rules.find_hazards import HazardFinder
-from amp_migrate.rules.handed_on import handed_on
-from amp_migrate.rules.rename_names import rename_names
-from amp_migrate.rules.rule import name_rules
-from amp_migrate.rules.staying import staying_regions
-from amp_migrate.settings import Dtype, Settings
-from amp_migrate.steps.draft import Draft
-from amp_migrate.steps.migrate_steps import StepMigration
-from amp_migrate.steps.other_dtype import OtherDtype
-
-# What is told of a file whose forwards get regions; others bring names only, from the shim or from torch.
-_INTO_REGIONS = ("AMP201", "AMP202", "AMP501")
+from amp_migrate.settings import Settings
+from amp_migrate.write.consume import Settled, consume, new_text
 
 
 @dataclass(frozen=True)
@@ -46,11 +32,13 @@ class FilePlan:
         source: the file as it was read.
         after: its new text; equal to `source.text` where only findings are to be told.
         findings: everything to be said about the file, in order of place.
+        edits: what changes, edit by edit in words, where that was asked for.
     """
 
     source: Source
     after: str
     findings: tuple[Finding, ...]
+    edits: tuple[str, ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -70,66 +58,33 @@ def plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[File
 
 def _plan_project(workspace: Workspace, settings: Settings, parsed: Parsed) -> Iterator[FilePlan]:
     library = ParsedLibrary(workspace, parsed, settings.target_torch)
-    renaming = [each.rule for each in name_rules()]
-    kept = frozenset(
-        rule.code for rule in renaming if rule.since > settings.target_torch or not settings.applies(rule.code)
-    )
+    plan = settle(library, settings)
+    files = {file.name: library.source(file) for file in library.parsed}
+    edits = {tree.name: (tree, each) for tree, each in plan.edits.items()}
+    findings: dict[str, list[Finding]] = {}
+    for finding in plan.findings:
+        findings.setdefault(finding.path, []).append(finding)
+    for name in sorted({*findings, *edits}):
+        tree, mine = edits.get(name, (None, ()))
+        after = files[name].text if tree is None else new_text(tree, mine)
+        in_words = map(described, sorted(mine, key=lambda each: each.line)) if settings.explain else ()
+        yield FilePlan(files[name], after, tuple(findings.get(name, ())), tuple(in_words))
 
-    def wanted(file: File, node: cst.CSTNode, code: str) -> bool:
-        pragmas = read_pragmas(library.source(file).text)
-        if pragmas.skips_file or not settings.applies(code) or code in kept:
-            return False
-        return not pragmas.ignored or not pragmas.ignores(code, file.tree.position(node)[0])
 
-    steps = StepMigration(Project(library), settings, wanted)
+def settle(library: ParsedLibrary, settings: Settings) -> Settled:
+    """The plan of one project, edit by edit."""
+    wishes = wishes_of(settings)
     candidates = tuple(library.candidates())
-    steps.run(candidates)
-    moved = {each.path for each in steps.findings if each.kind is Kind.MIGRATED and each.code in _INTO_REGIONS}
-    dtype = settings.dtype if settings.applies("AMP510") else Dtype.FP16
-    tried = partial(Draft, settings=settings)
-    handed = handed_on(candidates, steps.project, tried, dtype, wanted)
-    staying = staying_regions(handed, candidates, steps.project, tried, wanted)
-    other = OtherDtype(steps.project, dtype, steps.draft, kept, staying)
-    steps.findings.extend(other.run(candidates))
-    for file in handed:
-        steps.findings.extend(
-            rename_names(
-                file, steps.project, steps.draft(file), other.dtype, other.descaler.fates, wanted, handed[file]
-            )
-        )
-    hazards = HazardFinder(steps.draft, other.dtype, partial(_wanted_here, frozenset(candidates), wanted))
-    for file in candidates:
-        has_amp = speaks_of_amp(library.source(file).text)
-        if has_amp or file.name in moved:
-            script = Script(file, steps.roles, settings, has_amp, file.name in moved, other.regions)
-            steps.findings.extend(hazards.find(script))
-    by_name: dict[str, list[Finding]] = {}
-    for finding in sorted(set(steps.findings)):  # scripts that run one model find its hazards together
-        by_name.setdefault(finding.path, []).append(finding)
-    yield from _file_plans(library, settings, steps, by_name)
+    moves = list(moves_of(Project(library), candidates, wishes, _has_own_plan))
+    trees = {file.name: file.tree for file in library.parsed}
+    settled = consume(moves, wishes, trees)
+    if not settings.annotate:
+        return settled
+    left = [each for each in settled.findings if each.kind is Kind.LEFT]
+    comments = (edit for tree in trees.values() for edit in annotate(tree, [f for f in left if f.path == tree.name]))
+    return consume([*moves, *(Move((edit,)) for edit in comments)], wishes, trees)
 
 
-def _wanted_here(candidates: frozenset[File], wanted: Wanted, file: File, node: cst.CSTNode, code: str) -> bool:
-    """Whether a hazard is to be told; a script planned elsewhere has its own found there, with all that changes."""
-    text = file.tree.text
-    is_script = may_matter(text.encode("utf-8", "surrogatepass")) or speaks_of_amp(text)
-    return (file in candidates or not is_script) and wanted(file, node, code)
-
-
-def _file_plans(
-    library: ParsedLibrary, settings: Settings, steps: StepMigration, by_name: Mapping[str, Sequence[Finding]]
-) -> Iterator[FilePlan]:
-    """The new text of every file that changes or has findings, in order of name."""
-    files = {file.name: file for file in library.parsed}
-    if settings.annotate:
-        for name, findings in by_name.items():
-            pragmas = read_pragmas(library.source(files[name]).text)
-            left = [each for each in findings if each.kind is Kind.LEFT]
-            left = [each for each in left if not why_unwanted(each.code, each.line, settings, pragmas)]
-            if left:
-                annotate(steps.draft(files[name]), left)
-    for name in sorted({*by_name, *(file.name for file, draft in steps.drafts.items() if draft.edits)}):
-        draft = steps.drafts.get(files[name])
-        source = library.source(files[name])
-        after = source.text if draft is None or draft.changes_nothing else draft.finish()
-        yield FilePlan(source, after, tuple(by_name.get(name, ())))
+def _has_own_plan(text: str) -> bool:
+    """Whether a script with this text is planned for itself, with all that changes for its sake."""
+    return may_matter(text.encode("utf-8", "surrogatepass")) or speaks_of_amp(text)

@@ -17,6 +17,7 @@ from amp_migrate.hazards.course import Course, courses
 from amp_migrate.hazards.regions import AutocastRegion
 from amp_migrate.hazards.scalers import Scalers
 from amp_migrate.settings import Dtype, Settings
+from amp_migrate.write.editor import Editor
 
 _AMP = re.compile(r"autocast|GradScaler|\bunscale_\b|scaler\.scale\b")
 
@@ -40,6 +41,10 @@ class Script:
     has_amp: bool = True
     moved: bool = False
     becomes: Mapping[cst.Call, Dtype] = field(default_factory=dict)
+
+    def editor(self, rule: str, file: File | None = None) -> Editor:
+        """Makes the repairs of a rule, in the script's own file or in another."""
+        return Editor(file or self.file, self.settings, rule)
 
     @cached_property
     def scalers(self) -> Scalers:

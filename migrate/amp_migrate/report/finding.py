@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any, Protocol
 
 
 class Kind(str, Enum):
@@ -14,6 +15,15 @@ class Kind(str, Enum):
     NOTE = "note"  # rewritten, and something about the result needs a reader's eye
     HAZARD = "hazard"  # AMP that is used wrongly, left as it was; the hint says what to write by hand
     ERROR = "error"  # the file could not be read or parsed; nothing in it was touched
+
+
+class Placing(Protocol):
+    """What knows where its nodes stand: the tree of a file."""
+
+    name: str
+
+    def position(self, node: Any, /) -> tuple[int, int]:
+        """The 1-based line and column where a node starts."""
 
 
 @dataclass(frozen=True, order=True)
@@ -39,3 +49,9 @@ class Finding:
     kind: Kind
     message: str
     hint: str = ""
+
+    @classmethod
+    def at(cls, tree: Placing, node: object, code: str, kind: Kind, message: str, hint: str = "") -> Finding:
+        """What is said about a node of a tree."""
+        line, column = tree.position(node)
+        return cls(tree.name, line, column, code, kind, message, hint)

@@ -8,12 +8,12 @@ import libcst as cst
 
 from amp_migrate.hazards.course import Course
 from amp_migrate.hazards.events import Act, Event
-from amp_migrate.hazards.hazard import Hazard, Repair
+from amp_migrate.hazards.hazard import Hazard
 from amp_migrate.hazards.paths import Seen
 from amp_migrate.hazards.script import Script
 from amp_migrate.hazards.states import Gradients
+from amp_migrate.plan.edit import Edit
 from amp_migrate.report.rule import Rule, Safety
-from amp_migrate.steps.draft import Draft
 from amp_migrate.trees.nodes import find
 
 RULE = Rule(
@@ -60,7 +60,7 @@ def detect(script: Script) -> Iterator[Hazard]:
                 event.node,
                 f"{what} sees gradients that are still multiplied by the loss scale",
                 f"write {line} before it, and nowhere else until {course.scaler}.update()",
-                _repair(course, event, step, line),
+                _repair(script, course, event, step, line),
             )
 
 
@@ -88,23 +88,19 @@ def _step_after(course: Course, event: Event) -> Event | None:
     return next(steps, None)
 
 
-def _repair(course: Course, event: Event, step: Event, line: str) -> Repair | None:
+def _repair(script: Script, course: Course, event: Event, step: Event, line: str) -> tuple[Edit, ...]:
     """Unscale before the read, where it is certain to be the one place: same block, one optimizer, one step."""
     tree = course.file.tree
     if course.of(Act.UNSCALE, Act.STEP) or len(course.of(Act.SCALER_STEP)) != 1 or course.of(Act.HANDED_ON):
-        return None
+        return ()
     siblings = tree.siblings(step.statement)
     around = next((each for each in siblings if event.statement in (each, *_below(course, each))), None)
     if around is None or not isinstance(step.statement, cst.Expr):
-        return None
+        return ()
     between = siblings[siblings.index(around) : siblings.index(step.statement)]
     if any(e.statement in (s, *_below(course, s)) for s in between for e in course.of(Act.SCALED_BACKWARD)):
-        return None
-
-    def write(draft: Draft) -> None:
-        draft.edits.before(around, draft.line(line))
-
-    return write
+        return ()
+    return (script.editor(RULE.code).before(around, line),)
 
 
 def _below(course: Course, statement: cst.CSTNode) -> list[cst.CSTNode]:

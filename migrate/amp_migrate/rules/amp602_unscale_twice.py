@@ -8,9 +8,10 @@ import libcst as cst
 
 from amp_migrate.hazards.course import Course
 from amp_migrate.hazards.events import Act, Event
-from amp_migrate.hazards.hazard import Hazard, Repair
+from amp_migrate.hazards.hazard import Hazard
 from amp_migrate.hazards.script import Script
 from amp_migrate.hazards.states import Stage
+from amp_migrate.plan.edit import Edit
 from amp_migrate.report.rule import Rule, Safety
 
 RULE = Rule(
@@ -47,21 +48,21 @@ def detect(script: Script) -> Iterator[Hazard]:
                         event.node,
                         f"{script.file.tree.quote(event.node)} runs {before} without {update} in between, and raises",
                         "unscale once, before the first line that needs true gradients, and update after the last step",
-                        _repair(course, event),
+                        _repair(script, course, event),
                     )
                     break
 
 
-def _repair(course: Course, event: Event) -> Repair | None:
+def _repair(script: Script, course: Course, event: Event) -> tuple[Edit, ...]:
     """Remove it, where the first one stands before it in one block, and nothing between them makes it the first."""
     tree, statement = course.file.tree, event.statement
     siblings = tree.siblings(statement)
     before = [e for e in course.events if e.statement in siblings[: siblings.index(statement)]]
     first = next((e for e in before if e.act is Act.UNSCALE and e.optimizer == event.optimizer), None)
     if first is None or not isinstance(statement, cst.Expr) or tree.trailing_comment(statement):
-        return None
+        return ()
     order = tree.order
     between = [e for e in course.events if order[first.statement] < order[e.statement] < order[statement]]
     if any(e.act is not Act.READ for e in between):
-        return None
-    return lambda draft: draft.edits.substitute(statement)
+        return ()
+    return (script.editor(RULE.code).remove(statement),)

@@ -9,11 +9,11 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.hazards.course import Course
 from amp_migrate.hazards.events import Act, Event
-from amp_migrate.hazards.hazard import Hazard, Repair
+from amp_migrate.hazards.hazard import Hazard
 from amp_migrate.hazards.script import Script
 from amp_migrate.hazards.states import Stage
+from amp_migrate.plan.edit import Edit
 from amp_migrate.report.rule import Rule, Safety
-from amp_migrate.steps.draft import Draft
 
 RULE = Rule(
     code="AMP603",
@@ -52,23 +52,19 @@ def detect(script: Script) -> Iterator[Hazard]:
                     event.node,
                     f"{step} steps again without {update} since the last time, and raises",
                     f"write {update} once in every iteration, after the last step",
-                    _repair(course, event) if never_updated else None,
+                    _repair(script, course, event) if never_updated else (),
                 )
                 if never_updated:  # one update is missing, for all optimizers
                     break
 
 
-def _repair(course: Course, event: Event) -> Repair | None:
+def _repair(script: Script, course: Course, event: Event) -> tuple[Edit, ...]:
     """Update after the last step, where all steps of the function stand in one block of the loop."""
     steps = [each.statement for each in course.of(Act.SCALER_STEP)]
     siblings = course.file.tree.siblings(event.statement)
     if not all(isinstance(each, cst.Expr) and each in siblings for each in steps):
-        return None
-
-    def write(draft: Draft) -> None:
-        draft.edits.after(steps[-1], draft.line(f"{course.scaler}.update()"))
-
-    return write
+        return ()
+    return (script.editor(RULE.code).after(steps[-1], f"{course.scaler}.update()"),)
 
 
 def _is_never_updated(file: File, course: Course, event: Event) -> bool:

@@ -10,8 +10,9 @@ from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.hazards.course import Course
 from amp_migrate.hazards.events import Act
-from amp_migrate.hazards.hazard import Hazard, Repair
+from amp_migrate.hazards.hazard import Hazard
 from amp_migrate.hazards.script import Script
+from amp_migrate.plan.edit import Edit
 from amp_migrate.report.rule import Rule, Safety
 from amp_migrate.steps.checkpoints import (
     KEY,
@@ -21,9 +22,7 @@ from amp_migrate.steps.checkpoints import (
     write_restored,
     write_saved,
 )
-from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.native import GRAD_SCALER
-from amp_migrate.trees.nodes import Statement
 
 RULE = Rule(
     code="AMP611",
@@ -54,7 +53,6 @@ def detect(script: Script) -> Iterator[Hazard]:
     if not stepped or _saves_scaler(script):
         return
     told: set[object] = set()
-    restored: set[Statement] = set()
     for entry in saved_entries(file, script.roles):
         course = stepped.get(_word(entry.optimizer))
         if course is not None and entry.place not in told:
@@ -64,32 +62,24 @@ def detect(script: Script) -> Iterator[Hazard]:
                 entry.optimizer,
                 f"the checkpoint holds {file.tree.code(entry.optimizer)} and not {course.scaler}",
                 f'add "{name}": {course.scaler}.state_dict(), and load it where the optimizer is loaded',
-                _repair(script, course, entry, restored),
+                _repair(script, course, entry),
             )
 
 
-def _repair(script: Script, course: Course, entry: SavedEntry, restored: set[Statement]) -> Repair | None:
-    """Save the scaler, and load it wherever the optimizer is loaded, if it is there at all of these places.
-
-    Args:
-        restored: the statements that a repair has added a load behind; those of this one are added.
-    """
+def _repair(script: Script, course: Course, entry: SavedEntry) -> tuple[Edit, ...]:
+    """Save the scaler, and load it wherever the optimizer is loaded, if it is there at all of these places."""
     file, name = script.file, _word(entry.optimizer)
     loads = [each for each in restored_entries(file, script.roles) if _word(each.optimizer) == name]
     calls = [call for call in file.calls if _loads(call, name)]
     is_known = bool(loads) and len(loads) == len(calls) and KEY not in _strings(file)
     places = [entry.optimizer, *(each.optimizer for each in loads)]
     if not is_known or not all(_is_there(script, course, place) for place in places):
-        return None
-
-    def write(draft: Draft) -> None:
-        write_saved(draft, entry, course.scaler)
-        for each in loads:
-            if each.statement not in restored:
-                restored.add(each.statement)
-                write_restored(draft, each, course.scaler)
-
-    return write
+        return ()
+    editor = script.editor(RULE.code)
+    return (
+        write_saved(editor, entry, course.scaler),
+        *(write_restored(editor, each, course.scaler) for each in loads),
+    )
 
 
 def _word(node: cst.BaseExpression) -> str:

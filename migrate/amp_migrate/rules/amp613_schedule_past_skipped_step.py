@@ -9,11 +9,12 @@ import libcst as cst
 from amp_migrate.analysis.optimizers import is_scheduler
 from amp_migrate.hazards.course import Course
 from amp_migrate.hazards.events import Act, Event
-from amp_migrate.hazards.hazard import Hazard, Repair
+from amp_migrate.hazards.hazard import Hazard
 from amp_migrate.hazards.script import Script
+from amp_migrate.plan.edit import Edit
 from amp_migrate.report.rule import Rule, Safety
-from amp_migrate.steps.draft import Draft
 from amp_migrate.trees.nodes import Statement, find
+from amp_migrate.write.editor import guarded
 
 RULE = Rule(
     code="AMP613",
@@ -58,7 +59,7 @@ def detect(script: Script) -> Iterator[Hazard]:
                         f"{quote(scheduler)} also counts steps that {quote(event.node)} skips",
                         f"remember {course.scaler}.get_scale() before {course.scaler}.update(), and step the scheduler "
                         "behind it where the scale has not become less",
-                        _repair(course, statement),
+                        _repair(script, course, statement),
                     )
 
 
@@ -79,22 +80,18 @@ def _schedulers(script: Script, course: Course, event: Event) -> Iterator[tuple[
             yield statement, call
 
 
-def _repair(course: Course, statement: cst.Expr) -> Repair | None:
+def _repair(script: Script, course: Course, statement: cst.Expr) -> tuple[Edit, ...]:
     """Ask for the scale round the only update, where it stands before the scheduler in one block with it."""
     tree = course.file.tree
     updates = course.of(Act.UPDATE)
     siblings = tree.siblings(statement)
     if len(updates) != 1 or updates[0].statement not in siblings or not isinstance(updates[0].statement, cst.Expr):
-        return None
+        return ()
     update = updates[0].statement
     behind = siblings[siblings.index(update) + 1 :]
     is_taken = bool(course.file.scopes.of(statement).lookup("scale"))
     if statement not in behind[:1] or is_taken or tree.trailing_comment(statement):
-        return None
-
-    def write(draft: Draft) -> None:
-        draft.edits.before(update, draft.line(f"scale = {course.scaler}.get_scale()"))
-        guard = draft.guarded(f"if {course.scaler}.get_scale() >= scale:", draft.code(statement))
-        draft.edits.substitute(statement, guard)
-
-    return write
+        return ()
+    editor = script.editor(RULE.code)
+    guard = guarded(f"if {course.scaler}.get_scale() >= scale:", statement)
+    return editor.before(update, f"scale = {course.scaler}.get_scale()"), editor.substitute(statement, guard)

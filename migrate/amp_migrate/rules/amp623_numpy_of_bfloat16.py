@@ -51,7 +51,7 @@ def detect(script: Script) -> Iterator[Hazard]:
                 root.node,
                 f"{quoted} comes from a bfloat16 region, and .numpy() of it raises",
                 f"write {quoted}.float()",
-                lambda draft, root=root: write_float(draft, root),  # type: ignore[misc]
+                (write_float(script.editor(RULE.code), root),),
                 root.finder.file,
             )
 

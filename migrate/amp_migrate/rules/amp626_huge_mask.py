@@ -13,9 +13,8 @@ from amp_migrate.analysis.numbers import number
 from amp_migrate.hazards.halves import is_half
 from amp_migrate.hazards.hazard import Hazard
 from amp_migrate.hazards.script import Script
+from amp_migrate.plan.code import code
 from amp_migrate.report.rule import Rule
-from amp_migrate.steps.draft import Draft
-from amp_migrate.trees import build
 
 RULE = Rule(
     code="AMP626",
@@ -47,23 +46,20 @@ def detect(script: Script) -> Iterator[Hazard]:
         for file in script.models(method, _HUGE):
             for call in file.calls:
                 if isinstance(call.func, cst.Attribute) and call.func.attr.value == method and _overflows(file, call):
-                    yield _hazard(file, call, call.func.value)
+                    yield _hazard(script, file, call, call.func.value)
 
 
-def _hazard(file: File, call: cst.Call, scores: cst.BaseExpression) -> Hazard:
+def _hazard(script: Script, file: File, call: cst.Call, scores: cst.BaseExpression) -> Hazard:
     is_named = dotted(scores) is not None
     dtype = f"{file.tree.code(scores)}.dtype" if is_named else "its dtype"
     can_repair = is_named and "torch.jit" not in file.tree.text
-
-    def repair(draft: Draft) -> None:
-        least = f"{draft.torch(call)}.finfo({dtype}).min"
-        draft.edits.replace(call.args[1].value, build.expression(f"max({draft.code(call.args[1].value)}, {least})"))
-
+    editor, least = script.editor(RULE.code, file), call.args[1].value
+    masked = code("max({}, {}.finfo({}).min)", least, editor.torch(call), dtype)
     return Hazard(
         call,
         f"{file.tree.quote(call)} raises where the scores are float16",
         f"mask with torch.finfo({dtype}).min",
-        repair if can_repair else None,
+        (editor.replace(least, masked),) if can_repair else (),
         file,
     )
 

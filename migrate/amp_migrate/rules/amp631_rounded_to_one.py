@@ -14,8 +14,6 @@ from amp_migrate.hazards.hazard import Hazard
 from amp_migrate.hazards.regions import argument, is_autocast
 from amp_migrate.hazards.script import Script
 from amp_migrate.report.rule import Rule
-from amp_migrate.steps.draft import Draft
-from amp_migrate.steps.write_native import as_float
 from amp_migrate.tables.torch_names import SIGMOID_FUNCTIONS
 from amp_migrate.trees.nodes import find
 
@@ -58,19 +56,18 @@ def detect(script: Script) -> Iterator[Hazard]:
             if clamped is None or not _rounds_to_one(file, limit, near) or not _may_be_low(script, file, call):
                 continue
             if not _is_float32(file, clamped) and (_is_sigmoid(file, clamped) or _is_taken_from_one(file, call)):
-                yield _hazard(file, call, clamped, limit)
+                yield _hazard(script, file, call, clamped, limit)
 
 
-def _hazard(file: File, call: cst.Call, clamped: cst.BaseExpression, limit: cst.BaseExpression | None) -> Hazard:
-    def repair(draft: Draft) -> None:
-        draft.edits.change(clamped, as_float)
-
+def _hazard(
+    script: Script, file: File, call: cst.Call, clamped: cst.BaseExpression, limit: cst.BaseExpression | None
+) -> Hazard:
     assert limit is not None
     return Hazard(
         call,
         f"{file.tree.quote(limit)} is 1 in low precision, and keeps {file.tree.quote(clamped)} from nothing",
         f"write {file.tree.quote(clamped)}.float() there",
-        repair,
+        (script.editor(RULE.code, file).as_float(clamped),),
         file,
     )
 

@@ -12,8 +12,6 @@ from amp_migrate.hazards.halves import is_half, is_left_to_callers
 from amp_migrate.hazards.hazard import Hazard
 from amp_migrate.hazards.script import Script
 from amp_migrate.report.rule import Rule
-from amp_migrate.steps.draft import Draft
-from amp_migrate.steps.write_native import as_float
 
 RULE = Rule(
     code="AMP632",
@@ -51,7 +49,7 @@ def detect(script: Script) -> Iterator[Hazard]:
         for call in file.calls if _may_matter(file.tree.text) else ():
             for matrix in _matrices(file, call):
                 if is_half(file, matrix, call) and _runs_low(script, file, call):
-                    yield _hazard(file, matrix)
+                    yield _hazard(script, file, matrix)
 
 
 def _may_matter(text: str) -> bool:
@@ -73,9 +71,7 @@ def _runs_low(script: Script, file: File, call: cst.Call) -> bool:
     return in_region or is_left_to_callers(file, call)
 
 
-def _hazard(file: File, matrix: cst.BaseExpression) -> Hazard:
-    def repair(draft: Draft) -> None:
-        draft.edits.change(matrix, as_float)
-
+def _hazard(script: Script, file: File, matrix: cst.BaseExpression) -> Hazard:
+    repair = (script.editor(RULE.code, file).as_float(matrix),)
     quoted = file.tree.quote(matrix)
     return Hazard(matrix, f"no kernel takes {quoted} in half precision", f"write {quoted}.float() there", repair, file)

@@ -9,7 +9,6 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
-from amp_migrate.analysis.wanted import Wanted
 from amp_migrate.rules.guards import Fold, folds
 from amp_migrate.rules.imports import deprecated_items, is_wanted
 from amp_migrate.rules.places import is_provided_for
@@ -17,9 +16,10 @@ from amp_migrate.rules.rewrite_use import Rewrite, rewrite_of
 from amp_migrate.rules.rule import Context, Unsure
 from amp_migrate.rules.uses import Use, find_uses
 from amp_migrate.settings import Dtype
-from amp_migrate.steps.descale import Fates
-from amp_migrate.steps.draft import Draft
+from amp_migrate.steps.descale import UNTOUCHED, Fates
 from amp_migrate.trees.nodes import walk
+from amp_migrate.wishes import Wishes
+from amp_migrate.write.editor import Editor
 
 _AMBIGUOUS = Unsure(
     "the name stands for different things on different ways to this line",
@@ -37,7 +37,7 @@ class Decided:
     """What becomes of the uses of old names in one file.
 
     Attributes:
-        folded: the choices between PyTorch versions that go.
+        folded: the choices between PyTorch versions that go, each with the rule about what goes with it.
         removed: the nodes that go away, with them or for another reason.
         sure: the uses that mean one old name, and that somebody wants to be rewritten.
         doubtful: those that may also mean something else.
@@ -45,7 +45,7 @@ class Decided:
         refused: why a use stays.
     """
 
-    folded: tuple[Fold, ...]
+    folded: tuple[tuple[Fold, str], ...]
     removed: frozenset[cst.CSTNode]
     sure: tuple[Use, ...]
     doubtful: tuple[Use, ...]
@@ -53,28 +53,38 @@ class Decided:
     refused: dict[cst.CSTNode, Unsure]
 
 
-def decide(
-    file: File,
-    project: Project,
-    draft: Draft,
-    dtype: Dtype,
-    fates: Fates,
-    wanted: Wanted,
-    handed_on: frozenset[str],
-    stuck: Mapping[cst.CSTNode, Unsure],
-) -> Decided:
+@dataclass(frozen=True)
+class Renaming:
+    """What holds for all files when their old names are decided about.
+
+    Attributes:
+        dtype: what the code computes in afterwards.
+        fates: what becomes of the scalers for the sake of another dtype.
+    """
+
+    project: Project
+    wishes: Wishes
+    dtype: Dtype
+    fates: Fates = UNTOUCHED
+
+    def editor(self, file: File, rule: str) -> Editor:
+        """Makes the edits of a file for a rule."""
+        return Editor(file, self.wishes.settings, rule)
+
+
+def decide(renaming: Renaming, file: File, handed_on: frozenset[str], stuck: Mapping[cst.CSTNode, Unsure]) -> Decided:
     """Decide about the uses of old names in a file.
 
     Args:
-        fates: what becomes of the scalers for the sake of another dtype.
         handed_on: the module-level names that other files take from this one, and whose uses there move with it.
         stuck: uses that stay whatever is found out here.
     """
+    fates, wants = renaming.fates, renaming.wishes.wants
     sure, doubtful = find_uses(file)
-    folded = _folds(file, [*sure, *doubtful], wanted)
-    removed = fates.removed | {node for fold in folded for part in fold.gone for node in walk(part)}
-    sure = [use for use in sure if use.node not in removed and wanted(file, use.node, use.rule.code)]
-    doubtful = [use for use in doubtful if use.node not in removed and wanted(file, use.node, use.rule.code)]
+    folded = _folds(file, [*sure, *doubtful], renaming.wishes)
+    removed = fates.removed | {node for fold, _ in folded for part in fold.gone for node in walk(part)}
+    sure = [use for use in sure if use.node not in removed and wants(file.tree, use.node, use.rule.code)]
+    doubtful = [use for use in doubtful if use.node not in removed and wants(file.tree, use.node, use.rule.code)]
     refused: dict[cst.CSTNode, Unsure] = {use.node: _AMBIGUOUS for use in doubtful}
     rewrites: dict[cst.CSTNode, Rewrite] = {}
     for use in sure:
@@ -88,8 +98,9 @@ def decide(
             refused[use.node] = _PROVIDED_FOR
             continue
         parent = file.tree.parents[use.node]
-        context = Context(draft, use.node, Dtype.FP16 if parent in fates.kept else dtype)
-        rewrite = rewrite_of(context, project, use, handed_on, disabled=parent in fates.disabled)
+        editor = renaming.editor(file, use.rule.code)
+        context = Context(editor, use.node, Dtype.FP16 if parent in fates.kept else renaming.dtype)
+        rewrite = rewrite_of(context, renaming.project, use, handed_on, disabled=parent in fates.disabled)
         if isinstance(rewrite, Unsure):
             refused[use.node] = rewrite
         else:
@@ -97,12 +108,19 @@ def decide(
     return Decided(tuple(folded), removed, tuple(sure), tuple(doubtful), rewrites, refused)
 
 
-def _folds(file: File, uses: list[Use], wanted: Wanted) -> list[Fold]:
-    """The choices to fold, none of which holds an old name that is to stay."""
+def _folds(file: File, uses: list[Use], wishes: Wishes) -> list[tuple[Fold, str]]:
+    """The choices to fold, none of which holds an old name that is to stay, each with the rule about one of them."""
+    rules: dict[cst.CSTNode, str] = {use.node: use.rule.code for use in uses}
     old: set[cst.CSTNode] = {use.node for use in uses}
-    untouchable: set[cst.CSTNode] = {use.node for use in uses if not wanted(file, use.node, use.rule.code)}
+    untouchable: set[cst.CSTNode] = {use.node for use in uses if not wishes.wants(file.tree, use.node, use.rule.code)}
     for statement, alias, full, _ in deprecated_items(file):
         old.add(statement)
-        if not is_wanted(file, alias, full, wanted):
+        if not is_wanted(file, alias, full, wishes):
             untouchable.add(statement)
-    return list(folds(file, old, untouchable)) if old else []
+    found: list[tuple[Fold, str]] = []
+    for fold in folds(file, old, untouchable) if old else ():
+        inside = (rules[node] for part in fold.gone for node in walk(part) if node in rules)
+        rule = next(inside, "AMP101")
+        if wishes.wants(file.tree, fold.choice, rule):
+            found.append((fold, rule))
+    return found

@@ -13,10 +13,12 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted, import_source
 from amp_migrate.analysis.files import File
+from amp_migrate.plan.code import code
+from amp_migrate.plan.edit import Edit
 from amp_migrate.rules.old_modules import NEW_MODULE
-from amp_migrate.steps.draft import Draft
 from amp_migrate.tables.signatures import FORMS, forms
 from amp_migrate.trees.nodes import Block, Statement, statements, walk
+from amp_migrate.write.editor import Editor
 
 
 def folded_guards(file: File, bringing: Collection[cst.CSTNode]) -> Iterator[tuple[cst.Try, Block]]:
@@ -114,32 +116,15 @@ def _stands_in(file: File, gone: cst.CSTNode, kept: cst.CSTNode | None, old: Col
     return kept is not None and _holds(kept, old) and set() < _bound(file, gone) <= _bound(file, kept)
 
 
-def write_fold(draft: Draft, fold: Fold) -> None:
-    """Put the side that is taken in the place of a choice."""
+def write_fold(editor: Editor, fold: Fold) -> Edit:
+    """The edit that puts the side that is taken in the place of a choice."""
     if isinstance(fold.choice, cst.IfExp):
-        is_body = fold.kept is fold.choice.body
-        draft.edits.change(fold.choice, _first_side if is_body else _second_side)
-    elif fold.kept is None:
-        draft.edits.substitute(fold.choice)
-    else:
-        assert isinstance(fold.kept, cst.BaseSuite)
-        draft.edits.splice(fold.choice, _block(fold.kept))
-
-
-def _first_side(node: cst.CSTNode) -> cst.CSTNode:
-    assert isinstance(node, cst.IfExp)
-    return _in_parentheses_of(node, node.body)
-
-
-def _second_side(node: cst.CSTNode) -> cst.CSTNode:
-    assert isinstance(node, cst.IfExp)
-    return _in_parentheses_of(node, node.orelse)
-
-
-def _in_parentheses_of(node: cst.IfExp, side: cst.BaseExpression) -> cst.BaseExpression:
-    if isinstance(side, (cst.Name, cst.Attribute, cst.Call)) or side.lpar:
-        return side
-    return side.with_changes(lpar=node.lpar, rpar=node.rpar)
+        assert isinstance(fold.kept, cst.BaseExpression)
+        return editor.replace(fold.choice, code("{}", fold.kept))
+    if fold.kept is None:
+        return editor.remove(fold.choice)
+    assert isinstance(fold.kept, cst.BaseSuite)
+    return editor.splice(fold.choice, _block(fold.kept))
 
 
 def _handlers_bind_no_more(file: File, guard: cst.Try) -> bool:

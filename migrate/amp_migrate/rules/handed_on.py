@@ -5,9 +5,8 @@ The definition becomes torch.amp's and every use of it in every file gets its de
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import libcst as cst
 
@@ -15,8 +14,7 @@ from amp_migrate.analysis.exports import takers
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.names import STAR_NAMES
 from amp_migrate.analysis.project import Project
-from amp_migrate.analysis.wanted import Wanted
-from amp_migrate.rules.decide import Decided, decide
+from amp_migrate.rules.decide import Decided, Renaming, decide
 from amp_migrate.rules.imports import Moves, deprecated_items, moves_of, star_imports
 from amp_migrate.rules.module_values import ModuleValues, module_values
 from amp_migrate.rules.old_modules import moves_with_module
@@ -24,9 +22,6 @@ from amp_migrate.rules.places import is_only_tested, is_target
 from amp_migrate.rules.rule import Rename, Unsure
 from amp_migrate.rules.taken import Top, is_old, sources, sources_at, users, uses_at
 from amp_migrate.rules.uses import find_uses
-from amp_migrate.settings import Dtype
-from amp_migrate.steps.descale import UNTOUCHED
-from amp_migrate.steps.draft import Draft
 
 
 @dataclass(frozen=True)
@@ -47,24 +42,17 @@ class Handed:
 
 
 NOTHING = Handed()
-DraftOf: TypeAlias = Callable[[File], Draft]
 
 
-def handed_on(
-    files: Iterable[File], project: Project, draft_of: DraftOf, dtype: Dtype, wanted: Wanted
-) -> dict[File, Handed]:
-    """What is handed on by and to `files`; the files that change with them are in the answer, too.
-
-    Args:
-        draft_of: makes a draft that is thrown away.
-    """
-    files = tuple(files)
+def handed_on(files: Iterable[File], renaming: Renaming) -> dict[File, Handed]:
+    """What is handed on by and to `files`; the files that change with them are in the answer, too."""
+    files, project = tuple(files), renaming.project
     groups = _groups(project, files)
     reasons: dict[int, str] = {}
     is_settled = False
     while not is_settled:  # what stays in one group may keep another where it is: they may share a star import
         moving = [group for index, group in enumerate(groups) if index not in reasons]
-        trials = _Trials(project, draft_of, dtype, wanted, moving)
+        trials = _Trials(renaming, moving)
         is_settled = True
         for index, group in enumerate(groups):
             reason = trials.obstacle(group) if index not in reasons else None
@@ -131,15 +119,11 @@ def _assigned(file: File) -> Iterator[tuple[cst.CSTNode, str]]:
 
 
 class _Trials:
-    """What would become of files if all that is handed on moved, tried out on drafts that nobody keeps."""
+    """What would become of files if all that is handed on moved."""
 
-    def __init__(
-        self, project: Project, draft_of: DraftOf, dtype: Dtype, wanted: Wanted, moving: Iterable[_Group]
-    ) -> None:
-        self._project = project
-        self._draft_of = draft_of
-        self._dtype = dtype
-        self._wanted = wanted
+    def __init__(self, renaming: Renaming, moving: Iterable[_Group]) -> None:
+        self._renaming = renaming
+        self._project = renaming.project
         self._names: dict[File, set[str]] = {}
         for group in moving:
             for file, name in group.tops:
@@ -191,13 +175,13 @@ class _Trials:
     def _of(self, file: File) -> tuple[Decided, ModuleValues, Moves]:
         if file not in self._known:
             names = frozenset(self._names.get(file, ()))
-            made = decide(file, self._project, self._draft_of(file), self._dtype, UNTOUCHED, self._wanted, names, {})
+            made = decide(self._renaming, file, names, {})
             renamed: dict[cst.CSTNode, Rename] = {
                 use.node: use.rename for use in made.sure if use.node not in made.refused
             }
             modules = module_values(file, self._project, renamed, made.removed, names)
             gone = made.removed | modules.moved.keys()
-            moves = moves_of(file, self._project, renamed, gone, self._wanted, names)
+            moves = moves_of(file, self._project, renamed, gone, self._renaming.wishes, names)
             self._known[file] = made, modules, moves
         return self._known[file]
 

@@ -16,12 +16,13 @@ from amp_migrate.analysis.exports import is_exported
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.names import STAR_NAMES
 from amp_migrate.analysis.project import Project
-from amp_migrate.analysis.wanted import Wanted
+from amp_migrate.plan.edit import Edit, Imported, Reimport
 from amp_migrate.rules.old_modules import NEW_MODULE, OLD_MODULES, OLD_PACKAGES, home, moves_with_module, successor
 from amp_migrate.rules.places import is_imported, is_only_tested, is_target
-from amp_migrate.rules.rule import Rename, all_renames, name_rules
-from amp_migrate.steps.draft import Draft
-from amp_migrate.trees import build
+from amp_migrate.rules.rule import Rename, all_renames, name_rules, rule_of
+from amp_migrate.settings import Settings
+from amp_migrate.wishes import Wishes
+from amp_migrate.write.editor import Editor
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Moves:
         exported: items that other files import from this one, and that therefore stay.
         unused: items that move although nothing in the file uses them.
         offered: items that nothing in the file uses, and that files beside it which cannot be seen may import.
+        rules: the rule that each statement changes for.
     """
 
     moved: dict[cst.CSTNode, tuple[cst.ImportAlias, ...]]
@@ -45,6 +47,7 @@ class Moves:
     exported: tuple[tuple[cst.ImportAlias, str], ...]
     unused: tuple[tuple[cst.ImportAlias, str], ...]
     offered: tuple[tuple[cst.ImportAlias, str], ...]
+    rules: dict[cst.CSTNode, str]
 
     @property
     def whole(self) -> frozenset[cst.CSTNode]:
@@ -63,7 +66,7 @@ def moves_of(
     project: Project,
     renamed: dict[cst.CSTNode, Rename],
     removed: frozenset[cst.CSTNode],
-    wanted: Wanted,
+    wishes: Wishes,
     handed_on: frozenset[str],
 ) -> Moves:
     """Decide about every import of a deprecated module or name.
@@ -71,7 +74,7 @@ def moves_of(
     Args:
         renamed: the uses that will be rewritten.
         removed: the uses, and imports, that go away with the code around them.
-        wanted: whether an import that nothing uses is to move.
+        wishes: whether an import that nothing uses is to move.
         handed_on: the names that other files take from this one, and whose uses there move as well.
     """
     moved: dict[cst.CSTNode, tuple[cst.ImportAlias, ...]] = {}
@@ -80,6 +83,7 @@ def moves_of(
     exported: list[tuple[cst.ImportAlias, str]] = []
     unused: list[tuple[cst.ImportAlias, str]] = []
     offered: list[tuple[cst.ImportAlias, str]] = []
+    rules: dict[cst.CSTNode, str] = {}
     for statement, alias, full, local in deprecated_items(file):
         if statement in removed:
             continue
@@ -87,22 +91,31 @@ def moves_of(
         if local in handed_on:  # whoever takes it has torch, so that what is assigned in a handler is never taken
             uses = [use for use in uses if not is_target(file.tree, use)]
         staying = [use for use in uses if use not in removed]
+        known = [all_renames()[full][1]] if full in all_renames() else []
+        rule = rules.get(statement) or rule_of([*(renamed[use] for use in staying if use in renamed), *known])
+        if not wishes.wants(file.tree, statement, rule):
+            continue
         is_taken = "." not in local and is_exported(project, file, local)
         if is_taken and local not in handed_on:
             exported.append((alias, full))
         elif uses and not is_taken and all(use in renamed and not moves_with_module(renamed[use]) for use in staying):
             dropped[statement] = (*dropped.get(statement, ()), alias)
+            rules[statement] = rule
         elif not full.startswith(OLD_PACKAGES):
             continue
         elif not uses and not renamed and not is_taken and not project.library.sees_folder_of(file):
             offered.append((alias, full))
-        elif all(stays_right(file, use, renamed) for use in staying) and (uses or is_wanted(file, alias, full, wanted)):
+        elif all(stays_right(file, use, renamed) for use in staying) and (uses or is_wanted(file, alias, full, wishes)):
             moved[statement] = (*moved.get(statement, ()), alias)
+            rules[statement] = rule
             if "." not in local:
                 kept.update(staying)
             if not uses:
                 unused.append((alias, full))
     named = _named_stars(file, project, renamed, removed, handed_on)
+    for star, used in named.items():
+        rules[star] = rule_of(renamed[use] for uses in used.values() for use in uses if use in renamed)
+    named = {star: used for star, used in named.items() if wishes.wants(file.tree, star, rules[star])}
     kept.update(use for uses in named.values() for each in uses.values() for use in each if use not in removed)
     return Moves(
         moved,
@@ -112,6 +125,7 @@ def moves_of(
         tuple(exported),
         tuple(unused),
         tuple(offered),
+        rules,
     )
 
 
@@ -139,11 +153,11 @@ def stays_right(file: File, use: cst.CSTNode, renamed: dict[cst.CSTNode, Rename]
     return moves_with_module(renamed[use]) if use in renamed else is_only_tested(file.tree, use)
 
 
-def is_wanted(file: File, alias: cst.ImportAlias, full: str, wanted: Wanted) -> bool:
+def is_wanted(file: File, alias: cst.ImportAlias, full: str, wishes: Wishes) -> bool:
     """Whether the rules want an import that nothing uses to move: that of its name, or for a module all of them."""
     found = all_renames().get(full)
     rules = [each.rule for each in name_rules()] if found is None else [found[0]]
-    return all(wanted(file, alias, rule.code) for rule in rules)
+    return all(wishes.wants(file.tree, alias, rule.code) for rule in rules)
 
 
 def deprecated_items(file: File) -> Iterator[tuple[cst.CSTNode, cst.ImportAlias, str, str]]:
@@ -194,55 +208,40 @@ def uses_of(file: File, local: str, full: str) -> list[cst.CSTNode]:
     return found
 
 
-def write_moves(draft: Draft, moves: Moves) -> None:
-    """Write what was decided."""
+def write_moves(file: File, settings: Settings, moves: Moves) -> Iterator[Edit]:
+    """The edits of what was decided."""
     for statement in {**moves.moved, **moves.dropped}:
         gone = moves.dropped.get(statement, ())
         going = moves.moved.get(statement, ())
+        editor = Editor(file, settings, moves.rules[statement])
         if isinstance(statement, cst.Import):
-            draft.edits.replace(statement, _moved_import(statement, going))
+            yield editor.edit(statement, Reimport(tuple(_renamed(alias, going) for alias in statement.names)))
         elif isinstance(statement, cst.ImportFrom):
-            _move_from(draft, statement, going, gone)
+            yield from _move_from(editor, statement, going, gone)
     for star, names in moves.named.items():
-        aliases = [cst.ImportAlias(cst.Name(name)) for name in names]
-        draft.edits.replace(star, star.with_changes(module=build.expression(NEW_MODULE), names=aliases))
+        editor = Editor(file, settings, moves.rules[star])
+        yield editor.edit(star, Reimport(tuple(Imported(name=name) for name in names), NEW_MODULE))
 
 
-def _moved_import(node: cst.Import, going: tuple[cst.ImportAlias, ...]) -> cst.Import:
-    names = {full for alias in going if (full := dotted(alias.name))}
-    return node.with_changes(
-        names=[
-            alias.with_changes(name=build.expression(successor(full)))
-            if (full := dotted(alias.name) or "") in names
-            else alias
-            for alias in node.names
-        ]
-    )
+def _renamed(alias: cst.ImportAlias, going: tuple[cst.ImportAlias, ...]) -> Imported:
+    full = dotted(alias.name) or ""
+    return Imported(alias, successor(full) if full in map(dotted, (each.name for each in going)) else None)
 
 
 def _move_from(
-    draft: Draft, node: cst.ImportFrom, going: tuple[cst.ImportAlias, ...], gone: tuple[cst.ImportAlias, ...]
-) -> None:
+    editor: Editor, node: cst.ImportFrom, going: tuple[cst.ImportAlias, ...], gone: tuple[cst.ImportAlias, ...]
+) -> Iterator[Edit]:
     assert not isinstance(node.names, cst.ImportStar)
     origin = import_source(node)
     homes = {home(f"{origin}.{dotted(alias.name)}") for alias in going}
-    module = build.expression(max(homes, key=len, default=NEW_MODULE))  # a submodule has what its package has
+    module = max(homes, key=len, default=NEW_MODULE)  # a submodule has what its package has
     left = [alias for alias in node.names if alias not in gone]
     staying = [alias for alias in left if alias not in going]
     if not left:
-        draft.edits.substitute(node)
+        yield editor.remove(node)
     elif not staying:
-        draft.edits.replace(node, node.with_changes(module=module, names=_listed(left)))
+        yield editor.edit(node, Reimport(tuple(map(Imported, left)), module))
     else:
         if going:
-            new = node.with_changes(module=module, names=_listed(going), lpar=None, rpar=None)
-            draft.edits.after(node, cst.SimpleStatementLine([new]))
-        draft.edits.replace(node, node.with_changes(names=_listed(staying)))
-
-
-def _listed(aliases: list[cst.ImportAlias] | tuple[cst.ImportAlias, ...]) -> list[cst.ImportAlias]:
-    """Items with the comma of the last one as a list in parentheses may have it, and none otherwise."""
-    out = list(aliases)
-    if isinstance(out[-1].comma, cst.Comma) and isinstance(out[-1].comma.whitespace_after, cst.SimpleWhitespace):
-        out[-1] = out[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
-    return out
+            yield editor.after(node, f"from {module} import {', '.join(str(Imported(alias)) for alias in going)}")
+        yield editor.edit(node, Reimport(tuple(map(Imported, staying))))

@@ -15,13 +15,14 @@ from amp_migrate.analysis.exports import is_exported
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.names import STAR_NAMES, UNKNOWN
 from amp_migrate.analysis.project import Project
+from amp_migrate.plan.edit import Edit
 from amp_migrate.rules.imports import stays_right, uses_of
 from amp_migrate.rules.old_modules import OLD_MODULES, successor
 from amp_migrate.rules.places import is_imported, is_only_tested, is_target
-from amp_migrate.rules.rule import Rename
+from amp_migrate.rules.rule import Rename, rule_of
 from amp_migrate.rules.strings import names_by_getattr
-from amp_migrate.steps.draft import Draft
-from amp_migrate.trees import build
+from amp_migrate.settings import Settings
+from amp_migrate.write.editor import Editor
 
 
 @dataclass(frozen=True)
@@ -32,11 +33,13 @@ class ModuleValues:
         moved: the values that become the new module, with the full name of the old one.
         kept: the uses of their names, which stay valid.
         left: the values that stay, and why.
+        rules: the rule that each value changes for.
     """
 
     moved: dict[cst.CSTNode, str]
     kept: frozenset[cst.CSTNode]
     left: dict[cst.CSTNode, str]
+    rules: dict[cst.CSTNode, str]
 
 
 def module_values(
@@ -73,7 +76,8 @@ def module_values(
                 moved[value] = staying
                 is_settled = False
     kept = frozenset(use for uses in moved.values() for use in uses)
-    return ModuleValues({value: values[value] for value in values if value in moved}, kept, left)
+    rules = {value: rule_of(renamed[use] for use in uses if use in renamed) for value, uses in moved.items()}
+    return ModuleValues({value: values[value] for value in values if value in moved}, kept, left, rules)
 
 
 def _values(file: File) -> Iterator[tuple[cst.CSTNode, str]]:
@@ -139,9 +143,8 @@ def _attribute_given(file: File, project: Project, value: cst.CSTNode) -> tuple[
     return (path,) if is_used and not is_hidden else ()
 
 
-def write_module_values(draft: Draft, values: ModuleValues) -> None:
-    """Write what was decided."""
+def write_module_values(file: File, settings: Settings, values: ModuleValues) -> Iterator[Edit]:
+    """The edits of what was decided."""
     for value, full in values.moved.items():
-        new = successor(full)
-        name = draft.file.spelling.local(new, value) or draft.torch(value) + new.removeprefix("torch")
-        draft.edits.replace(value, build.expression(name))
+        editor = Editor(file, settings, values.rules[value])
+        yield editor.replace(value, editor.named(successor(full), value))

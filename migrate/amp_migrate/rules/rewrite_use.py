@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
-from amp_migrate.rules.arguments import laid_out, switched_off
+from amp_migrate.plan.code import Code, code, listed
+from amp_migrate.plan.edit import Arguments, Edit, Given
+from amp_migrate.rules.arguments import switched_off
 from amp_migrate.rules.carried import Followed, is_called_by_keyword, meant_by_name, partial_call
 from amp_migrate.rules.places import is_only_tested, names_a_type
-from amp_migrate.rules.rule import Arguments, Context, Unsure
+from amp_migrate.rules.rule import Arguments as Conversion
+from amp_migrate.rules.rule import Context, Unsure
 from amp_migrate.rules.uses import Use
-from amp_migrate.steps.draft import Draft
-from amp_migrate.trees import build
 from amp_migrate.trees.nodes import find, walk
+from amp_migrate.write.editor import Editor
 
 
 @dataclass(frozen=True)
@@ -29,9 +32,9 @@ class Rewrite:
         alias: the name that a value is given, where every call of that name is rewritten as a use of its own.
     """
 
-    calls: tuple[tuple[cst.Call, tuple[cst.Arg, ...]], ...] = ()
-    made: tuple[cst.Arg, ...] | None = None
-    held: tuple[cst.Arg, ...] | None = None
+    calls: tuple[tuple[cst.Call, tuple[Given, ...]], ...] = ()
+    made: tuple[Given, ...] | None = None
+    held: tuple[Given, ...] | None = None
     alias: str | None = None
 
 
@@ -54,7 +57,7 @@ def rewrite_of(
         handed_on: the names that other files take from this one, and whose uses there are rewritten as well.
         disabled: whether a call is to say `enabled=False`.
     """
-    file, convert = context.draft.file, use.rename.arguments
+    file, convert = context.editor.file, use.rename.arguments
     parent = file.tree.parents[use.node]
     is_named_only = use.rename.is_type and names_a_type(file.tree, use.node)
     if convert is None or is_named_only or is_only_tested(file.tree, use.node):
@@ -79,21 +82,20 @@ def rewrite_of(
     return held if isinstance(held, Unsure) else Rewrite(held=tuple(held))
 
 
-def write_use(draft: Draft, use: Use, rewrite: Rewrite, *, keeps_name: bool) -> None:
-    """Write what was decided."""
-    name = use.node if keeps_name else build.expression(_new_name(draft, use))
-    new: cst.BaseExpression = name
+def write_use(editor: Editor, use: Use, rewrite: Rewrite, *, keeps_name: bool) -> Iterator[Edit]:
+    """The edits of what was decided."""
+    name: Code | None = None if keeps_name else editor.named(use.rename.new, use.node)
     if rewrite.made is not None:
-        new = cst.Call(name, rewrite.made)
+        name = code("{}({})", name or editor.text(use.node), listed(each.code for each in rewrite.made))
     elif rewrite.held is not None:
-        partial = build.expression(f"{draft.module('functools', use.node)}.partial")
-        new = cst.Call(partial, laid_out([cst.Arg(name), *rewrite.held], ()))
-        if _is_class_attribute(draft.file, use.node):
-            new = cst.Call(cst.Name("staticmethod"), [cst.Arg(new)])
-    if new is not use.node:
-        draft.edits.replace(use.node, new)
+        held = listed((name or editor.text(use.node), *(each.code for each in rewrite.held)))
+        name = code("{}.partial({})", editor.module("functools", use.node), held)
+        if _is_class_attribute(editor.file, use.node):
+            name = code("staticmethod({})", name)
+    if name is not None:
+        yield editor.replace(use.node, name)
     for call, args in rewrite.calls:
-        draft.edits.change(call, lambda node, call=call, args=args: _with_arguments(node, call, args))  # type: ignore[misc]
+        yield editor.edit(call, Arguments(args))
 
 
 def _is_class_attribute(file: File, value: cst.CSTNode) -> bool:
@@ -105,16 +107,16 @@ def _is_class_attribute(file: File, value: cst.CSTNode) -> bool:
 
 
 def _calls(
-    context: Context, convert: Arguments, calls: list[cst.Call], start: int, *, disabled: bool = False
+    context: Context, convert: Conversion, calls: list[cst.Call], start: int, *, disabled: bool = False
 ) -> Rewrite | Unsure:
     """New arguments for calls, from the argument at `start` on."""
-    found: list[tuple[cst.Call, tuple[cst.Arg, ...]]] = []
+    found: list[tuple[cst.Call, tuple[Given, ...]]] = []
     for call in calls:
         new = convert(context, tuple(call.args[start:]))
         if isinstance(new, Unsure):
             return new
-        args = laid_out([*call.args[:start], *(switched_off(new) if disabled else new)], call.args)
-        found.append((call, tuple(args)))
+        before = map(Given, call.args[:start])
+        found.append((call, (*before, *(switched_off(new) if disabled else new))))
     return Rewrite(tuple(found))
 
 
@@ -136,17 +138,3 @@ def _super_inits(owner: cst.ClassDef) -> list[cst.Call]:
 
 def _unsure(said: tuple[str, str], use: Use) -> Unsure:
     return Unsure(said[0], said[1].format(new=use.rename.new))
-
-
-def _with_arguments(node: cst.CSTNode, original: cst.Call, args: tuple[cst.Arg, ...]) -> cst.CSTNode:
-    """A call with new arguments; the values that it had keep what was rewritten inside them."""
-    assert isinstance(node, cst.Call)
-    rewritten = {old.value: new.value for old, new in zip(original.args, node.args, strict=True)}
-    return node.with_changes(args=[arg.with_changes(value=rewritten.get(arg.value, arg.value)) for arg in args])
-
-
-def _new_name(draft: Draft, use: Use) -> str:
-    module, _, name = use.rename.new.rpartition(".")
-    if module == "torch.amp":
-        return draft.amp(name, use.node)
-    return draft.torch(use.node) + use.rename.new.removeprefix("torch")

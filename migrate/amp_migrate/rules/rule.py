@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
@@ -15,9 +15,10 @@ import libcst as cst
 import amp_migrate.rules
 from amp_migrate.hazards.hazard import Hazard
 from amp_migrate.hazards.script import Script
+from amp_migrate.plan.edit import Given
 from amp_migrate.report.rule import Rule
 from amp_migrate.settings import Dtype
-from amp_migrate.steps.draft import Draft
+from amp_migrate.write.editor import Editor
 
 
 @dataclass(frozen=True)
@@ -30,15 +31,15 @@ class Unsure:
 
 @dataclass(frozen=True)
 class Context:
-    """What a rewrite may ask for: the file's draft, the place, and the dtype that is migrated to."""
+    """What a rewrite may ask for: the file's editor, the place, and the dtype that is migrated to."""
 
-    draft: Draft
+    editor: Editor
     node: cst.CSTNode
     dtype: Dtype
 
 
 # Given the arguments of a call of the old name, those of the new one.
-Arguments = Callable[[Context, "tuple[cst.Arg, ...]"], "list[cst.Arg] | Unsure"]
+Arguments = Callable[[Context, "tuple[cst.Arg, ...]"], "list[Given] | Unsure"]
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,11 @@ def name_rules() -> tuple[NameRule, ...]:
 def all_renames() -> dict[str, tuple[Rule, Rename]]:
     """Every old name, with its rule and what becomes of it."""
     return {rename.old: (each.rule, rename) for each in name_rules() for rename in each.renames}
+
+
+def rule_of(renames: Iterable[Rename]) -> str:
+    """The code of the rule that the first of some renames belongs to; without any, of that about most old names."""
+    return next((all_renames()[rename.old][0].code for rename in renames), "AMP101")
 
 
 @cache

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.plan.code import Code, Need
 from amp_migrate.report.rule import Rule
 from amp_migrate.rules.places import names_a_type
 from amp_migrate.rules.rule import Rename, all_renames
-from amp_migrate.trees.edits import Change
+from amp_migrate.write.editor import Editor
 
 _CHAIN = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 
@@ -57,16 +58,11 @@ def patched_names(file: File) -> Iterator[tuple[cst.Call, Rule, Rename]]:
             yield call, *found
 
 
-def with_new_name(old: str, new: str) -> Change:
-    """The change of a string that writes one chain of names in the place of another."""
-
-    def change(node: cst.CSTNode) -> cst.CSTNode:
-        assert isinstance(node, cst.SimpleString)
-        return node.with_changes(value=renamed(node.value, old, new))
-
-    return change
-
-
-def renamed(text: str, old: str, new: str) -> str:
-    """A text with another chain of names wherever a whole chain of it is the old one."""
-    return re.sub(rf"(?<![\w.]){re.escape(old)}(?!\w)", lambda _: new, text)
+def with_new_names(editor: Editor, text: str, at: cst.CSTNode, renames: Iterable[tuple[str, Rename]]) -> Code:
+    """A text with the new chains of names wherever whole chains of it are the old ones."""
+    needs: frozenset[Need] = frozenset()
+    for chain, rename in renames:
+        new = editor.amp(rename.new.rpartition(".")[2], at)
+        text = re.sub(rf"(?<![\w.]){re.escape(chain)}(?!\w)", lambda _, new=new: str(new), text)  # type: ignore[misc]
+        needs |= new.needs
+    return Code((text,), needs)

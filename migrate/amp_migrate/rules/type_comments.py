@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.plan.edit import Edit, Recomment
 from amp_migrate.report.rule import Rule
 from amp_migrate.rules.rule import Rename
-from amp_migrate.rules.strings import old_types_in, renamed
-from amp_migrate.steps.draft import Draft
+from amp_migrate.rules.strings import old_types_in, with_new_names
 from amp_migrate.trees.nodes import is_kind
+from amp_migrate.write.editor import Editor
 
 _TYPE = re.compile(r"#[ \t]*type:(?![ \t]*ignore\b)")
 _HOLDERS = (cst.SimpleStatementLine, cst.BaseCompoundStatement, cst.IndentedBlock, cst.Param)
@@ -48,21 +48,15 @@ def type_comments(file: File) -> Iterator[TypeComment]:
                     yield TypeComment(node, comment, chain, rule, rename)
 
 
-def write_type_comments(draft: Draft, found: Iterable[tuple[TypeComment, str]]) -> None:
-    """Write new names in the place of the old ones."""
-    texts: dict[cst.Comment, str] = {}
-    holders: dict[cst.Comment, cst.CSTNode] = {}
-    for each, new in found:
-        texts[each.comment] = renamed(texts.get(each.comment, each.comment.value), each.chain, new)
-        holders[each.comment] = each.holder
-    for comment, text in texts.items():
-        draft.edits.change(holders[comment], partial(_with_comment, comment=comment, text=text))
-
-
-def _with_comment(node: cst.CSTNode, comment: cst.Comment, text: str) -> cst.CSTNode:
-    changed = node.deep_replace(comment, comment.with_changes(value=text))
-    assert isinstance(changed, cst.CSTNode)
-    return changed
+def write_type_comments(editor: Editor, found: Iterable[TypeComment]) -> Iterator[Edit]:
+    """The edits that write new names in the place of the old ones; a comment may hold several."""
+    by_comment: dict[cst.Comment, list[TypeComment]] = {}
+    for each in found:
+        by_comment.setdefault(each.comment, []).append(each)
+    for comment, types in by_comment.items():
+        holder = types[0].holder
+        new = with_new_names(editor, comment.value, holder, [(each.chain, each.rename) for each in types])
+        yield editor.edit(holder, Recomment(comment, new))
 
 
 def _comments(node: cst.CSTNode) -> Iterator[cst.Comment]:

@@ -14,16 +14,17 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
+from amp_migrate.plan.code import code
+from amp_migrate.plan.edit import DropBranch, Edit
+from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex_branches import branch_of
 from amp_migrate.steps.apex_calls import amp_calls, amp_uses
 from amp_migrate.steps.apex_functions import is_needless
-from amp_migrate.steps.draft import Draft
-from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.native import is_scaled
 from amp_migrate.steps.read_fp32 import backward_calls
 from amp_migrate.tables.apex_names import USE_SHIM
-from amp_migrate.trees import build
 from amp_migrate.trees.nodes import Block, Statement, blocks, find, nested_statements, walk
+from amp_migrate.write.editor import Editor, guarded
 
 
 @dataclass(frozen=True)
@@ -136,19 +137,19 @@ class _Reader:
         return None
 
 
-def write_beside(draft: Draft, beside: Beside) -> None:
-    """Write one file of a script that has both."""
-    choice, file = beside.choice, draft.file
+def write_beside(editor: Editor, beside: Beside) -> Iterator[Edit]:
+    """The edits of one file of a script that has both."""
+    choice, file = beside.choice, editor.file
     for where, node in beside.gone:
         if where is file:
             for other in _alternatives(file, node):
-                _guard_restored(draft, other)
-            _prune(draft, node)
+                yield from _guard_restored(editor, other)
+            yield editor.edit(node, DropBranch())
     for where, comparison in beside.widened:
         if where is file and choice.native is not None and isinstance(choice.apex, cst.Comparison):
             values = (each.comparisons[0].comparator for each in (choice.native, choice.apex))
-            both = ", ".join(map(draft.code, values))
-            draft.edits.replace(comparison, build.expression(f"{draft.code(comparison.left)} in ({both})"))
+            both = ", ".join(map(editor.text, values))
+            yield editor.replace(comparison, code("{} in ({})", comparison.left, both))
 
 
 def _choice(file: File, statement: Statement) -> Choice | None:
@@ -201,37 +202,12 @@ def _alternatives(file: File, node: cst.If) -> list[Block]:
     return [block for block in blocks(chain) if block is not node.body]
 
 
-def _guard_restored(draft: Draft, block: Block) -> None:
-    """Let a checkpoint of Apex's days be loaded: it holds no state of a GradScaler."""
+def _guard_restored(editor: Editor, block: Block) -> Iterator[Edit]:
+    """The edits that let a checkpoint of Apex's days be loaded: it holds no state of a GradScaler."""
     for statement in nested_statements(block):
         call = statement.value if isinstance(statement, cst.Expr) else None
         if not (isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and len(call.args) == 1):
             continue
-        if call.func.attr.value == "load_state_dict" and "scaler" in draft.code(call.func.value):
-            state = draft.code(call.args[0].value)
-            draft.edits.substitute(statement, draft.guarded(f'if "scale" in {state}:', draft.code(call)))
-
-
-def _prune(draft: Draft, node: cst.If) -> None:
-    """Take the branch of one `if` or `elif` out of its chain."""
-    tree, after = draft.file.tree, node.orelse
-    parent = tree.parents[node]
-    if isinstance(parent, cst.If) and parent.orelse is node:
-        draft.edits.change(parent, _without_next)
-    elif after is None:
-        draft.edits.substitute(tree.statement(node))
-    elif isinstance(after, cst.Else):
-        assert isinstance(after.body, (cst.IndentedBlock, cst.SimpleStatementSuite))
-        draft.edits.splice(node, after.body)
-    else:
-        draft.edits.change(node, _next)
-
-
-def _without_next(node: cst.CSTNode) -> cst.CSTNode:
-    following = cst.ensure_type(cst.ensure_type(node, cst.If).orelse, cst.If)
-    return node.with_changes(orelse=following.orelse)
-
-
-def _next(node: cst.CSTNode) -> cst.CSTNode:
-    chain = cst.ensure_type(node, cst.If)
-    return cst.ensure_type(chain.orelse, cst.If).with_changes(leading_lines=chain.leading_lines)
+        if call.func.attr.value == "load_state_dict" and "scaler" in editor.text(call.func.value):
+            state = editor.text(call.args[0].value)
+            yield editor.substitute(statement, guarded(f'if "scale" in {state}:', code("{}", call)))

@@ -12,6 +12,7 @@ from amp_migrate.analysis.exports import takers
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex_calls import amp_calls, amp_name, keepings
 from amp_migrate.steps.apex_checkpoints import given
 from amp_migrate.steps.apex_functions import is_native
@@ -21,7 +22,6 @@ from amp_migrate.steps.apex_initialize import Initialize
 from amp_migrate.steps.apex_inits import read_inits
 from amp_migrate.steps.apex_scale import understood
 from amp_migrate.steps.evaluation import evaluation_regions
-from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.native import is_scaled
 from amp_migrate.steps.read_fp32 import backward_calls, bodies
 from amp_migrate.tables.apex_names import AMP, API

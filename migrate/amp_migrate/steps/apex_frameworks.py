@@ -30,6 +30,5 @@ def _string(value: cst.BaseExpression) -> str:
 
 
 def _finding(file: File, node: cst.CSTNode, what: str, hint: str) -> Finding:
-    line, column = file.tree.position(node)
     message = f"left as it was: {what} asks the framework for Apex, whose mixed precision is gone"
-    return Finding(file.name, line, column, "AMP392", Kind.LEFT, message, hint)
+    return Finding.at(file.tree, node, "AMP392", Kind.LEFT, message, hint)

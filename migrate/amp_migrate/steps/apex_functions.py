@@ -12,11 +12,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.plan.code import code
+from amp_migrate.plan.edit import Edit
 from amp_migrate.steps.apex_calls import amp_name
-from amp_migrate.steps.draft import Draft
 from amp_migrate.tables.apex_names import AS_REGISTERED
-from amp_migrate.trees import build
 from amp_migrate.trees.nodes import Statement
+from amp_migrate.write.editor import Editor
 
 # What can be written natively, and since when.
 _SINCE = {"disable_casts": (1, 12), "float_function": (2, 4)}
@@ -52,20 +53,20 @@ def is_needless(file: File, statement: Statement) -> bool:
     )
 
 
-def write_functions(draft: Draft) -> None:
-    """Write every use in a file as torch's own."""
-    for node in _uses(draft.file):
-        parent = draft.file.tree.parents[node]
-        device = f'device_type="{draft.settings.device_type}"'
-        if amp_name(draft.file, node) == "disable_casts":
-            draft.edits.replace(parent, build.expression(f"{draft.amp('autocast', node)}({device}, enabled=False)"))
+def write_functions(editor: Editor) -> Iterator[Edit]:
+    """The edits that write every use in a file as torch's own."""
+    for node in _uses(editor.file):
+        parent = editor.file.tree.parents[node]
+        device = f'device_type="{editor.settings.device_type}"'
+        if amp_name(editor.file, node) == "disable_casts":
+            yield editor.replace(parent, code("{}({}, enabled=False)", editor.amp("autocast", node), device))
             continue
-        options = f"{device}, cast_inputs={draft.torch(node)}.float32"
-        name = draft.amp("custom_fwd", node)
+        options = code("{}, cast_inputs={}.float32", device, editor.torch(node))
+        name = editor.amp("custom_fwd", node)
         if isinstance(parent, cst.Call):
-            draft.edits.replace(parent, build.expression(f"{name}({draft.code(parent.args[0].value)}, {options})"))
+            yield editor.replace(parent, code("{}({}, {})", name, parent.args[0].value, options))
         else:
-            draft.edits.replace(node, build.expression(f"{name}({options})"))
+            yield editor.replace(node, code("{}({})", name, options))
 
 
 def float_functions(file: File) -> list[cst.Name | cst.Attribute]:

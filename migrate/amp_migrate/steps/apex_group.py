@@ -11,13 +11,13 @@ from amp_migrate.analysis.exports import is_exported
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.imported import imported_files
 from amp_migrate.analysis.project import Project
+from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex_calls import amp_calls, amp_uses
 from amp_migrate.steps.apex_guards import insists
 from amp_migrate.steps.apex_imports import is_in
 from amp_migrate.steps.apex_initialize import Initialize
 from amp_migrate.steps.apex_split import ApexSplit
 from amp_migrate.steps.fp16_optimizer import wrapper_calls
-from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.read_apex import ApexStep
 from amp_migrate.steps.write_shim import apex_uses
 from amp_migrate.tables.apex_names import AMP, SHIM

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
+from amp_migrate.plan.edit import Edit
 from amp_migrate.steps.apex_calls import keepings
 from amp_migrate.steps.apex_functions import is_needless
-from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.tables.apex_names import AMP
 from amp_migrate.trees.nodes import Statement, is_constant, nested_statements, statements
+from amp_migrate.write.editor import Editor
 
 
 def is_apex_import(file: File, statement: Statement) -> bool:
@@ -67,9 +70,9 @@ def complains(statement: Statement) -> bool:
     return isinstance(statement, (cst.Raise, cst.Pass, cst.Expr))
 
 
-def drop_imports(draft: Draft) -> None:
-    """Take out of a file whatever only brings in `apex.amp`, once nothing uses it."""
-    file = draft.file
+def drop_imports(editor: Editor) -> Iterator[Edit]:
+    """The edits that take out of a file whatever only brings in `apex.amp`, once nothing uses it."""
+    file = editor.file
     still_apex = any(
         name.startswith("apex.") and name != AMP and not name.startswith(AMP + ".")
         for node in file.uses.get("apex", ())
@@ -77,11 +80,8 @@ def drop_imports(draft: Draft) -> None:
     )
     for _, body in bodies(file):
         for statement in nested_statements(body):
-            if is_apex_import(file, statement):
-                if isinstance(statement, cst.Import) and still_apex:
-                    continue
-                if not draft.edits.is_gone(file.tree, statement):
-                    draft.edits.substitute(statement)
+            if is_apex_import(file, statement) and not (isinstance(statement, cst.Import) and still_apex):
+                yield editor.remove(statement)
 
 
 def _block(body: cst.BaseSuite) -> cst.IndentedBlock | cst.SimpleStatementSuite:

@@ -16,10 +16,10 @@ from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.calls import passed
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
+from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex_branches import place_of
 from amp_migrate.steps.apex_initialize import Initialize
 from amp_migrate.steps.flow import reads
-from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.ways import Creation
 from amp_migrate.trees import build
 from amp_migrate.trees.nodes import Statement

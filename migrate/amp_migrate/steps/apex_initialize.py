@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Apex
 from amp_migrate.steps.apex_branches import branch_of, choice_of, chosen_scale, place_of
 from amp_migrate.steps.apex_calls import amp_calls
 from amp_migrate.steps.apex_guards import is_apex_import
 from amp_migrate.steps.apex_results import rebinds_of
 from amp_migrate.steps.apex_scale import setting_after
-from amp_migrate.steps.model import Refusal
 from amp_migrate.tables.apex_names import DYNAMIC_SCALE, INITIALIZE, NOT_NATIVE, USE_SHIM
 from amp_migrate.trees.calls import named_arguments
 from amp_migrate.trees.nodes import Statement, is_constant, statements

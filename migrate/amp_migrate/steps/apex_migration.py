@@ -6,16 +6,17 @@ are migrated together, or they all keep Apex's calls and get them from `amp_shim
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.analysis.wanted import Wanted, everything
+from amp_migrate.plan.edit import Edit, replaced_by
+from amp_migrate.plan.move import Move, Refusal
 from amp_migrate.report.finding import Finding, Kind
-from amp_migrate.settings import Apex, Dtype, Settings
+from amp_migrate.settings import Apex, Dtype
 from amp_migrate.steps.apex_beside import Beside, read_beside, write_beside
 from amp_migrate.steps.apex_calls import amp_calls
 from amp_migrate.steps.apex_functions import float_functions
@@ -25,32 +26,23 @@ from amp_migrate.steps.apex_helper import lifted
 from amp_migrate.steps.apex_rest import ApexRest
 from amp_migrate.steps.apex_script import ScriptReader
 from amp_migrate.steps.apex_write import ApexWriter, Sited
-from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.fp16_optimizer import wrapper_calls
-from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.steps.travel import Traveller
 from amp_migrate.tables.apex_names import SHIM_SINCE
 from amp_migrate.trees.nodes import Statement, nested_statements
+from amp_migrate.wishes import Wishes
+from amp_migrate.write.editor import Editor
 
 
 class ApexMigration:
-    """Moves the Apex scripts of a project; the edits end up in the drafts, what is said in `findings`."""
+    """Moves the Apex scripts of a project."""
 
-    def __init__(
-        self,
-        project: Project,
-        roles: Roles,
-        settings: Settings,
-        draft_of: Callable[[File], Draft],
-        wanted: Wanted = everything,
-    ) -> None:
+    def __init__(self, project: Project, roles: Roles, wishes: Wishes) -> None:
         self.project = project
-        self.wanted = wanted
+        self.wishes = wishes
+        self.settings = settings = wishes.settings
         self.roles = roles
-        self.settings = settings
-        self.draft = draft_of
-        self.findings: list[Finding] = []
         self._files: tuple[File, ...] = ()
         self._unwanted: set[File] = set()
         self._native: set[File] = set()
@@ -61,69 +53,91 @@ class ApexMigration:
         """Whether nothing of a group is to be left: a script moves as a whole, or not at all."""
         calls = [(file, call) for file in group.files for call in _calls(file)]
         if calls:
-            return all(self.wanted(file, call, "AMP201") for file, call in calls)
-        return all(self.wanted(file, each, "AMP301") for file in group.files for each in _imports(file))
+            return all(self.wishes.wants(file.tree, call, "AMP201") for file, call in calls)
+        return all(self.wishes.wants(file.tree, each, "AMP301") for file in group.files for each in _imports(file))
 
-    def run(self, files: Iterable[File]) -> None:
-        """Migrate every group of files that uses Apex."""
+    def moves(self, files: Iterable[File]) -> list[Move]:
+        """What becomes of every group of files that uses Apex, and of all else that a file uses of it."""
         self._files = tuple(files)
         apex = [file for file in self._files if asks_apex(file)]
-        reader = ScriptReader(self.project, self.roles, self.settings, self._files, self.wanted)
+        reader = ScriptReader(self.project, self.roles, self.wishes, self._files)
+        moves: list[Move] = []
         # What only says how functions compute belongs to the scripts there are, and goes their way.
         for group in sorted(groups_of(self.project, apex), key=lambda each: not any(map(_calls, each.files))):
-            if not self._is_wanted(group):
+            if self._is_wanted(group):
+                moves.append(self._move(group, reader))
+            else:
                 self._unwanted.update(group.files)
-                continue
-            if is_idle(self.project, group) and self.settings.apex is not Apex.SHIM:
-                self._drop_imports(group)
-                self._native.update(group.files)
-                continue
-            if self._folds_onto_native(group):
-                self._native.update(group.files)
-                continue
-            reader.read(group, is_alone=bool(self._on_shim) or not self._native)
-            if self.settings.apex is Apex.SHIM:
-                group.refusals[:] = [self._asked_for_shim(group)]
-            sited = self._site(group) if not group.refusals else []
-            if not group.refusals:
-                writer = ApexWriter(self.project, self.roles, self.settings.dtype, self.draft)
-                refusal = writer.refusal(group.files, group.initializes, sited)
-                if refusal is None:
-                    writer.write(group.files, group.initializes, sited)
-                    self._tell_native(group, sited, writer)
-                    self._native.update(group.files)
-                    continue
-                group.refusals.append(refusal)
-            self._to_shim(group)
-            self._on_shim.update(group.files)
-        rest = ApexRest(self.project, self.settings, self.draft, self.wanted)
+        replaced = replaced_by(edit for move in moves for edit in move.edits)
+        rest = ApexRest(self.project, self.wishes)
         for file in self._files:
             if file not in self._unwanted:
                 on_shim, amp_is_gone = self._is_on_shim(file), file in self._native
-                self.findings.extend(rest.write(file, on_shim=on_shim, amp_is_gone=amp_is_gone))
+                moves += rest.moves(file, replaced, on_shim=on_shim, amp_is_gone=amp_is_gone)
+        return moves
 
-    def _folds_onto_native(self, group: Group) -> bool:
+    def _move(self, group: Group, reader: ScriptReader) -> Move:
+        """What becomes of one script."""
+        if is_idle(self.project, group) and self.settings.apex is not Apex.SHIM:
+            dropped = (edit for file in group.files for edit in drop_imports(self._editor(file, "AMP301")))
+            return self._native_move(group, Move(tuple(dropped), tuple(_told_of_imports(group))))
+        folded = self._fold_onto_native(group)
+        if folded is not None:
+            return self._native_move(group, folded)
+        reader.read(group, is_alone=bool(self._on_shim) or not self._native)
+        if self.settings.apex is Apex.SHIM:
+            group.refusals[:] = [self._asked_for_shim(group)]
+        sited = self._site(group) if not group.refusals else []
+        if not group.refusals:
+            writer = ApexWriter(self.project, self.roles, self.settings)
+            refusal = writer.refusal(group.files, group.initializes, sited)
+            if refusal is None:
+                edits = tuple(writer.edits(group.files, group.initializes, sited))
+                return self._native_move(group, Move(edits, tuple(_told_of_native(group, sited, writer))))
+            group.refusals.append(refusal)
+        self._on_shim.update(group.files)
+        return Move((), tuple(self._told_of_shim(group)))
+
+    def _native_move(self, group: Group, move: Move) -> Move:
+        """The move of a script to native AMP; where a part of it is to be left alone, the script stays, and is told."""
+        unwanted = self.wishes.unwanted(move.edits)
+        if unwanted is None:
+            self._native.update(group.files)
+            return move
+        self._unwanted.update(group.files)
+        file = next((each for each in group.files if _calls(each)), None)
+        if file is None:
+            return Move()
+        message = f"left on Apex: {unwanted.seen_from(file.tree)}, and the script moves as a whole"
+        return Move((), (Finding.at(file.tree, _calls(file)[0], "AMP290", Kind.LEFT, message),))
+
+    def _editor(self, file: File, rule: str) -> Editor:
+        return Editor(file, self.settings, rule)
+
+    def _fold_onto_native(self, group: Group) -> Move | None:
         """Let native AMP, where a script has that beside Apex, serve what asked for Apex."""
         if self.settings.apex is Apex.SHIM or self.settings.apex_o2 is Apex.SHIM:
-            return False
+            return None
         beside = read_beside(self.project, group.files)
         if isinstance(beside, Refusal):
             group.refusals.append(beside)
         if not isinstance(beside, Beside):
-            return False
+            return None
+        edits: list[Edit] = []
+        told: list[Finding] = []
         for file in group.files:
-            write_beside(self.draft(file), beside)
-            drop_imports(self.draft(file))
+            edits += write_beside(self._editor(file, "AMP201"), beside)
+            edits += drop_imports(self._editor(file, "AMP201"))
         for file, statement in beside.steps:
             message = "Apex step folded onto the native AMP that the script has beside it"
-            self._tell(file, statement, "AMP201", Kind.MIGRATED, message)
+            told.append(Finding.at(file.tree, statement, "AMP201", Kind.MIGRATED, message))
         for file in group.files:
             for call in amp_calls(file, "initialize"):
                 message = "amp.initialize is gone: what asked for Apex asks for the script's own native AMP"
-                self._tell(file, call, "AMP202", Kind.MIGRATED, message)
+                told.append(Finding.at(file.tree, call, "AMP202", Kind.MIGRATED, message))
                 note = "the script's own native AMP decides about its scale and casts: Apex's options are not asked"
-                self._tell(file, call, "AMP210", Kind.NOTE, note)
-        return True
+                told.append(Finding.at(file.tree, call, "AMP210", Kind.NOTE, note))
+        return Move(tuple(edits), tuple(told))
 
     def _asked_for_shim(self, group: Group) -> Refusal:
         file = group.files[0]
@@ -172,51 +186,44 @@ class ApexMigration:
                 found.append(Sited(part, way, traveller))
         return found
 
-    def _tell_native(self, group: Group, sited: list[Sited], writer: ApexWriter) -> None:
-        for file, region in writer.left_in_float32:
-            message = "evaluation stays in float32: whether mixed precision is on cannot be asked here"
-            hint = "pass the switch to this function, and put the forward into torch.amp.autocast(..., enabled=...)"
-            self._tell(file, region.first, "AMP211", Kind.NOTE, message, hint)
-        for each in sited:
-            step = each.step.gathered.step
-            if all(backward.part is not None for backward in step.backwards):
-                continue
-            scaler = "" if each.route is None else f" with {each.route.scaler}"
-            self._tell(step.file, step.place, "AMP201", Kind.MIGRATED, f"Apex step moved to native autocast{scaler}")
-        if not any(map(_calls, group.files)):
-            self._tell_imports(group)
-        for file in group.files:
-            for node in float_functions(file):
-                note = "inside a function that was float_function, Apex went on casting and torch does not"
-                self._tell(file, node, "AMP210", Kind.NOTE, note)
-        for initialize in group.initializes:
-            message = f"{initialize.what} is gone: native AMP needs no preparation of models and optimizers"
-            self._tell(initialize.file, initialize.call, "AMP202", Kind.MIGRATED, message)
-            for note in initialize.notes:
-                self._tell(initialize.file, initialize.call, "AMP210", Kind.NOTE, note)
-
-    def _drop_imports(self, group: Group) -> None:
-        """Take out the imports of a script that uses nothing of what they bring."""
-        for file in group.files:
-            drop_imports(self.draft(file))
-        self._tell_imports(group)
-
-    def _tell_imports(self, group: Group) -> None:
-        for file in group.files:
-            for statement in _imports(file):
-                message = "import of apex.amp is gone: no step here needs it"
-                self._tell(file, statement, "AMP301", Kind.MIGRATED, message)
-
-    def _to_shim(self, group: Group) -> None:
+    def _told_of_shim(self, group: Group) -> Iterator[Finding]:
         kind = Kind.NOTE if self._has_shim else Kind.LEFT
         outcome = "kept on amp_shim instead of native AMP" if self._has_shim else "left on Apex"
-        for refusal in dict.fromkeys(group.refusals):
-            message = f"{outcome}: {refusal.reason}"
-            self._tell(refusal.file, refusal.node, "AMP290", kind, message, refusal.hint)
+        for each in dict.fromkeys(group.refusals):
+            yield Finding.at(each.file.tree, each.node, "AMP290", kind, f"{outcome}: {each.reason}", each.hint)
 
-    def _tell(self, file: File, node: cst.CSTNode, code: str, kind: Kind, message: str, hint: str = "") -> None:
-        line, column = file.tree.position(node)
-        self.findings.append(Finding(file.name, line, column, code, kind, message, hint))
+
+def _told_of_native(group: Group, sited: list[Sited], writer: ApexWriter) -> Iterator[Finding]:
+    for file, region in writer.left_in_float32:
+        message = "evaluation stays in float32: whether mixed precision is on cannot be asked here"
+        hint = "pass the switch to this function, and put the forward into torch.amp.autocast(..., enabled=...)"
+        yield Finding.at(file.tree, region.first, "AMP211", Kind.NOTE, message, hint)
+    for each in sited:
+        step = each.step.gathered.step
+        if all(backward.part is not None for backward in step.backwards):
+            continue
+        scaler = "" if each.route is None else f" with {each.route.scaler}"
+        message = f"Apex step moved to native autocast{scaler}"
+        yield Finding.at(step.file.tree, step.place, "AMP201", Kind.MIGRATED, message)
+    if not any(map(_calls, group.files)):
+        yield from _told_of_imports(group)
+    for file in group.files:
+        for node in float_functions(file):
+            note = "inside a function that was float_function, Apex went on casting and torch does not"
+            yield Finding.at(file.tree, node, "AMP210", Kind.NOTE, note)
+    for initialize in group.initializes:
+        tree, call = initialize.file.tree, initialize.call
+        message = f"{initialize.what} is gone: native AMP needs no preparation of models and optimizers"
+        yield Finding.at(tree, call, "AMP202", Kind.MIGRATED, message)
+        for note in initialize.notes:
+            yield Finding.at(tree, call, "AMP210", Kind.NOTE, note)
+
+
+def _told_of_imports(group: Group) -> Iterator[Finding]:
+    for file in group.files:
+        for statement in _imports(file):
+            message = "import of apex.amp is gone: no step here needs it"
+            yield Finding.at(file.tree, statement, "AMP301", Kind.MIGRATED, message)
 
 
 def _calls(file: File) -> list[cst.Call]:

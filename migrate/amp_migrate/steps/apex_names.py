@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.steps.draft import Draft
+from amp_migrate.plan.code import plain
+from amp_migrate.plan.edit import AddArgument, Edit, Remove, SetKeyword
 from amp_migrate.tables.apex_natives import NATIVES, OWN_METHODS, Native, public_name
-from amp_migrate.trees import build
-from amp_migrate.trees.sequences import insert_after, remove_at
+from amp_migrate.write.editor import Editor
 
 _OLD_NAMES = frozenset(native.old for native in NATIVES)
 _ABSENT = object()
@@ -98,18 +98,12 @@ def native_of(file: File, use: Use, target_torch: tuple[int, int]) -> Native | N
     return NoForm(use, f"torch has nothing for this {missed}=")
 
 
-def write_native(draft: Draft, use: Use, native: Native) -> None:
-    """Write torch's name in the place of Apex's, and the arguments of a call as torch takes them."""
-    name = build.expression(_written(draft, native.new, use.node))
-    parent = draft.file.tree.parents[use.node]
-    draft.edits.replace(use.node, name)
+def write_native(editor: Editor, use: Use, native: Native) -> Iterator[Edit]:
+    """The edits that write torch's name in the place of Apex's, and the arguments of a call as torch takes them."""
+    yield editor.replace(use.node, editor.named(native.new, use.node))
+    parent = editor.file.tree.parents[use.node]
     if isinstance(parent, cst.Call) and parent.func is use.node:
-        draft.edits.change(parent, lambda node: _with_arguments(node, native, draft.settings.target_torch))
-
-
-def _written(draft: Draft, full: str, at: cst.CSTNode) -> str:
-    local = draft.file.spelling.local(full, at)
-    return local if local is not None else draft.torch(at) + full.removeprefix("torch")
+        yield from _arguments(editor, parent, native)
 
 
 def _names(native: Native) -> list[str]:
@@ -147,25 +141,19 @@ def _literal(value: cst.BaseExpression | None, default: object) -> object:
         return _ABSENT
 
 
-def _with_arguments(node: cst.CSTNode, native: Native, target: tuple[int, int]) -> cst.CSTNode:
-    assert isinstance(node, cst.Call)
-    positional, args = _positional(native), list(node.args)
-    for index in reversed(range(len(args))):
-        arg = args[index]
+def _arguments(editor: Editor, call: cst.Call, native: Native) -> Iterator[Edit]:
+    positional, target = _positional(native), editor.settings.target_torch
+    said: set[str] = set()
+    for index, arg in enumerate(call.args):
         name = positional[index] if arg.keyword is None else arg.keyword.value
         if name in _names(native)[: native.leading]:
-            continue
-        if name not in native.goes:
-            args = remove_at(args, index)
-            continue
-        keyword = build.keyword(native.goes[name], arg.value)
-        equal = keyword.equal if arg.keyword is None else arg.equal
-        args[index] = arg.with_changes(keyword=keyword.keyword, equal=equal)
-    keywords = {arg.keyword.value for arg in args if arg.keyword is not None}
-    by_place = {positional[index] for index, arg in enumerate(args) if arg.keyword is None}
-    for said in native.says:
-        is_meant = said.since <= target and (said.before is None or target < said.before)
-        if is_meant and said.keyword not in keywords | by_place:
-            new = build.keyword(said.keyword, build.expression(said.value))
-            args = insert_after(args, len(args) - 1, new, node.whitespace_before_args) if args else [new]
-    return node.with_changes(args=args)
+            said.add(name)
+        elif name in native.goes:
+            said.add(native.goes[name])
+            yield editor.edit(arg, SetKeyword(native.goes[name]))
+        else:
+            yield editor.edit(arg, Remove())
+    for new in native.says:
+        is_meant = new.since <= target and (new.before is None or target < new.before)
+        if is_meant and new.keyword not in said:
+            yield editor.edit(call, AddArgument(plain(new.value), new.keyword))

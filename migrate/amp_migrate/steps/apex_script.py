@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.analysis.wanted import Wanted
-from amp_migrate.settings import Dtype, Settings
+from amp_migrate.plan.move import Refusal
+from amp_migrate.settings import Dtype
 from amp_migrate.steps.apex_doubts import (
     asked_elsewhere,
     leftovers,
@@ -23,10 +23,11 @@ from amp_migrate.steps.apex_initialize import read_initializes
 from amp_migrate.steps.apex_inits import read_inits
 from amp_migrate.steps.apex_split import ApexSplit, join
 from amp_migrate.steps.fp16_optimizer import not_understood, read_wrappers, wrapper_calls
-from amp_migrate.steps.model import Refusal, TrainingStep
+from amp_migrate.steps.model import TrainingStep
 from amp_migrate.steps.read_apex import ApexStep, read_steps
 from amp_migrate.steps.steppers import Steppers
 from amp_migrate.steps.unfit import in_threads
+from amp_migrate.wishes import Wishes
 
 
 class ScriptReader:
@@ -36,15 +37,13 @@ class ScriptReader:
         files: those that were given.
     """
 
-    def __init__(
-        self, project: Project, roles: Roles, settings: Settings, files: Sequence[File], wanted: Wanted
-    ) -> None:
+    def __init__(self, project: Project, roles: Roles, wishes: Wishes, files: Sequence[File]) -> None:
         self._project = project
         self._roles = roles
-        self._settings = settings
+        self._settings = wishes.settings
         self._files = files
-        self._wanted = wanted
-        self._steppers = None if settings.dtype is Dtype.BF16 else Steppers(roles)
+        self._wishes = wishes
+        self._steppers = None if wishes.settings.dtype is Dtype.BF16 else Steppers(roles)
 
     def read(self, group: Group, *, is_alone: bool) -> None:
         """Fill a group with what its files say, and with what stands in the way.
@@ -105,5 +104,5 @@ class ScriptReader:
         """Why a part of a step cannot move with the script."""
         if step.file not in group.files and uses_apex_amp(step.file):
             yield Refusal(step.file, step.place, "another script that uses Apex takes part in the step")
-        elif not self._wanted(step.file, step.place, "AMP201"):
+        elif not self._wishes.wants(step.file.tree, step.place, "AMP201"):
             yield Refusal(step.file, step.place, "a part of the step is to be left alone")

@@ -10,9 +10,10 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex_folds import clip_folds
 from amp_migrate.steps.gather import Gathered
-from amp_migrate.steps.model import Backward, Refusal, TrainingStep
+from amp_migrate.steps.model import Backward, TrainingStep
 from amp_migrate.steps.move_split import Reach, scale_parts
 from amp_migrate.steps.native import uses_amp
 from amp_migrate.steps.read_apex import ApexStep, gatherer, stepped_elsewhere

@@ -11,10 +11,10 @@ from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.optimizers import is_optimizer
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.steps.draft import Draft
-from amp_migrate.trees import build
+from amp_migrate.plan.code import code, plain
+from amp_migrate.plan.edit import AddArgument, AddEntry, Edit
 from amp_migrate.trees.nodes import Statement, find
-from amp_migrate.trees.sequences import insert_after
+from amp_migrate.write.editor import Editor, guarded
 
 KEY = "scaler"
 
@@ -126,52 +126,34 @@ def restores_keywords(file: File, function: cst.FunctionDef) -> bool:
     return False
 
 
-def write_given(draft: Draft, entry: GivenEntry, scaler: str) -> None:
-    """Pass the scaler beside the optimizer; the function passes over what a checkpoint does not have."""
-    added = build.keyword(KEY, build.expression(scaler))
-
-    def insert(node: cst.CSTNode) -> cst.CSTNode:
-        assert isinstance(node, cst.Call)
-        return node.with_changes(args=insert_after(node.args, entry.index, added, node.whitespace_before_args))
-
-    draft.edits.change(entry.call, insert)
+def write_given(editor: Editor, entry: GivenEntry, scaler: str) -> Edit:
+    """The edit that passes the scaler beside the optimizer; what a checkpoint does not have is passed over."""
+    return editor.edit(entry.call, AddArgument(plain(scaler), KEY, entry.call.args[entry.index]))
 
 
-def write_saved(draft: Draft, entry: SavedEntry, scaler: str) -> None:
-    """Save the scaler's state beside the optimizer's."""
-    state = build.expression(f"{scaler}.state_dict()")
+def write_saved(editor: Editor, entry: SavedEntry, scaler: str) -> Edit:
+    """The edit that saves the scaler's state beside the optimizer's."""
+    state = plain(f"{scaler}.state_dict()")
     if isinstance(entry.holder, cst.Assign):
-        target = entry.holder.targets[0].target
-        assert isinstance(target, cst.Subscript)
-        key = subscript_key(target)
-        container = draft.code(target.value)
-        draft.edits.after(entry.holder, draft.line(f"{container}[{_key_like(key)}] = {scaler}.state_dict()"))
-        return
-
-    def insert(node: cst.CSTNode) -> cst.CSTNode:
-        if isinstance(node, cst.Call):
-            return node.with_changes(
-                args=insert_after(node.args, entry.index, build.keyword(KEY, state), node.whitespace_before_args)
-            )
-        assert isinstance(node, cst.Dict)
-        neighbour = node.elements[entry.index]
-        assert isinstance(neighbour, cst.DictElement)
-        key = neighbour.key if isinstance(neighbour.key, cst.SimpleString) else None
-        added = neighbour.with_changes(key=build.expression(_key_like(key)), value=state)
-        return node.with_changes(elements=insert_after(node.elements, entry.index, added, node.lbrace.whitespace_after))
-
-    draft.edits.change(entry.holder, insert)
+        target = cst.ensure_type(entry.holder.targets[0].target, cst.Subscript)
+        key = _key_like(subscript_key(target))
+        return editor.after(entry.holder, code("{}[{}] = {}", editor.text(target.value), key, state))
+    if isinstance(entry.holder, cst.Call):
+        return editor.edit(entry.holder, AddArgument(state, KEY, entry.holder.args[entry.index]))
+    neighbour = cst.ensure_type(entry.holder.elements[entry.index], cst.DictElement)
+    key = _key_like(neighbour.key if isinstance(neighbour.key, cst.SimpleString) else None)
+    return editor.edit(entry.holder, AddEntry(key, state, neighbour))
 
 
-def write_restored(draft: Draft, entry: RestoredEntry, scaler: str) -> None:
-    """Restore the scaler after the optimizer, where the checkpoint has its state.
+def write_restored(editor: Editor, entry: RestoredEntry, scaler: str) -> Edit:
+    """The edit that restores the scaler after the optimizer, where the checkpoint has its state.
 
     A checkpoint from before the migration has no entry. One saved without a GPU has an empty entry, because the scaler
     switched itself off there, and a scaler that is on refuses to load it: `get` passes over both.
     """
-    checkpoint, key = draft.code(entry.checkpoint), _key_like(entry.key)
+    checkpoint, key = editor.text(entry.checkpoint), _key_like(entry.key)
     restore = f"{scaler}.load_state_dict({checkpoint}[{key}])"
-    draft.edits.after(entry.statement, draft.guarded(f"if {checkpoint}.get({key}):", restore))
+    return editor.after(entry.statement, guarded(f"if {checkpoint}.get({key}):", restore))
 
 
 def subscript_key(node: cst.Subscript) -> cst.SimpleString | None:

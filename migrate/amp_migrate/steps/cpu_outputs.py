@@ -5,29 +5,31 @@ Autocast on a GPU does nothing for what is on the CPU: in half precision the los
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
-from amp_migrate.steps.draft import Draft
+from amp_migrate.plan.edit import Edit
 from amp_migrate.steps.held_outputs import HeldOutputs
 from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.steps.regions import RegionFinder
-from amp_migrate.steps.write_native import as_float
 from amp_migrate.trees.nodes import Statement
+from amp_migrate.write.editor import Editor
 
 _MAX_DEPTH = 3
 
 
-def float_for_cpu(draft: Draft, outputs: HeldOutputs) -> None:
-    """Cast the outputs of a file's regions that go to the CPU, and that losses in the regions read there."""
+def float_for_cpu(editor: Editor, outputs: HeldOutputs) -> Iterator[Edit]:
+    """The edits that cast the outputs of a file's regions which go to the CPU, and which losses in them read there."""
     finder = outputs.finder
-    for _, body in bodies(finder.file) if draft.settings.device_type != "cpu" else ():
+    for _, body in bodies(finder.file) if editor.settings.device_type != "cpu" else ():
         for statement, held in outputs.course(body):
             moved = _moved(finder, statement) if statement in outputs.covered else None
             root = None if moved is None else outputs.root(moved, statement, held.keys())
-            if root is None or root in draft.edits.changes or not outputs.is_floating(root, held):
+            if root is None or not outputs.is_floating(root, held):
                 continue
             if _feeds_loss(outputs, statement):
-                draft.edits.change(root, as_float)
+                yield editor.of(finder.file).as_float(root)
 
 
 def _moved(finder: RegionFinder, statement: Statement) -> cst.BaseExpression | None:

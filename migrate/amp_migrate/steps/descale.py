@@ -7,19 +7,20 @@ its step cannot be seen it stays on: float16 without a scaler loses gradients, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
+from amp_migrate.plan.move import Move
 from amp_migrate.report.finding import Finding, Kind
-from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.follow_scaler import Component, Follower
 from amp_migrate.steps.native import AUTOCAST, GRAD_SCALER, foreign_autocast, names_any
 from amp_migrate.steps.retarget import Region
 from amp_migrate.trees.nodes import is_constant
+from amp_migrate.write.editor import Editor
 
 
 @dataclass(frozen=True)
@@ -40,33 +41,52 @@ class Fates:
 UNTOUCHED = Fates()
 
 
+@dataclass(frozen=True)
+class Descaled:
+    """What becomes of the scalers of a project, and the moves that it takes."""
+
+    fates: Fates
+    moves: tuple[Move, ...]
+
+
 class Descaler:
     """Removes the scalers of a project."""
 
-    def __init__(self, project: Project, draft_of: Callable[[File], Draft]) -> None:
+    def __init__(self, project: Project, editor: Editor) -> None:
         self._project = project
-        self._follower = Follower(project, draft_of)
-        self._removed: set[cst.CSTNode] = set()
-        self._disabled: set[cst.CSTNode] = set()
-        self._kept: set[cst.CSTNode] = set()
+        self._follower = Follower(project, editor)
 
-    @property
-    def fates(self) -> Fates:
-        """What has been decided so far."""
-        return Fates(frozenset(self._removed), frozenset(self._disabled), frozenset(self._kept))
-
-    def run(self, files: Sequence[File], regions: Sequence[Region], *, removes: bool) -> Iterator[Finding]:
+    def decide(self, files: Sequence[File], regions: Sequence[Region], *, removes: bool) -> Descaled:
         """Find the scalers created in `files` that have to stay on, as their region is not among `regions`.
 
         Args:
             removes: take out, or switch off, all others.
         """
+        removed: set[cst.CSTNode] = set()
+        disabled: set[cst.CSTNode] = set()
+        stay_on: set[cst.CSTNode] = set()
+        moves: list[Move] = []
         for component in self._components(files):
+            calls = [call for _, call in component.creations]
             left = self._why_left(component, regions)
             if left is not None:
-                yield from self._leave(component, left)
-            elif removes:
-                yield from self._decide(component)
+                stay_on.update(calls)
+                hint = "give the file with the region, too, or change both by hand"
+                moves.append(Move((), _told(component, Kind.LEFT, f"GradScaler stays on: {left}", hint)))
+                continue
+            if not removes:
+                continue
+            kept = self._why_kept(component)
+            if kept is None:
+                removed.update(component.removed)
+                message = "GradScaler removed: bfloat16 needs no loss scaling"
+                moves.append(Move(tuple(component.edits), _told(component, Kind.MIGRATED, message)))
+            else:
+                disabled.update(calls)
+                message = f"GradScaler switched off: bfloat16 needs none, but {kept}"
+                hint = "remove the scaler by hand where you can"
+                moves.append(Move((), _told(component, Kind.NOTE, message, hint)))
+        return Descaled(Fates(frozenset(removed), frozenset(disabled), frozenset(stay_on)), tuple(moves))
 
     def _components(self, files: Sequence[File]) -> Iterator[Component]:
         done: set[cst.CSTNode] = set()
@@ -100,28 +120,6 @@ class Descaler:
         files = dict.fromkeys(file for file, _ in (*component.creations, *component.scaled))
         return any(self._project.library.may_run_together(region, file) for file in files)
 
-    def _leave(self, component: Component, why: str) -> Iterator[Finding]:
-        for file, call in component.creations:
-            self._kept.add(call)
-            line, column = file.tree.position(call)
-            hint = "give the file with the region, too, or change both by hand"
-            yield Finding(file.name, line, column, "AMP510", Kind.LEFT, f"GradScaler stays on: {why}", hint)
-
-    def _decide(self, component: Component) -> Iterator[Finding]:
-        kept = self._why_kept(component)
-        if kept is None:
-            for edit in component.edits:
-                edit()
-            self._removed.update(component.removed)
-            kind, message, hint = Kind.MIGRATED, "GradScaler removed: bfloat16 needs no loss scaling", ""
-        else:
-            self._disabled.update(call for _, call in component.creations)
-            kind, message = Kind.NOTE, f"GradScaler switched off: bfloat16 needs none, but {kept}"
-            hint = "remove the scaler by hand where you can"
-        for file, call in component.creations:
-            line, column = file.tree.position(call)
-            yield Finding(file.name, line, column, "AMP510", kind, message, hint)
-
     @staticmethod
     def _why_kept(component: Component) -> str | None:
         """Why a scaler cannot be taken out; None where it can."""
@@ -132,6 +130,11 @@ class Descaler:
             if not names_any(file, file.tree.module, AUTOCAST):
                 return f"the autocast region of the step at {_place(file, call)} is in another file"
         return None
+
+
+def _told(component: Component, kind: Kind, message: str, hint: str = "") -> tuple[Finding, ...]:
+    """What is said where each scaler is made."""
+    return tuple(Finding.at(file.tree, call, "AMP510", kind, message, hint) for file, call in component.creations)
 
 
 def _is_off(call: cst.Call) -> bool:

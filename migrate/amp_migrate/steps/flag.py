@@ -12,9 +12,9 @@ from amp_migrate.analysis.command_line import CommandLine, Parser
 from amp_migrate.analysis.components import Components
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
+from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.flag_way import OPTION, FlagTraveller, FlagWay
-from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.regions import Placement
 from amp_migrate.steps.ways import Creation, ScaledStep, Ways
 

@@ -10,8 +10,8 @@ from amp_migrate.analysis.command_line import Command, CommandLine
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.parsed_arguments import CommandLines
 from amp_migrate.analysis.project import FunctionRef, Project
+from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.callers import every_call
-from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.ways import NewArgument
 
 OPTION = "amp"

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import libcst as cst
 
 from amp_migrate.analysis.bindings import BindingKind, dotted
-from amp_migrate.analysis.calls import passed
+from amp_migrate.analysis.calls import parameter, passed
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef, Project
-from amp_migrate.steps.draft import Draft
+from amp_migrate.plan.code import code
+from amp_migrate.plan.edit import Edit, Remove
 from amp_migrate.steps.native import GRAD_SCALER
-from amp_migrate.steps.without_scaler import drop_parameter, own_step, unscaled, unscaled_receiver, without_item
 from amp_migrate.trees.nodes import is_constant
+from amp_migrate.write.editor import Editor
 
-Edit: TypeAlias = Callable[[], None]
 _GOES_WITH_ITS_STATEMENT = frozenset({"unscale_", "update", "load_state_dict"})
 
 
@@ -37,7 +35,7 @@ class Component:
     Attributes:
         holders: what they are called by.
         creations: the calls of `GradScaler`, with their files.
-        edits: what takes them out, if all of it is done.
+        edits: what takes them out, all of it together.
         removed: the names of `GradScaler` that go then.
         scaled: the calls of `scale` on a loss.
         obstacle: a use that is not understood; None where there is none.
@@ -52,11 +50,15 @@ class Component:
 
 
 class Follower:
-    """Follows scalers through a project."""
+    """Follows scalers through a project.
 
-    def __init__(self, project: Project, draft_of: Callable[[File], Draft]) -> None:
+    Args:
+        editor: makes the edits that take them out.
+    """
+
+    def __init__(self, project: Project, editor: Editor) -> None:
         self.project = project
-        self.draft = draft_of
+        self._editor = editor
 
     def component(self, file: File, call: cst.Call) -> Component:
         """The scaler that a call makes, and those that share code with it."""
@@ -78,7 +80,7 @@ class Follower:
         if holder is None or not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
             component.obstacle = component.obstacle or (file, call)
             return
-        component.edits.append(lambda: self.draft(file).edits.substitute(statement))
+        component.edits.append(self._editor.of(file).remove(statement))
         component.removed.append(call.func)
         self._add_holder(component, holder)
 
@@ -111,7 +113,7 @@ class Follower:
     def _understand(self, component: Component, file: File, node: cst.Name | cst.Attribute) -> bool:
         """Plan what becomes of one use; False where it is not understood."""
         parent = file.tree.parents[node]
-        draft = self.draft(file)
+        editor = self._editor.of(file)
         if isinstance(parent, cst.AssignTarget):
             made = file.tree.parents[parent]
             value = made.value if isinstance(made, cst.Assign) else None
@@ -119,7 +121,7 @@ class Follower:
                 self._add_creation(component, file, value)
                 return True
             if value is not None and self._is_known(component, file, value):  # `self.scaler = scaler`
-                component.edits.append(lambda: draft.edits.substitute(file.tree.statement(made)))
+                component.edits.append(editor.remove(file.tree.statement(made)))
                 return True
             return False
         if isinstance(parent, cst.Assign) and parent.value is node:
@@ -130,7 +132,7 @@ class Follower:
             return True
         if isinstance(parent, cst.Attribute) and parent.value is node:
             call = file.tree.parents[parent]
-            return isinstance(call, cst.Call) and call.func is parent and self._method(component, draft, call)
+            return isinstance(call, cst.Call) and call.func is parent and self._method(component, editor, call)
         if isinstance(parent, cst.Arg):
             call = file.tree.parents[parent]
             return isinstance(call, cst.Call) and self._passed_on(component, file, call, parent)
@@ -140,38 +142,34 @@ class Follower:
         holder = self._holder(file, value)
         return holder is not None and holder in component.holders
 
-    def _method(self, component: Component, draft: Draft, call: cst.Call) -> bool:
+    def _method(self, component: Component, editor: Editor, call: cst.Call) -> bool:
         assert isinstance(call.func, cst.Attribute)
-        tree, name = draft.file.tree, call.func.attr.value
+        tree, name = editor.file.tree, call.func.attr.value
         parent = tree.parents[call]
         if name == "scale" and len(call.args) == 1:
-            component.scaled.append((draft.file, call))
-            change = unscaled_receiver if isinstance(parent, cst.Attribute) else unscaled
-            component.edits.append(lambda: draft.edits.change(call, change))
+            component.scaled.append((editor.file, call))
+            component.edits.append(editor.replace(call, code("{}", call.args[0].value)))
             return True
         if name == "step" and call.args:
-            component.edits.append(lambda: draft.edits.change(call, own_step))
+            component.edits.append(editor.replace(call.func, code("{}.step", call.args[0].value)))
+            component.edits.append(editor.edit(call.args[0], Remove()))
             return True
         if name in _GOES_WITH_ITS_STATEMENT and isinstance(parent, cst.Expr):
-            component.edits.append(lambda: draft.edits.substitute(tree.statement(call)))
+            component.edits.append(editor.remove(tree.statement(call)))
             return True
         if name == "state_dict":
-            return self._saved(component, draft, call)
+            return self._saved(component, editor, call)
         return False
 
-    def _saved(self, component: Component, draft: Draft, call: cst.Call) -> bool:
+    def _saved(self, component: Component, editor: Editor, call: cst.Call) -> bool:
         """An entry of a checkpoint goes."""
-        tree = draft.file.tree
+        tree = editor.file.tree
         parent = tree.parents[call]
         if isinstance(parent, cst.Assign) and isinstance(parent.targets[0].target, cst.Subscript):
-            component.edits.append(lambda: draft.edits.substitute(parent))
+            component.edits.append(editor.remove(parent))
             return True
-        holder = tree.parents[parent]
-        if isinstance(parent, cst.DictElement) and isinstance(holder, cst.Dict):
-            index = list(holder.elements).index(parent)
-            component.edits.append(
-                lambda: draft.edits.change(holder, lambda node: without_item(node, "elements", index))
-            )
+        if isinstance(parent, cst.DictElement):
+            component.edits.append(editor.edit(parent, Remove()))
             return True
         return False
 
@@ -187,7 +185,7 @@ class Follower:
         holder = Holder(function.file, function.node, name)
         if holder in component.holders:
             return True
-        drops: list[tuple[Draft, cst.Call, int]] = []
+        drops: list[Edit] = []
         for site in sites:
             given = passed(function.node, site.call, name, bound=function.is_bound)
             if given is None:
@@ -200,11 +198,11 @@ class Follower:
                 if source is None or not self._holds_scaler(source):
                     return False
                 self._add_holder(component, source)
-            drops.append((self.draft(site.file), site.call, given.index))
+            drops.append(self._editor.of(site.file).edit(given.argument, Remove()))
         component.holders.append(holder)
-        for draft, passing, index in drops:
-            component.edits.append(_dropping(draft, passing, index))
-        component.edits.append(lambda: drop_parameter(self.draft(function.file), function.node, name))
+        dropped = parameter(function.node, name)
+        assert dropped is not None
+        component.edits += [*drops, self._editor.of(function.file).edit(dropped, Remove())]
         return True
 
     def _holds_scaler(self, holder: Holder) -> bool:
@@ -229,7 +227,3 @@ class Follower:
             if given is not None and given.argument is arg:
                 return param.name.value
         return None
-
-
-def _dropping(draft: Draft, call: cst.Call, index: int) -> Edit:
-    return lambda: draft.edits.change(call, lambda node: without_item(node, "args", index))

@@ -14,10 +14,11 @@ from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.optimizers import is_optimizer
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Apex
 from amp_migrate.steps.apex_branches import place_of
 from amp_migrate.steps.apex_initialize import Initialize
-from amp_migrate.steps.model import Backward, Refusal
+from amp_migrate.steps.model import Backward
 from amp_migrate.steps.read_fp32 import backward_calls
 from amp_migrate.tables.apex_names import DYNAMIC_SCALE, FP16_OPTIMIZER, FP16_UTILS, HALF_NETWORKS, USE_SHIM
 from amp_migrate.trees.calls import named_arguments

@@ -10,9 +10,10 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.flow import reads
 from amp_migrate.steps.gradients import gradient_uses
-from amp_migrate.steps.model import Backward, Extraction, Island, OptimizerStep, Refusal, Region, TrainingStep
+from amp_migrate.steps.model import Backward, Extraction, Island, OptimizerStep, Region, TrainingStep
 from amp_migrate.steps.obstacles import Obstacles
 from amp_migrate.steps.penalties import Penalties, read_penalties, unscaled
 from amp_migrate.steps.regions import RegionFinder

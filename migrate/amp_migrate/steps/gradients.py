@@ -9,8 +9,9 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.gradient_directions import is_free_of_scale
-from amp_migrate.steps.model import Backward, GradientUse, OptimizerStep, Refusal, ScaledClip
+from amp_migrate.steps.model import Backward, GradientUse, OptimizerStep, ScaledClip
 from amp_migrate.steps.updates import exclude
 from amp_migrate.tables.torch_names import CLIPPING, GRADIENT_FUNCTIONS
 from amp_migrate.trees.calls import calls_of, named_arguments

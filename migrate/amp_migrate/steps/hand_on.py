@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from amp_migrate.analysis.project import CallSite, FunctionRef
-from amp_migrate.steps.model import Refusal
+from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.travel import SCALER_NAMES
 from amp_migrate.steps.ways import Creation, NewArgument, NewParameter, Route
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.optimizers import OPTIMIZER_SIGN
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.plan.edit import Edit
+from amp_migrate.plan.move import Refusal
 from amp_migrate.steps import checkpoints
-from amp_migrate.steps.draft import Draft
-from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.travel import Traveller
+from amp_migrate.steps.write_ways import unwanted_way
+from amp_migrate.wishes import Wishes
+from amp_migrate.write.editor import Editor
 
 
-def keep_in_checkpoints(roles: Roles, traveller: Traveller, draft_of: Callable[[File], Draft]) -> None:
-    """Save and restore every scaler that is made; ways to the checkpoints are added to those of the steps."""
+def keep_in_checkpoints(roles: Roles, traveller: Traveller, editor: Editor, wishes: Wishes) -> Iterator[Edit]:
+    """The edits that save and restore every scaler that is made; ways to the checkpoints are added to the steps'."""
+    beside = _Beside(traveller, editor, wishes)
     if not traveller.ways.creations:
         return
     library = roles.project.library
@@ -25,26 +30,26 @@ def keep_in_checkpoints(roles: Roles, traveller: Traveller, draft_of: Callable[[
         saved = {
             (entry.place, scaler): entry
             for entry in checkpoints.saved_entries(file, roles)
-            if (scaler := _scaler_beside(traveller, file, entry.optimizer)) is not None
+            if (scaler := beside.scaler(file, entry.optimizer)) is not None
         }
         for (_, scaler), entry in saved.items():
-            checkpoints.write_saved(draft_of(file), entry, scaler)
+            yield checkpoints.write_saved(editor.of(file), entry, scaler)
     for file in library.calling("load_state_dict", OPTIMIZER_SIGN):
         restored = {
             (file.tree.block(entry.statement), file.tree.code(entry.checkpoint), scaler): entry
             for entry in checkpoints.restored_entries(file, roles)
-            if (scaler := _scaler_beside(traveller, file, entry.optimizer)) is not None
+            if (scaler := beside.scaler(file, entry.optimizer)) is not None
         }
         for (_, _, scaler), restored_entry in restored.items():
-            checkpoints.write_restored(draft_of(file), restored_entry, scaler)
+            yield checkpoints.write_restored(editor.of(file), restored_entry, scaler)
     for file in _callers_of_restorers(roles, traveller):
         given = {
             (each.call, scaler): each
             for each in checkpoints.given_entries(file, roles)
-            if (scaler := _scaler_beside(traveller, file, each.optimizer)) is not None
+            if (scaler := beside.scaler(file, each.optimizer)) is not None
         }
         for (_, scaler), given_entry in given.items():
-            checkpoints.write_given(draft_of(file), given_entry, scaler)
+            yield checkpoints.write_given(editor.of(file), given_entry, scaler)
 
 
 def _callers_of_restorers(roles: Roles, traveller: Traveller) -> list[File]:
@@ -53,10 +58,18 @@ def _callers_of_restorers(roles: Roles, traveller: Traveller) -> list[File]:
     return [file for file in makers if "state_dict" in file.uses]
 
 
-def _scaler_beside(traveller: Traveller, file: File, optimizer: cst.BaseExpression) -> str | None:
-    """The scaler that is on its way to a place, or can be sent there, with the optimizer that is there."""
-    route = traveller.reach(file, [optimizer], create=False)
-    if isinstance(route, Refusal):
-        return None
-    traveller.ways.add(route)
-    return route.scaler
+@dataclass(frozen=True)
+class _Beside:
+    """Finds scalers beside their optimizers."""
+
+    traveller: Traveller
+    editor: Editor
+    wishes: Wishes
+
+    def scaler(self, file: File, optimizer: cst.BaseExpression) -> str | None:
+        """The scaler that is on its way to a place, or can be sent there, with the optimizer that is there."""
+        route = self.traveller.reach(file, [optimizer], create=False)
+        if isinstance(route, Refusal) or unwanted_way(route, self.editor, self.wishes) is not None:
+            return None
+        self.traveller.ways.add(route)
+        return route.scaler

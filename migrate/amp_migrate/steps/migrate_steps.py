@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import libcst as cst
 
@@ -13,18 +14,18 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.sigmoids import sigmoids_behind
-from amp_migrate.analysis.wanted import Wanted, everything
+from amp_migrate.plan.code import Code
+from amp_migrate.plan.edit import Edit
+from amp_migrate.plan.move import Move, Refusal
 from amp_migrate.report.finding import Finding, Kind
-from amp_migrate.settings import Apex, Dtype, Settings
+from amp_migrate.settings import Apex, Dtype
 from amp_migrate.steps import read_fp32
 from amp_migrate.steps.apex_group import idle_files, uses_apex_amp
-from amp_migrate.steps.apex_migration import ApexMigration
-from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.evaluation import evaluated_elsewhere, evaluation_regions
 from amp_migrate.steps.flag import decide_flags, flag_places
 from amp_migrate.steps.gather import Gathered
 from amp_migrate.steps.keep_scalers import keep_in_checkpoints
-from amp_migrate.steps.model import Backward, Refusal, TrainingStep
+from amp_migrate.steps.model import Backward, TrainingStep
 from amp_migrate.steps.move_split import scale_parts
 from amp_migrate.steps.penalties import with_low_scale
 from amp_migrate.steps.region_outputs import cast_outputs
@@ -33,11 +34,12 @@ from amp_migrate.steps.split import Joiner, Split
 from amp_migrate.steps.steppers import Steppers
 from amp_migrate.steps.travel import Traveller
 from amp_migrate.steps.unfit import unfit
-from amp_migrate.steps.ways import Route, ScaledStep
-from amp_migrate.steps.write_flag import write_flags
-from amp_migrate.steps.write_native import as_float, write_island, write_region, write_step
+from amp_migrate.steps.ways import Route, ScaledStep, Ways
+from amp_migrate.steps.write_flag import WrittenFlags, write_flags
+from amp_migrate.steps.write_native import write_island, write_region, write_step
 from amp_migrate.steps.write_ways import write_ways
-from amp_migrate.trees import build
+from amp_migrate.wishes import Wishes
+from amp_migrate.write.editor import Editor
 
 # What the text of a file has that trains, by an optimizer or by hand. One that only clears gradients, or only reads
 # them, looks at something.
@@ -45,51 +47,45 @@ _TRAINS = re.compile(r"optim|(?:\b|_)opt(?:\b|_)|zero_grad.*\.grad\b|\.grad\b.*z
 
 
 class StepMigration:
-    """Moves the training steps of a project; the edits end up in the drafts, what is said in `findings`."""
+    """Moves the training steps of a project."""
 
-    def __init__(self, project: Project, settings: Settings, wanted: Wanted = everything) -> None:
+    def __init__(self, project: Project, wishes: Wishes) -> None:
         self.project = project
-        self.settings = settings
-        self.wanted = wanted
+        self.wishes = wishes
+        self.settings = wishes.settings
         self.roles = Roles(project)
-        self.drafts: dict[File, Draft] = {}
-        self.findings: list[Finding] = []
         self._traveller = Traveller(project, {})
-        self._steppers = None if settings.dtype is Dtype.BF16 else Steppers(self.roles)
-        self._in_float32: set[cst.CSTNode] = set()
+        self._steppers = None if self.settings.dtype is Dtype.BF16 else Steppers(self.roles)
         self._moved: dict[File, list[ScaledStep]] = defaultdict(list)
+        self._refused: list[Finding] = []
         self._obstacles: dict[File, Refusal | None] = {}
         self._idle: frozenset[File] = frozenset()
 
-    def draft(self, file: File) -> Draft:
-        """The draft of a file, made when something in it is to change."""
-        return self.drafts.setdefault(file, Draft(file, self.settings))
-
-    def run(self, files: Sequence[File]) -> None:
-        """Read, decide and write every step."""
+    def moves(self, files: Sequence[File]) -> list[Move]:
+        """Read and decide about every step."""
+        if not self.wishes.applies("AMP501"):
+            return []
         if self.settings.apex is not Apex.SHIM:
             self._idle = idle_files(self.project, files)
         for move in self._move_all(files):
             self._moved[move.step.file].append(move)
-        evaluated = self._evaluated()
-        conditions = self._add_flag(evaluated)
-        for move in self._moves:
-            self._write(move, conditions)
+        moves = [Move((), tuple(self._refused))]
+        evaluated = {file: self._wanted_of(file, placed) for file, placed in self._evaluated().items()}
+        flags = self._flags(evaluated)
+        moves.append(flags.move)
+        self._traveller.ways.enable({node: str(each) for node, each in flags.conditions.items()})
+        moves += [self._step(each, flags.conditions) for each in self._steps]
         for file, placed in evaluated.items():
-            for region in placed.regions:
-                write_region(self.draft(file), region, self.settings.dtype, conditions.get(region.first))
-            for island in placed.islands:
-                write_island(self.draft(file), island)
-            trained = (region for move in self._moved.get(file, ()) for region in move.step.regions)
-            cast_outputs(self.draft, file, self.roles, [*placed.regions, *trained], self.settings.dtype)
-        keep_in_checkpoints(self.roles, self._traveller, self.draft)
-        apex = ApexMigration(self.project, self.roles, self.settings, self.draft, self.wanted)
-        apex.run(files)
-        self.findings.extend(apex.findings)
-        write_ways(self._traveller.ways, self.draft, self.settings.dtype, {})
+            moves += [Move((edit,)) for edit in self._evaluation(file, placed, flags.conditions)]
+        editor = self._editor(files[0])
+        moves += [Move((edit,)) for edit in keep_in_checkpoints(self.roles, self._traveller, editor, self.wishes)]
+        return [*moves, Move(tuple(write_ways(self._traveller.ways, editor, self.settings.dtype)))]
+
+    def _editor(self, file: File) -> Editor:
+        return Editor(file, self.settings, "AMP501")
 
     @property
-    def _moves(self) -> list[ScaledStep]:
+    def _steps(self) -> list[ScaledStep]:
         return [move for moved in self._moved.values() for move in moved]
 
     def _evaluated(self) -> dict[File, Placement]:
@@ -99,7 +95,7 @@ class StepMigration:
             for file, moved in self._moved.items()
         }
         for file, functions in evaluated_elsewhere(self.project, tuple(self._moved)).items():
-            wanted = [each for each in functions if self.wanted(file, each, "AMP501")]
+            wanted = [each for each in functions if self.wishes.wants(file.tree, each, "AMP501")]
             if not self._is_of_apex(file) and self._obstacle(file) is None:
                 found[file] = evaluation_regions(file, self.roles, [], wanted)
         return found
@@ -147,20 +143,41 @@ class StepMigration:
         if refused is not None:
             return
         parts = [ScaledStep(part.step, None) for part in split.parts]
+        told = next(part.step for part in reversed(split.parts) if _goes_backward(part.step))
         if self.settings.dtype is not Dtype.BF16:
             scaled = scale_parts(split, self.roles, self._reach)
             if isinstance(scaled, Refusal):
-                self._refuse(scaled, next(p.step for p in reversed(split.parts) if _goes_backward(p.step)))
+                self._refuse(scaled, told)
                 return
             parts = scaled
         is_low = any(part.step.has_summed_penalty for part in parts)
+        if is_low:
+            parts = [replace(part, route=part.route and with_low_scale(part.route)) for part in parts]
+        if self._is_left(told, parts):
+            return
         for part in parts:
             if part.route is not None:
-                self._traveller.ways.add(with_low_scale(part.route) if is_low else part.route)
-            yield ScaledStep(part.step, part.route)
+                self._traveller.ways.add(part.route)
+            yield part
+
+    def _is_left(self, told: TrainingStep, parts: Sequence[ScaledStep]) -> bool:
+        """Whether some code that a step would change is to be left alone, so that all of it is; which is told."""
+        ways = Ways.of(part.route for part in parts if part.route is not None)
+        if not self.wishes.are_asked({*(part.step.file.tree for part in parts), *ways.trees}):
+            return False
+        dtype = self.settings.dtype
+        edits = (
+            edit for part in parts for edit in write_step(self._editor(part.step.file), part.step, dtype, _scaler(part))
+        )
+        way = write_ways(ways, self._editor(told.file), dtype)
+        unwanted = self.wishes.unwanted(chain(edits, way))
+        if unwanted is not None:
+            reason = f"{unwanted.seen_from(told.file.tree)}, and the step moves as a whole"
+            self._refuse(Refusal(told.file, told.place, reason))
+        return unwanted is not None
 
     def _is_wanted(self, step: TrainingStep) -> bool:
-        return self.wanted(step.file, step.place, "AMP501")
+        return self.wishes.wants(step.file.tree, step.place, "AMP501")
 
     def _reach(self, file: File, optimizers: list[cst.BaseExpression]) -> Route | Refusal:
         """The way of a scaler to the optimizers of a step, where nothing speaks against one."""
@@ -170,7 +187,7 @@ class StepMigration:
 
     def _move(self, read: Gathered | Refusal) -> ScaledStep | None:
         file, place = (read.file, read.node) if isinstance(read, Refusal) else (read.step.file, read.step.place)
-        if not self.wanted(file, place, "AMP501"):
+        if not self.wishes.wants(file.tree, place, "AMP501"):
             return None
         if isinstance(read, Refusal):
             self._refuse(read)
@@ -193,45 +210,59 @@ class StepMigration:
                 self._refuse(found, step)
                 return None
             route = with_low_scale(found) if step.has_summed_penalty else found
+        move = ScaledStep(step, route)
+        if self._is_left(step, [move]):
+            return None
+        if route is not None:
             self._traveller.ways.add(route)
-        return ScaledStep(step, route)
+        return move
 
-    def _add_flag(self, evaluated: Mapping[File, Placement]) -> Mapping[cst.CSTNode, cst.BaseExpression]:
-        """Bring a new option to all regions and scalers, if one is wanted; gives the condition of each region."""
-        if not self.settings.add_flag:
-            return {}
-        ways = self._traveller.ways
-        flags = decide_flags(self.project, flag_places(self._moves, evaluated, ways, self.settings.dtype))
-        self.findings.extend(write_flags(flags, self.draft))
-        ways.enable(flags.conditions)
-        return {node: build.expression(code) for node, code in flags.conditions.items()}
+    def _flags(self, evaluated: Mapping[File, Placement]) -> WrittenFlags:
+        """How a new option comes to all regions and scalers, if one is wanted."""
+        if not self.settings.add_flag or not self.wishes.applies("AMP503"):
+            return WrittenFlags()
+        places = flag_places(self._steps, evaluated, self._traveller.ways, self.settings.dtype)
+        return write_flags(decide_flags(self.project, places), self.settings, self.wishes)
 
-    def _write(self, move: ScaledStep, conditions: Mapping[cst.CSTNode, cst.BaseExpression]) -> None:
-        step, scaler = move.step, None if move.route is None else move.route.scaler
+    def _wanted_of(self, file: File, placed: Placement) -> Placement:
+        """The evaluation forwards that are not to be left alone."""
+        if not self.wishes.are_asked([file.tree]):
+            return placed
+        editor, dtype = self._editor(file), self.settings.dtype
+        regions = (each for each in placed.regions if not self.wishes.unwanted([write_region(editor, each, dtype)]))
+        return replace(placed, regions=tuple(regions))
+
+    def _step(self, move: ScaledStep, conditions: Mapping[cst.CSTNode, Code]) -> Move:
+        """What becomes of one step, or of one part of it."""
+        step, scaler = move.step, _scaler(move)
         if step.regions:
             step = replace(step, enabled=conditions.get(step.regions[0].first))
-        write_step(self.draft(step.file), step, self.settings.dtype, scaler)
-        self._keep_probabilities(step)
-        if _goes_backward(step):
-            line, column = step.file.tree.position(step.place)
-            message = f"training step moved to {self._what(scaler)}"
-            self.findings.append(Finding(step.file.name, line, column, "AMP501", Kind.MIGRATED, message))
-
-    def _keep_probabilities(self, step: TrainingStep) -> None:
-        """Compute in float32 the sigmoids behind losses of probabilities, and tell of those that cannot be seen."""
-        inputs = [value for island in step.islands for value in island.inputs]  # `write_step` has cast these
-        for value in (*inputs, *(extraction.value for extraction in step.extractions)):
+        editor = self._editor(step.file)
+        edits = [*write_step(editor, step, self.settings.dtype, scaler)]
+        told: list[Finding] = []
+        for value in (
+            *(value for island in step.islands for value in island.inputs),
+            *(extraction.value for extraction in step.extractions),
+        ):
             found = sigmoids_behind(self.roles, step.file, value)
-            for file, given in found.arguments:
-                if given not in inputs and given not in self._in_float32:
-                    self._in_float32.add(given)
-                    self.draft(file).edits.change(given, as_float)
+            edits += (editor.of(file).as_float(given) for file, given in found.arguments)
             if found.hidden:
-                line, column = step.file.tree.position(value)
-                message = f"{step.file.tree.quote(value)} holds probabilities that a sigmoid computes in low precision"
-                hint = "let the model give logits, and use BCEWithLogitsLoss: what is rounded to 1 has no gradient"
-                self.findings.append(Finding(step.file.name, line, column, "AMP502", Kind.NOTE, message, hint))
+                told.append(_rounded(step.file, value))
                 break
+        if _goes_backward(step):
+            message = f"training step moved to {self._what(scaler)}"
+            told.append(Finding.at(step.file.tree, step.place, "AMP501", Kind.MIGRATED, message))
+        return Move(tuple(edits), tuple(told))
+
+    def _evaluation(self, file: File, placed: Placement, conditions: Mapping[cst.CSTNode, Code]) -> Iterator[Edit]:
+        """The edits of the evaluation forwards in a file, and of what all regions there hand out."""
+        editor = self._editor(file)
+        for region in placed.regions:
+            yield write_region(editor, region, self.settings.dtype, conditions.get(region.first))
+        for island in placed.islands:
+            yield from write_island(editor, island)
+        trained = (region for move in self._moved.get(file, ()) for region in move.step.regions)
+        yield from cast_outputs(editor, file, self.roles, [*placed.regions, *trained], self.settings.dtype)
 
     def _what(self, scaler: str | None) -> str:
         names = {Dtype.FP16: "float16", Dtype.BF16: "bfloat16", Dtype.AUTO: "bfloat16 or float16"}
@@ -239,12 +270,22 @@ class StepMigration:
 
     def _refuse(self, refusal: Refusal, step: TrainingStep | None = None) -> None:
         file, node = refusal.file, refusal.node
-        line, column = file.tree.position(node)
         message = f"step left as it was: {refusal.reason}"
         if step is not None and (step.file is not file or step.place is not node):
             where = step.file.tree.position(step.place)
             message += f" (step at {step.file.name}:{where[0]})"
-        self.findings.append(Finding(file.name, line, column, refusal.code, Kind.LEFT, message, refusal.hint))
+        self._refused.append(Finding.at(file.tree, node, refusal.code, Kind.LEFT, message, refusal.hint))
+
+
+def _scaler(part: ScaledStep) -> str | None:
+    """How the scaler is written where a part of a step is."""
+    return None if part.route is None else part.route.scaler
+
+
+def _rounded(file: File, value: cst.BaseExpression) -> Finding:
+    message = f"{file.tree.quote(value)} holds probabilities that a sigmoid computes in low precision"
+    hint = "let the model give logits, and use BCEWithLogitsLoss: what is rounded to 1 has no gradient"
+    return Finding.at(file.tree, value, "AMP502", Kind.NOTE, message, hint)
 
 
 def _goes_backward(step: TrainingStep) -> bool:

@@ -6,12 +6,13 @@ becomes of each.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef
+from amp_migrate.plan.code import Code
 from amp_migrate.trees.nodes import Statement
 
 
@@ -174,7 +175,7 @@ class TrainingStep:
         updates: the statements after which one iteration's last optimizer has stepped.
         penalties: the gradients that penalties are built on.
         penalty_calls: the calls of functions that take them.
-        enabled: the expression that switches mixed precision on in the script; None where it is always on.
+        enabled: what switches mixed precision on in the script; None where it is always on.
     """
 
     file: File
@@ -188,7 +189,7 @@ class TrainingStep:
     updates: tuple[Statement, ...]
     penalties: tuple[Penalty, ...] = ()
     penalty_calls: tuple[PenaltyCall, ...] = ()
-    enabled: cst.BaseExpression | None = None
+    enabled: Code | None = None
 
     @property
     def place(self) -> cst.CSTNode:
@@ -215,21 +216,3 @@ class TrainingStep:
         """The functions that step, or take the gradients of penalties, for this one, each with the call."""
         stepped = [(each.call, each.part) for each in self.optimizer_steps if each.part is not None]
         return (*stepped, *((each.call, each.part) for each in self.penalty_calls))
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """Why a step stays as it is.
-
-    Attributes:
-        file: where it is.
-        node: the place that stands in the way.
-        reason: the fact, as it is shown.
-        hint: what to do by hand.
-    """
-
-    file: File
-    node: cst.CSTNode
-    reason: str
-    hint: str = ""
-    code: str = field(default="AMP590")

@@ -10,10 +10,11 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.gather import Gathered, Gatherer
 from amp_migrate.steps.gradients import uses_gradients
 from amp_migrate.steps.hand_on import hand_on
-from amp_migrate.steps.model import Refusal, TrainingStep
+from amp_migrate.steps.model import TrainingStep
 from amp_migrate.steps.split import Key, Split, key_of
 from amp_migrate.steps.steppers import loop_over_optimizers, optimizer_steps
 from amp_migrate.steps.ways import Route, ScaledStep

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_migrate.analysis.calls import passed
-from amp_migrate.analysis.files import File
-from amp_migrate.steps.draft import Draft
+from amp_migrate.plan.code import code
+from amp_migrate.plan.edit import Cast, Edit
 from amp_migrate.steps.held_outputs import HeldOutputs, root_of
 from amp_migrate.steps.model import Region
 from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.steps.regions import RegionFinder
-from amp_migrate.steps.write_native import as_float
-from amp_migrate.trees import build
 from amp_migrate.trees.calls import calls_of
 from amp_migrate.trees.nodes import Block, Statement, block_of, statements
+from amp_migrate.write.editor import Editor
 
 # How many functions an output is followed into, one from another.
 _MAX_DEPTH = 4
@@ -47,16 +46,15 @@ class NumpyRoot:
         return any(map(self.finder.computes_loss, statements))
 
 
-def float_for_numpy(draft_of: Callable[[File], Draft], outputs: HeldOutputs) -> None:
-    """Cast what goes from the regions of a file to NumPy, in their functions and in those that are handed it."""
-    for root in numpy_roots(outputs):
-        write_float(draft_of(root.finder.file), root)
+def float_for_numpy(editor: Editor, outputs: HeldOutputs) -> Iterator[Edit]:
+    """The edits that cast what goes from the regions of a file to NumPy, there and in functions that are handed it."""
+    return (write_float(editor, root) for root in numpy_roots(outputs))
 
 
-def write_float(draft: Draft, root: NumpyRoot) -> None:
-    """Cast an output to float32: where it may be a tensor of integers, only if it is none."""
-    if root.node not in draft.edits.changes:  # a function may be handed outputs by several
-        draft.edits.change(root.node, as_float if root.is_floating else _as_float_if_floating)
+def write_float(editor: Editor, root: NumpyRoot) -> Edit:
+    """The edit that casts an output to float32: where it may be a tensor of integers, only if it is none."""
+    editor = editor.of(root.finder.file)
+    return editor.as_float(root.node) if root.is_floating else editor.edit(root.node, _float_if_floating(root.node))
 
 
 def numpy_roots(outputs: HeldOutputs) -> Iterator[NumpyRoot]:
@@ -142,14 +140,5 @@ def _whole(body: Block) -> tuple[Region, ...]:
     return (Region(found[0], found[-1]),)
 
 
-def _as_float_if_floating(node: cst.CSTNode) -> cst.CSTNode:
-    assert isinstance(node, cst.BaseExpression)
-    receiver = build.grouped(node)
-    is_floating = cst.Call(cst.Attribute(receiver.deep_clone(), cst.Name("is_floating_point")))
-    return cst.IfExp(
-        test=is_floating,
-        body=cst.Call(cst.Attribute(receiver, cst.Name("float"))),
-        orelse=node.deep_clone(),
-        lpar=[cst.LeftParen()],
-        rpar=[cst.RightParen()],
-    )
+def _float_if_floating(node: cst.BaseExpression) -> Cast:
+    return Cast(code("({x}.float() if {x}.is_floating_point() else {x})", x=node))

@@ -7,9 +7,10 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.extract import extractions
 from amp_migrate.steps.hooks import reading_hook
-from amp_migrate.steps.model import Backward, Extraction, OptimizerStep, Refusal
+from amp_migrate.steps.model import Backward, Extraction, OptimizerStep
 from amp_migrate.steps.native import uses_amp
 from amp_migrate.steps.regions import RegionFinder
 from amp_migrate.trees.calls import calls_of

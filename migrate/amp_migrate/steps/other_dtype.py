@@ -2,102 +2,110 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
+from amp_migrate.plan.move import Move
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Dtype
-from amp_migrate.steps.descale import Descaler
-from amp_migrate.steps.draft import Draft
+from amp_migrate.steps.descale import UNTOUCHED, Descaler, Fates
 from amp_migrate.steps.native import GRAD_SCALER
-from amp_migrate.steps.retarget import cuda_regions, retarget, switch_scalers, switched_off, undecided
+from amp_migrate.steps.retarget import cuda_regions, on_in_float16, retarget, switched_off, undecided
 from amp_migrate.steps.scale_state import answer_when_off
+from amp_migrate.trees.tree import Tree
+from amp_migrate.wishes import Wishes
+from amp_migrate.write.editor import Editor
 
 
+@dataclass(frozen=True)
 class OtherDtype:
-    """Gives a project's AMP code another dtype.
+    """What becomes of a project's AMP code for the sake of another dtype.
 
     Attributes:
         dtype: what the code computes in afterwards: float16 as before, where that could not be changed.
         regions: the calls of autocast that computed in float16, with the dtype that each has afterwards.
-        descaler: knows which scalers went, and which are switched off.
+        fates: which scalers went, and which are switched off.
+        moves: what it takes.
     """
 
-    def __init__(
-        self,
-        project: Project,
-        dtype: Dtype,
-        draft_of: Callable[[File], Draft],
-        kept: frozenset[str] = frozenset(),
-        staying: Iterable[tuple[File, cst.CSTNode]] = (),
-    ) -> None:
-        """
-        Args:
-            kept: the rules about names that are not applied, so that their names keep their arguments, too.
-            staying: the deprecated regions that are not rewritten, and go on meaning float16.
-        """
-        self.dtype = dtype
-        self.regions: dict[cst.Call, Dtype] = {}
-        self._kept = kept
-        self._staying = staying
-        self.descaler = Descaler(project, draft_of)
-        self._draft = draft_of
+    dtype: Dtype
+    regions: Mapping[cst.Call, Dtype] = field(default_factory=dict)
+    fates: Fates = UNTOUCHED
+    moves: tuple[Move, ...] = ()
 
-    def run(self, files: Sequence[File]) -> Iterator[Finding]:
-        """Change regions and scalers together; where a region's dtype is decided at run time, all stays as it is."""
-        if self.dtype is Dtype.FP16:
-            return
-        regions = tuple(cuda_regions(files))
-        choice = undecided(regions)
-        if choice is not None:
-            self.dtype = Dtype.FP16
-            line, column = choice.file.tree.position(choice.call)
-            message = "float16 stays: this region's dtype is decided while the script runs"
-            hint = "have the script choose bfloat16, and GradScaler(enabled=False), by hand"
-            yield Finding(choice.file.name, line, column, "AMP510", Kind.LEFT, message, hint)
-            return
-        deprecated = next((region for region in regions if not region.is_native), None)
-        if deprecated is not None and "AMP101" in self._kept:
-            self.dtype = Dtype.FP16
-            line, column = deprecated.file.tree.position(deprecated.call)
-            message = "float16 stays: this region's deprecated name, which means float16, is not to be rewritten"
-            yield Finding(deprecated.file.name, line, column, "AMP510", Kind.LEFT, message, "select AMP101, too")
-            return
-        staying = next(iter(self._staying), None)
-        if staying is not None:
-            self.dtype = Dtype.FP16
-            file, node = staying
-            line, column = file.tree.position(node)
-            message = "float16 stays: this deprecated name, which means float16, cannot be rewritten"
-            yield Finding(file.name, line, column, "AMP510", Kind.LEFT, message, "have it rewritten by hand first")
-            return
-        self.regions = {region.call: self.dtype for region in regions if region.is_float16}
-        for region in retarget(regions, self.dtype, self._draft):
-            line, column = region.file.tree.position(region.call)
-            message = f"region computes in {'bfloat16' if self.dtype is Dtype.BF16 else 'what the GPU has'} now"
-            yield Finding(region.file.name, line, column, "AMP510", Kind.MIGRATED, message)
-        yield from self.descaler.run(files, regions, removes=self.dtype is Dtype.BF16)
-        if self.dtype is Dtype.AUTO or self.descaler.fates.disabled:
-            for file in files:
-                answer_when_off(file, self._draft)
-        if self.dtype is Dtype.AUTO:
-            switch_scalers(files, self._draft, self._keeps_name)
+
+def other_dtype(
+    project: Project,
+    files: Sequence[File],
+    wishes: Wishes,
+    dtype: Dtype,
+    kept: frozenset[str] = frozenset(),
+    staying: Iterable[tuple[File, cst.CSTNode]] = (),
+) -> OtherDtype:
+    """Change regions and scalers together; where a region's dtype is decided at run time, all stays as it is.
+
+    Args:
+        kept: the rules about names that are not applied, so that their names keep their arguments, too.
+        staying: the deprecated regions that are not rewritten, and go on meaning float16.
+    """
+    if dtype is Dtype.FP16:
+        return OtherDtype(dtype)
+    editor = Editor(files[0], wishes.settings, "AMP510")
+    regions = tuple(cuda_regions(files))
+    choice = undecided(regions)
+    if choice is not None:
+        message = "float16 stays: this region's dtype is decided while the script runs"
+        hint = "have the script choose bfloat16, and GradScaler(enabled=False), by hand"
+        return _stays(choice.file.tree, choice.call, message, hint)
+    deprecated = next((region for region in regions if not region.is_native), None)
+    if deprecated is not None and "AMP101" in kept:
+        message = "float16 stays: this region's deprecated name, which means float16, is not to be rewritten"
+        return _stays(deprecated.file.tree, deprecated.call, message, "select AMP101, too")
+    still = next(iter(staying), None)
+    if still is not None:
+        message = "float16 stays: this deprecated name, which means float16, cannot be rewritten"
+        file, node = still
+        return _stays(file.tree, node, message, "have it rewritten by hand first")
+    moves: list[Move] = []
+    for region in regions:
+        edit = retarget(region, dtype, editor)
+        if edit is not None:
+            message = f"region computes in {'bfloat16' if dtype is Dtype.BF16 else 'what the GPU has'} now"
+            told = Finding.at(region.file.tree, region.call, editor.rule, Kind.MIGRATED, message)
+            moves.append(Move((edit,), (told,)))
+    descaled = Descaler(project, editor).decide(files, regions, removes=dtype is Dtype.BF16)
+    fates = descaled.fates
+    for file in files:
+        mine = editor.of(file)
+        if dtype is Dtype.AUTO or fates.disabled:
+            moves.append(Move(tuple(answer_when_off(mine))))
+        calls = [call for call in file.calls if _keeps_name(file, call, fates, kept)]
+        if dtype is Dtype.AUTO:
+            moves.append(Move(tuple(on_in_float16(mine, call) for call in calls)))
         else:
-            disabled = self.descaler.fates.disabled
-            for file in files:
-                for call in file.calls:
-                    if call in disabled and self._keeps_name(file, call):
-                        self._draft(file).edits.change(call, switched_off)
+            moves.append(Move(tuple(switched_off(mine, call) for call in calls if call in fates.disabled)))
+    moves += descaled.moves
+    unwanted = wishes.unwanted(edit for move in moves for edit in move.edits)
+    if unwanted is not None:
+        message = f"float16 stays: {unwanted.reason}, and regions and scalers change together"
+        return _stays(unwanted.edit.tree, unwanted.edit.node, message)
+    changed = {region.call: dtype for region in regions if region.is_float16}
+    return OtherDtype(dtype, changed, fates, tuple(moves))
 
-    def _keeps_name(self, file: File, call: cst.Call) -> bool:
-        """Whether a call makes a scaler by a name that stays, so that no rule about names sees to its switch."""
-        if call in self.descaler.fates.kept:
-            return False
-        full = file.names.callee(call)
-        is_deprecated = not full.startswith("torch.amp.")
-        return (
-            full in GRAD_SCALER and not full.startswith("torch.cpu.") and (not is_deprecated or "AMP103" in self._kept)
-        )
+
+def _stays(tree: Tree, node: cst.CSTNode, message: str, hint: str = "") -> OtherDtype:
+    """Everything stays in float16, because of one place."""
+    return OtherDtype(Dtype.FP16, moves=(Move((), (Finding.at(tree, node, "AMP510", Kind.LEFT, message, hint),)),))
+
+
+def _keeps_name(file: File, call: cst.Call, fates: Fates, kept: frozenset[str]) -> bool:
+    """Whether a call makes a scaler by a name that stays, so that no rule about names sees to its switch."""
+    if call in fates.kept:
+        return False
+    full = file.names.callee(call)
+    is_deprecated = not full.startswith("torch.amp.")
+    return full in GRAD_SCALER and not full.startswith("torch.cpu.") and (not is_deprecated or "AMP103" in kept)

@@ -16,8 +16,9 @@ from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.flow import reads, targets
-from amp_migrate.steps.model import Penalty, PenaltyCall, Refusal
+from amp_migrate.steps.model import Penalty, PenaltyCall
 from amp_migrate.steps.ways import Route
 from amp_migrate.trees.calls import calls_in
 from amp_migrate.trees.nodes import Block, Statement, block_of, find, is_constant

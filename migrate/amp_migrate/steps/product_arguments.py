@@ -11,23 +11,22 @@ import libcst as cst
 
 from amp_migrate.analysis.products import multiplies_matrices
 from amp_migrate.analysis.project import FunctionRef
-from amp_migrate.steps.draft import Draft
+from amp_migrate.plan.edit import Edit
 from amp_migrate.steps.held_outputs import HeldOutputs, root_of
 from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.steps.regions import RegionFinder
-from amp_migrate.steps.write_native import as_float
 from amp_migrate.trees.calls import calls_of
 from amp_migrate.trees.nodes import find
+from amp_migrate.write.editor import Editor
 
 
-def float_for_products(draft: Draft, outputs: HeldOutputs) -> None:
-    """Cast the outputs of a file's regions that functions of the project are given outside, to multiply them."""
+def float_for_products(editor: Editor, outputs: HeldOutputs) -> Iterator[Edit]:
+    """The edits that cast the outputs of a file's regions which functions of the project multiply outside."""
+    editor = editor.of(outputs.finder.file)
     for _, body in bodies(outputs.finder.file):
         for statement, held in outputs.course(body):
             for call in calls_of(statement) if held and statement not in outputs.covered else ():
-                for root in _multiplied(outputs, call, held):
-                    if root not in draft.edits.changes:
-                        draft.edits.change(root, as_float)
+                yield from map(editor.as_float, _multiplied(outputs, call, held))
 
 
 def _multiplied(outputs: HeldOutputs, call: cst.Call, held: dict[str, bool]) -> Iterator[cst.BaseExpression]:

@@ -9,11 +9,12 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex_calls import amp_calls
 from amp_migrate.steps.apex_folds import Fold, clip_folds, fold_of
 from amp_migrate.steps.fp16_optimizer import read_backwards
 from amp_migrate.steps.gather import Gathered, Gatherer
-from amp_migrate.steps.model import Backward, OptimizerStep, Refusal, TrainingStep
+from amp_migrate.steps.model import Backward, OptimizerStep, TrainingStep
 from amp_migrate.steps.native import is_scaled
 from amp_migrate.steps.read_fp32 import backward_calls, bodies
 from amp_migrate.steps.steppers import Steppers

@@ -11,8 +11,9 @@ from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File, object_bindings, object_path
 from amp_migrate.analysis.optimizers import is_optimizer
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.gather import Gathered, Gatherer
-from amp_migrate.steps.model import Backward, Refusal
+from amp_migrate.steps.model import Backward
 from amp_migrate.steps.native import uses_amp
 from amp_migrate.steps.steppers import Steppers
 from amp_migrate.tables.torch_names import OTHER_FRAMEWORKS

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.plan.code import code, plain
+from amp_migrate.plan.edit import AddArgument, Edit
 from amp_migrate.settings import Dtype
-from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.native import AUTOCAST
-from amp_migrate.trees import build
 from amp_migrate.trees.nodes import is_constant
-from amp_migrate.trees.sequences import insert_after
+from amp_migrate.write.editor import Editor
 
 _NATIVE = frozenset({"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"})
 _FLOAT16 = frozenset({"torch.float16", "torch.half"})
@@ -63,67 +63,36 @@ def undecided(regions: Iterable[Region]) -> Region | None:
     return None
 
 
-def retarget(regions: Iterable[Region], dtype: Dtype, draft_of: Callable[[File], Draft]) -> Iterator[Region]:
-    """Let every native region that computes in float16 compute in another dtype; gives those that do now."""
-    for region in regions:
-        if not region.is_native or not region.is_float16:
-            continue  # the rules about names give the deprecated ones their dtype
-        draft = draft_of(region.file)
-        new = build.expression(draft.dtype(dtype, region.call))
-        if region.dtype is None:
-            draft.edits.change(region.call, lambda node, new=new: _with_dtype(node, new))  # type: ignore[misc]
-        else:
-            draft.edits.replace(region.dtype, new)
-        yield region
+def retarget(region: Region, dtype: Dtype, editor: Editor) -> Edit | None:
+    """The edit that lets a native region which computes in float16 compute in another dtype; None for any other."""
+    if not region.is_native or not region.is_float16:
+        return None  # the rules about names give the deprecated ones their dtype
+    editor = editor.of(region.file)
+    new = editor.dtype(dtype, region.call)
+    if region.dtype is not None:
+        return editor.replace(region.dtype, new)
+    device = next((arg for index, arg in enumerate(region.call.args) if _names_device(arg, index)), None)
+    return editor.edit(region.call, AddArgument(new, "dtype", device))
 
 
-def switch_scalers(
-    files: Iterable[File], draft_of: Callable[[File], Draft], is_kept: Callable[[File, cst.Call], bool]
-) -> None:
-    """Let every scaler whose name stays as it is be on only where the script runs in float16."""
-    for file in files:
-        for call in file.calls:
-            if is_kept(file, call):
-                draft = draft_of(file)
-                condition = f"{draft.dtype(Dtype.AUTO, call)} == {draft.torch(call)}.float16"
-                draft.edits.change(call, lambda node, condition=condition: _enabled_if(node, condition))  # type: ignore[misc]
+def switched_off(editor: Editor, call: cst.Call) -> Edit:
+    """The edit of a call of GradScaler that says `enabled=False`, whatever it said before."""
+    enabled = _enabled(call)
+    if enabled is not None:
+        return editor.replace(enabled.value, "False")
+    return editor.edit(call, AddArgument(plain("False"), "enabled"))
 
 
-def switched_off(node: cst.CSTNode) -> cst.CSTNode:
-    """A call of GradScaler with `enabled=False`, whatever it said before."""
-    return _with_enabled(node, lambda _: cst.Name("False"))
+def on_in_float16(editor: Editor, call: cst.Call) -> Edit:
+    """The edit of a call of GradScaler that lets it be on only where the script runs in float16."""
+    enabled, condition = _enabled(call), editor.is_float16(call)
+    if enabled is not None:
+        return editor.replace(enabled.value, code("{} and {}", enabled.value, condition))
+    return editor.edit(call, AddArgument(condition, "enabled"))
 
 
-def _enabled_if(node: cst.CSTNode, condition: str) -> cst.CSTNode:
-    def both(value: cst.BaseExpression | None) -> cst.BaseExpression:
-        wanted = build.expression(condition)
-        return (
-            wanted if value is None else cst.BooleanOperation(build.grouped(value, cst.Comparison), cst.And(), wanted)
-        )
-
-    return _with_enabled(node, both)
-
-
-def _with_enabled(node: cst.CSTNode, new: Callable[[cst.BaseExpression | None], cst.BaseExpression]) -> cst.CSTNode:
-    """A call with a new value for `enabled`, given the old one."""
-    assert isinstance(node, cst.Call)
-    for index, arg in enumerate(node.args):
-        if arg.keyword is not None and arg.keyword.value == "enabled":
-            args = [*node.args[:index], arg.with_changes(value=new(arg.value)), *node.args[index + 1 :]]
-            return node.with_changes(args=args)
-    enabled = build.keyword("enabled", new(None))
-    if not node.args:
-        return node.with_changes(args=[enabled])
-    return node.with_changes(args=insert_after(node.args, len(node.args) - 1, enabled))
-
-
-def _with_dtype(node: cst.CSTNode, dtype: cst.BaseExpression) -> cst.CSTNode:
-    assert isinstance(node, cst.Call)
-    args = list(node.args)
-    place = next((index for index, arg in enumerate(args) if _names_device(arg, index)), len(args) - 1)
-    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-    new = build.keyword("dtype", dtype).with_changes(comma=args[place].comma)
-    return node.with_changes(args=[*args[:place], args[place].with_changes(comma=comma), new, *args[place + 1 :]])
+def _enabled(call: cst.Call) -> cst.Arg | None:
+    return next((arg for arg in call.args if arg.keyword is not None and arg.keyword.value == "enabled"), None)
 
 
 def _names_device(arg: cst.Arg, index: int) -> bool:

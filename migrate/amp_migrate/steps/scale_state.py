@@ -6,21 +6,23 @@ wrapper round the scaler may not have.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.steps.draft import Draft
-from amp_migrate.trees import build
+from amp_migrate.plan.code import code
+from amp_migrate.plan.edit import Edit
+from amp_migrate.write.editor import Editor
 
 _KEY = "scale"
 
 
-def answer_when_off(file: File, draft_of: Callable[[File], Draft]) -> None:
-    """Let every read of a scale in a file do without one."""
-    for read in _reads(file):
-        draft_of(file).edits.change(read, _with_default)
+def answer_when_off(editor: Editor) -> Iterator[Edit]:
+    """The edits that let every read of a scale in a file do without one."""
+    for read in _reads(editor.file):
+        key = cst.ensure_type(read.slice[0].slice, cst.Index).value
+        yield editor.replace(read, code("{}.get({}, 1.0)", read.value, key))
 
 
 def _reads(file: File) -> Iterator[cst.Subscript]:
@@ -41,10 +43,3 @@ def _key(node: cst.Subscript) -> object:
     index = node.slice[0].slice if len(node.slice) == 1 else None
     value = index.value if isinstance(index, cst.Index) else None
     return value.evaluated_value if isinstance(value, cst.SimpleString) else None
-
-
-def _with_default(node: cst.CSTNode) -> cst.CSTNode:
-    assert isinstance(node, cst.Subscript)
-    index = cst.ensure_type(node.slice[0].slice, cst.Index)
-    default = build.expression("1.0")
-    return cst.Call(cst.Attribute(node.value, cst.Name("get")), [cst.Arg(index.value), cst.Arg(default)])

@@ -15,8 +15,9 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
+from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.gather import Gathered
-from amp_migrate.steps.model import Backward, Refusal, TrainingStep
+from amp_migrate.steps.model import Backward, TrainingStep
 from amp_migrate.steps.steppers import Steppers
 from amp_migrate.trees.nodes import Statement, find
 

@@ -11,13 +11,14 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.analysis.bindings import Binding, dotted
-from amp_migrate.steps.draft import Draft
+from amp_migrate.plan.code import code
+from amp_migrate.plan.edit import Cast, Edit
 from amp_migrate.steps.held_outputs import HeldOutputs
 from amp_migrate.steps.read_fp32 import bodies
 from amp_migrate.steps.regions import RegionFinder
-from amp_migrate.trees import build
 from amp_migrate.trees.calls import calls_of
 from amp_migrate.trees.nodes import Statement, find
+from amp_migrate.write.editor import Editor
 
 # Methods that put their last argument into the tensor they are called on.
 _STORES = frozenset("index_add_ index_copy_ index_put_ masked_scatter_ scatter_ scatter_add_".split())
@@ -29,8 +30,9 @@ _LIKE = frozenset(
 _COUNTS = frozenset({"enumerate", "int", "len", "range"})
 
 
-def cast_for_storage(draft: Draft, outputs: HeldOutputs) -> None:
-    """Cast what goes from the regions of a file to places in a buffer."""
+def cast_for_storage(editor: Editor, outputs: HeldOutputs) -> Iterator[Edit]:
+    """The edits that cast what goes from the regions of a file to places in a buffer."""
+    editor = editor.of(outputs.finder.file)
     for _, body in bodies(outputs.finder.file):
         assigned = any(isinstance(t.target, cst.Subscript) for each in find(body, cst.Assign) for t in each.targets)
         if not assigned and not any(map(_stores, find(body, cst.Call))):
@@ -39,7 +41,7 @@ def cast_for_storage(draft: Draft, outputs: HeldOutputs) -> None:
             for buffer, value in _stored(outputs.finder, statement):
                 root = outputs.root(value, statement, held.keys())
                 if root is not None and _is_tensor(outputs.finder, buffer):
-                    draft.edits.change(value, lambda node, buffer=buffer: _as_in(node, buffer))  # type: ignore[misc]
+                    yield editor.edit(value, Cast(code("{}.to({}.dtype)", value, editor.text(buffer))))
 
 
 def _stores(call: cst.Call) -> bool:
@@ -102,9 +104,3 @@ def _makes_tensor(finder: RegionFinder, value: cst.BaseExpression) -> bool:
     if not isinstance(value.func, cst.Attribute) or value.func.attr.value not in _LIKE:
         return False
     return value.func.attr.value.startswith("new_") or _makes_tensor(finder, value.func.value)
-
-
-def _as_in(node: cst.CSTNode, buffer: cst.BaseExpression) -> cst.CSTNode:
-    assert isinstance(node, cst.BaseExpression)
-    dtype = cst.Attribute(buffer.deep_clone(), cst.Name("dtype"))
-    return cst.Call(cst.Attribute(build.grouped(node), cst.Name("to")), [cst.Arg(dtype)])

@@ -13,8 +13,8 @@ from amp_migrate.analysis.calls import parameter, passed
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.analysis.scopes import Scope
+from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.callers import every_call
-from amp_migrate.steps.model import Refusal
 from amp_migrate.steps.origins import container, is_anew, is_parameter, is_same_object, makes, other_name
 from amp_migrate.steps.ways import Creation, NewArgument, NewParameter, Route, Ways
 from amp_migrate.trees.nodes import Statement, find, is_constant

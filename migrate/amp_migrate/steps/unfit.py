@@ -11,8 +11,8 @@ from amp_migrate.analysis.bindings import BindingKind
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.sparse import is_sparse
+from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Dtype
-from amp_migrate.steps.model import Refusal
 from amp_migrate.trees.nodes import find, statements
 
 _SHARDED = (

@@ -8,7 +8,8 @@ from itertools import pairwise
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.steps.model import Backward, OptimizerStep, Refusal
+from amp_migrate.plan.move import Refusal
+from amp_migrate.steps.model import Backward, OptimizerStep
 from amp_migrate.trees.nodes import LOOP_TYPES, Statement, blocks, nested_statements, statements
 from amp_migrate.trees.tree import Tree
 

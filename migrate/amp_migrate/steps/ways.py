@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import libcst as cst
@@ -11,6 +11,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef
 from amp_migrate.steps.model import TrainingStep
 from amp_migrate.trees.nodes import Statement
+from amp_migrate.trees.tree import Tree
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,14 @@ class Ways:
     parameters: dict[cst.CSTNode, NewParameter] = field(default_factory=dict)
     arguments: dict[cst.Call, NewArgument] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, routes: Iterable[Route]) -> Ways:
+        """The ways that some routes take together."""
+        ways = cls()
+        for route in routes:
+            ways.add(route)
+        return ways
+
     def add(self, route: Route) -> None:
         for creation in route.creations:
             known = self.creations.get(_home_key(creation))
@@ -90,6 +99,16 @@ class Ways:
             self.parameters.setdefault(new.function.node, new)
         for argument in route.arguments:
             self.arguments.setdefault(argument.site.call, argument)
+
+    @property
+    def trees(self) -> frozenset[Tree]:
+        """The files that they go through."""
+        files = (
+            *(each.file for each in self.creations.values()),
+            *(each.function.file for each in self.parameters.values()),
+            *(each.site.file for each in self.arguments.values()),
+        )
+        return frozenset(file.tree for file in files)
 
     def enable(self, conditions: Mapping[cst.CSTNode, str]) -> None:
         """Give scalers conditions, by the statements that they are made behind."""

@@ -2,103 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import libcst as cst
 
 from amp_migrate.analysis.command_line import Command, CommandLine
-from amp_migrate.analysis.files import File
+from amp_migrate.plan.code import Code, code, plain
+from amp_migrate.plan.edit import AddDecorator, AddParameter, Edit
+from amp_migrate.plan.move import Move
 from amp_migrate.report.finding import Finding, Kind
-from amp_migrate.steps.draft import Draft
+from amp_migrate.settings import Settings
 from amp_migrate.steps.flag import Flags
-from amp_migrate.steps.flag_way import OPTION, FlagParameter, FlagWay
+from amp_migrate.steps.flag_way import OPTION, FlagParameter
 from amp_migrate.steps.ways import NewArgument
 from amp_migrate.steps.write_ways import write_argument
-from amp_migrate.trees import build
-from amp_migrate.trees.sequences import insert_after
+from amp_migrate.trees.tree import Tree
+from amp_migrate.wishes import Wishes
+from amp_migrate.write.editor import Editor
 
+RULE = "AMP503"
 _HELP = "mixed precision"
 
 
-def write_flags(flags: Flags, draft_of: Callable[[File], Draft]) -> list[Finding]:
-    """Write all that brings the flag to its places, and tell where there is an option now, and where there is none."""
-    findings: list[Finding] = []
-    for line in _write(flags.ways, draft_of):
-        at, column = line.file.tree.position(line.place)
-        message = f"option --{OPTION}/--no-{OPTION} added: it switches mixed precision"
-        findings.append(Finding(line.file.name, at, column, "AMP503", Kind.MIGRATED, message))
-    for lost in flags.lost:
-        at, column = lost.file.tree.position(lost.node)
-        message = f"no option --{OPTION} added: {lost.reason}"
-        findings.append(Finding(lost.file.name, at, column, lost.code, Kind.LEFT, message, lost.hint))
-    return findings
+@dataclass(frozen=True)
+class WrittenFlags:
+    """A new option with all that brings it to its places.
+
+    Attributes:
+        conditions: the condition of each region and scaler that has one, by the statement that it stands at.
+        move: the edits, and where there is an option now and where there is none.
+    """
+
+    conditions: Mapping[cst.CSTNode, Code] = field(default_factory=dict)
+    move: Move = field(default_factory=Move)
 
 
-def _write(ways: Iterable[FlagWay], draft_of: Callable[[File], Draft]) -> list[CommandLine]:
+def write_flags(flags: Flags, settings: Settings, wishes: Wishes) -> WrittenFlags:
+    """All that brings the flag to its places; nothing, where a part of the way is to be left alone."""
     parameters: dict[cst.FunctionDef, FlagParameter] = {}
     arguments: dict[cst.Call, NewArgument] = {}
     lines: dict[CommandLine, None] = {}
-    for way in ways:
+    for way in flags.ways:
         parameters.update((each.function.node, each) for each in way.parameters)
         arguments.update((each.site.call, each) for each in way.arguments)
         lines.update(dict.fromkeys(sorted(way.lines, key=lambda line: line.file.name)))
+    edits: list[Edit] = []
     for parameter in parameters.values():
-        draft = draft_of(parameter.function.file)
-        draft.edits.change(parameter.function.node.params, _with_parameter(parameter.function.node, parameter.name))
+        function = parameter.function
+        edits.append(_parameter(Editor(function.file, settings, RULE), function.node, parameter.name))
     for argument in arguments.values():
-        write_argument(draft_of(argument.site.file), argument)
-    for line in lines:
-        _write_option(draft_of(line.file), line)
-    return list(lines)
+        edits.append(write_argument(Editor(argument.site.file, settings, RULE), argument))
+    edits += (edit for line in lines for edit in _option(Editor(line.file, settings, RULE), line))
+    lost = [_lost(each.file.tree, each.node, each.reason, each.code, each.hint) for each in flags.lost]
+    unwanted = wishes.unwanted(edits)
+    if unwanted is not None:
+        lost += (_lost(line.file.tree, line.place, unwanted.seen_from(line.file.tree), "AMP593") for line in lines)
+        return WrittenFlags(move=Move((), tuple(lost)))
+    message = f"option --{OPTION}/--no-{OPTION} added: it switches mixed precision"
+    added = [Finding.at(line.file.tree, line.place, RULE, Kind.MIGRATED, message) for line in lines]
+    conditions = {node: plain(each) for node, each in flags.conditions.items()}
+    return WrittenFlags(conditions, Move(tuple(edits), (*added, *lost)))
 
 
-def _write_option(draft: Draft, line: CommandLine) -> None:
+def _lost(tree: Tree, node: cst.CSTNode, reason: str, code: str, hint: str = "") -> Finding:
+    return Finding.at(tree, node, code, Kind.LEFT, f"no option --{OPTION} added: {reason}", hint)
+
+
+def _option(editor: Editor, line: CommandLine) -> Iterator[Edit]:
     if isinstance(line, Command):
         node = line.function
         if line.is_click:
-            option = f'{draft.module("click", node)}.option("--{OPTION}/--no-{OPTION}", default=True, help="{_HELP}")'
-            draft.edits.change(node, _with_decorator(build.expression(option)))
-        default = cst.Name("True")
-        draft.edits.change(node.params, _with_parameter(node, OPTION, None if line.is_click else default))
+            click = editor.module("click", node)
+            option = code('{}.option("--{o}/--no-{o}", default=True, help="{}")', click, _HELP, o=OPTION)
+            yield editor.edit(node, AddDecorator(option))
+        yield _parameter(editor, node, OPTION, None if line.is_click else "True")
         return
-    action = draft.file.spelling.local("argparse.BooleanOptionalAction", line.statement)
-    action = action or f"{draft.module('argparse', line.statement)}.BooleanOptionalAction"
-    code = f'{line.name}.add_argument("--{OPTION}", action={action}, default=True, help="{_HELP}")'
-    draft.edits.after(line.last_option, draft.line(code))
+    local = editor.file.spelling.local("argparse.BooleanOptionalAction", line.statement)
+    argparse = editor.module("argparse", line.statement)
+    action = code("{}.BooleanOptionalAction", argparse) if local is None else plain(local)
+    new = code('{}.add_argument("--{}", action={}, default=True, help="{}")', line.name, OPTION, action, _HELP)
+    yield editor.after(line.last_option, new)
 
 
-def _with_decorator(decorator: cst.BaseExpression) -> Callable[[cst.CSTNode], cst.CSTNode]:
-    def change(node: cst.CSTNode) -> cst.CSTNode:
-        assert isinstance(node, cst.FunctionDef)
-        return node.with_changes(decorators=[*node.decorators, cst.Decorator(decorator)])
-
-    return change
-
-
-def _with_parameter(
-    function: cst.FunctionDef, name: str, default: cst.BaseExpression | None = None
-) -> Callable[[cst.CSTNode], cst.CSTNode]:
+def _parameter(editor: Editor, function: cst.FunctionDef, name: str, default: str | None = None) -> Edit:
     """A parameter behind all others, with a default where those before it leave it no choice."""
-
-    def change(node: cst.CSTNode) -> cst.CSTNode:
-        assert isinstance(node, cst.Parameters)
-        is_starred = not isinstance(node.star_arg, cst.MaybeSentinel)
-        group = "kwonly_params" if is_starred else "params"
-        before: list[cst.Param] = [*getattr(node, group)] or ([] if is_starred else [*node.posonly_params])
-        last = before[-1] if before else None
-        is_annotated = any(param.annotation is not None for param in (*node.params, *node.kwonly_params))
-        added = cst.Param(
-            cst.Name(name),
-            annotation=cst.Annotation(cst.Name("bool")) if is_annotated or default is not None else None,
-        )
-        given = default or (cst.Name("True") if not is_starred and last is not None and last.default else None)
-        if given is not None:
-            space = cst.SimpleWhitespace(" " if added.annotation is not None else "")
-            equal = cst.AssignEqual(space, space)
-            added = added.with_changes(default=given, equal=equal)
-        if not getattr(node, group):
-            return node.with_changes(**{group: [added]})
-        laid_out = insert_after(before, len(before) - 1, added, function.whitespace_before_params)
-        return node.with_changes(**{group: laid_out})
-
-    return change
+    params = function.params
+    is_starred = not isinstance(params.star_arg, cst.MaybeSentinel)
+    before = params.kwonly_params if is_starred else (*params.posonly_params, *params.params)
+    has_default = not is_starred and bool(before) and before[-1].default is not None
+    is_annotated = default is not None or any(p.annotation is not None for p in (*params.params, *params.kwonly_params))
+    given = default or ("True" if has_default else None)
+    annotation = plain("bool") if is_annotated else None
+    return editor.edit(function, AddParameter(name, None, annotation, None if given is None else plain(given)))

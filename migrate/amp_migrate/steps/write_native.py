@@ -2,153 +2,138 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, count
 
 import libcst as cst
 
+from amp_migrate.analysis.files import File
+from amp_migrate.plan.code import Code, Hole, code
+from amp_migrate.plan.edit import Cast, Edit, NewLine, Remove
 from amp_migrate.settings import Dtype
-from amp_migrate.steps.draft import Draft
 from amp_migrate.steps.model import Backward, Island, Penalty, Region, ScaledClip, TrainingStep
-from amp_migrate.trees import build
-from amp_migrate.trees.nodes import Line, Statement
+from amp_migrate.trees.nodes import Statement, block_of
+from amp_migrate.write.editor import Editor, guarded
 
 
-def write_step(draft: Draft, step: TrainingStep, dtype: Dtype, scaler: str | None) -> None:
-    """Write a step in low precision.
+def write_step(editor: Editor, step: TrainingStep, dtype: Dtype, scaler: str | None) -> Iterator[Edit]:
+    """The edits of a step that goes to low precision.
 
     Args:
         scaler: how the scaler is written where the step is; None to go without one.
     """
-    named = _named_before(draft, step)
+    named = _named_before(step)
     for region in step.regions:
         # A forward before `criterion(output, target).backward()`: one region holds forward and loss.
-        after = _next(draft, region.last)
-        tail = [] if after is None else named.pop(after, [])
-        write_region(draft, region, dtype, step.enabled, tail)
+        after = _next(step.file, region.last)
+        tail = () if after is None else named.pop(after, ())
+        yield write_region(editor, region, dtype, step.enabled, tail)
     for statement, lines in named.items():
-        header = _header(draft, statement, dtype, step.enabled)
-        draft.edits.before(statement, header.with_changes(body=cst.IndentedBlock(lines)))
+        head = code("with {}:", _context(editor, statement, dtype, step.enabled))
+        yield editor.before(statement, NewLine(head, tuple(lines)))
     for extraction in step.extractions:
-        draft.edits.replace(extraction.value, build.expression(f"{extraction.name}.float()"))
+        yield editor.edit(extraction.value, Cast(code("{}.float()", extraction.name)))
     for island in step.islands:
-        write_island(draft, island)
+        yield from write_island(editor, island)
     for backward in step.backwards:
-        _write_backward(draft, step, backward, scaler)
+        yield from _write_backward(editor, step, backward, scaler)
     if scaler is not None:
-        _write_scaled_steps(draft, step, scaler)
+        yield from _write_scaled_steps(editor, step, scaler)
 
 
 def write_region(
-    draft: Draft,
-    region: Region,
-    dtype: Dtype,
-    enabled: cst.BaseExpression | None = None,
-    tail: Sequence[Line] = (),
-) -> None:
-    """Put a run of statements, and the lines of `tail` behind them, into an autocast region."""
-    draft.edits.wrap(region.first, region.last, _header(draft, region.first, dtype, enabled), tuple(tail))
+    editor: Editor, region: Region, dtype: Dtype, enabled: Code | None = None, tail: Sequence[Code] = ()
+) -> Edit:
+    """The edit that puts a run of statements, and the lines of `tail` behind them, into an autocast region."""
+    return editor.wrap(region.first, region.last, _context(editor, region.first, dtype, enabled), tail)
 
 
-def write_island(draft: Draft, island: Island) -> None:
-    """Let a loss that must not run in low precision read its input in float32."""
-    for value in island.inputs:
-        draft.edits.change(value, as_float)
+def write_island(editor: Editor, island: Island) -> Iterator[Edit]:
+    """The edits that let a loss which must not run in low precision read its input in float32."""
+    return map(editor.as_float, island.inputs)
 
 
-def _write_scaled_steps(draft: Draft, step: TrainingStep, scaler: str) -> None:
+def _write_scaled_steps(editor: Editor, step: TrainingStep, scaler: str) -> Iterator[Edit]:
     for penalty in step.penalties:
-        _write_penalty(draft, penalty, scaler)
+        yield from _write_penalty(editor, penalty, scaler)
     for use in step.gradient_uses:
         if isinstance(use, ScaledClip):
-            limit = build.grouped(use.limit, cst.Integer, cst.Float)
-            draft.edits.replace(use.limit, build.expression(f"{draft.code(limit)} * {scaler}.get_scale()"))
+            yield editor.replace(use.limit, code("{} * {}.get_scale()", use.limit, scaler))
             continue
-        unscale = f"{scaler}.unscale_({draft.code(use.optimizer)})"
+        unscale = code("{}.unscale_({})", scaler, use.optimizer)
         if use.loop is None:
-            draft.edits.before(use.before, draft.line(unscale))
+            yield editor.before(use.before, unscale)
         else:
-            over = f"for {draft.code(use.loop.target)} in {draft.code(use.loop.iter)}:"
-            draft.edits.before(use.before, draft.guarded(over, unscale))
+            over = code("for {} in {}:", editor.text(use.loop.target), use.loop.iter)
+            yield editor.before(use.before, guarded(over, unscale))
     for each in (own for own in step.optimizer_steps if own.part is None):
-        draft.edits.replace(each.call, build.expression(f"{scaler}.step({draft.code(each.optimizer)})"))
+        yield editor.replace(each.call, code("{}.step({})", scaler, each.optimizer))
     for statement in step.updates:
-        draft.edits.after(statement, draft.line(f"{scaler}.update()"))
+        yield editor.after(statement, f"{scaler}.update()")
 
 
-def _write_penalty(draft: Draft, penalty: Penalty, scaler: str) -> None:
+def _write_penalty(editor: Editor, penalty: Penalty, scaler: str) -> Iterator[Edit]:
     """Take the gradients of the scaled loss, and divide them by the scale before anything is built on them."""
-    draft.edits.replace(penalty.outputs, build.expression(f"{scaler}.scale({_bare_code(draft, penalty.outputs)})"))
+    yield editor.replace(penalty.outputs, _scaled(scaler, penalty.outputs))
     for name in penalty.names:
         value = (
             f"{name} / {scaler}.get_scale()"
             if penalty.is_single
             else f"[grad / {scaler}.get_scale() for grad in {name}]"
         )
-        draft.edits.after(penalty.statement, draft.line(f"{name} = {value}"))
+        yield editor.after(penalty.statement, f"{name} = {value}")
 
 
-def _write_backward(draft: Draft, step: TrainingStep, backward: Backward, scaler: str | None) -> None:
+def _write_backward(editor: Editor, step: TrainingStep, backward: Backward, scaler: str | None) -> Iterator[Edit]:
     if backward.part is not None:
         return
-    assert isinstance(backward.call.func, cst.Attribute)
-    loss = cst.Name(_loss_name(draft, step)) if backward.inline else backward.loss
-    if scaler is not None:
-        loss = build.expression(f"{scaler}.scale({_bare_code(draft, loss)})")
-    call = backward.plain(loss)
+    func = cst.ensure_type(backward.call.func, cst.Attribute)
+    if backward.inline:
+        loss = _loss_name(step)
+        yield editor.replace(func.value, loss if scaler is None else f"{scaler}.scale({loss})")
+    elif scaler is not None:
+        yield editor.replace(func.value, _scaled(scaler, backward.loss))
+    elif backward.loss is not func.value:
+        yield editor.replace(func.value, code("{}", backward.loss))
     if backward.wrapped:
-        draft.edits.replace(backward.call, call)
-    elif loss is not backward.call.func.value:
-        draft.edits.replace(backward.call.func, call.func)
+        yield editor.edit(backward.call.args[0], Remove())
     if isinstance(backward.statement, cst.With):  # Apex's `with amp.scale_loss(...)`
-        body = backward.statement.body
-        assert isinstance(body, (cst.IndentedBlock, cst.SimpleStatementSuite))
-        draft.edits.splice(backward.statement, body)
+        yield editor.splice(backward.statement, block_of(backward.statement))
 
 
-def _header(draft: Draft, at: cst.CSTNode, dtype: Dtype, enabled: cst.BaseExpression | None) -> cst.With:
-    arguments = f'device_type="{draft.settings.device_type}", dtype={draft.dtype(dtype, at)}'
-    if enabled is not None:
-        arguments += f", enabled={draft.code(enabled)}"
-    return build.with_header(f"{draft.amp('autocast', at)}({arguments})")
+def _scaled(scaler: str, loss: cst.BaseExpression) -> Code:
+    return code("{}.scale({})", scaler, Hole(loss, bare=True))
 
 
-def _named_before(draft: Draft, step: TrainingStep) -> dict[Statement, list[Line]]:
+def _context(editor: Editor, at: cst.CSTNode, dtype: Dtype, enabled: Code | None) -> Code:
+    autocast, device = editor.amp("autocast", at), editor.settings.device_type
+    switch = "" if enabled is None else code(", enabled={}", enabled)
+    return code('{}(device_type="{}", dtype={}{})', autocast, device, editor.dtype(dtype, at), switch)
+
+
+def _named_before(step: TrainingStep) -> dict[Statement, list[Code]]:
     """What has to get a name in a region before a statement: the loss of an inline backward, forwards taken out."""
-    named: dict[Statement, list[Line]] = {}
+    named: dict[Statement, list[Code]] = {}
     for backward in step.backwards:
         if backward.inline:
-            named[backward.statement] = [_named_loss(draft, step, backward)]
+            named[backward.statement] = [_named(_loss_name(step), backward.loss)]
     for extraction in step.extractions:
-        line = draft.line(f"{extraction.name} = {_bare_code(draft, extraction.value)}")
-        named.setdefault(extraction.statement, []).append(line)
+        named.setdefault(extraction.statement, []).append(_named(extraction.name, extraction.value))
     return named
 
 
-def _named_loss(draft: Draft, step: TrainingStep, backward: Backward) -> Line:
-    return draft.line(f"{_loss_name(draft, step)} = {_bare_code(draft, backward.loss)}")
+def _named(name: str, value: cst.BaseExpression) -> Code:
+    return code("{} = {}", name, Hole(value, bare=True, moved=True))
 
 
-def _loss_name(draft: Draft, step: TrainingStep) -> str:
+def _loss_name(step: TrainingStep) -> str:
     """A name for a loss that had none, which nothing else in its scope is called by."""
-    scope = draft.file.scopes.of(step.place)
+    scope = step.file.scopes.of(step.place)
     names = chain(("loss", "step_loss", "amp_loss"), (f"amp_loss_{number}" for number in count(2)))
     return next(name for name in names if scope.find(name) is None)
 
 
-def _bare_code(draft: Draft, node: cst.BaseExpression) -> str:
-    """The text of an expression without its outer parentheses, unless they hold it together over several lines."""
-    code = draft.code(node.with_changes(lpar=[], rpar=[]))
-    return draft.code(node) if "\n" in code else code
-
-
-def _next(draft: Draft, statement: Statement) -> Statement | None:
-    siblings = draft.file.tree.siblings(statement)
+def _next(file: File, statement: Statement) -> Statement | None:
+    siblings = file.tree.siblings(statement)
     index = siblings.index(statement) + 1
     return siblings[index] if index < len(siblings) else None
-
-
-def as_float(node: cst.CSTNode) -> cst.CSTNode:
-    """`x.float()`, with parentheses where the dot would otherwise bind to a part of the expression."""
-    assert isinstance(node, cst.BaseExpression)
-    return cst.Call(cst.Attribute(build.grouped(node), cst.Name("float")))

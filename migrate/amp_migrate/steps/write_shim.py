@@ -11,13 +11,13 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted, import_source
 from amp_migrate.analysis.files import File
+from amp_migrate.plan.edit import Edit, Imported, Reimport, is_within
 from amp_migrate.steps.apex_guards import complains
 from amp_migrate.steps.apex_imports import Fate, ImportStatement, Item, guard_of
-from amp_migrate.steps.draft import Draft
 from amp_migrate.tables.apex_names import SHIM, SHIM_MODULES
 from amp_migrate.tables.apex_natives import INNER_MODULES
-from amp_migrate.trees import build
 from amp_migrate.trees.nodes import Block, Statement, statements
+from amp_migrate.write.editor import Editor
 
 
 def apex_uses(file: File, prefix: str) -> Iterator[cst.Attribute]:
@@ -27,48 +27,39 @@ def apex_uses(file: File, prefix: str) -> Iterator[cst.Attribute]:
             yield node
 
 
-def write_import(draft: Draft, node: ImportStatement, items: Sequence[Item]) -> bool:
-    """Write one import of Apex; what is gone leaves it, what the shim serves comes from there.
-
-    Returns:
-        Whether nothing is left of the statement.
-    """
-    return _write_from(draft, node, items) if isinstance(node, cst.ImportFrom) else _write_import(draft, node, items)
+def write_import(editor: Editor, node: ImportStatement, items: Sequence[Item]) -> Iterator[Edit]:
+    """The edits of one import of Apex; what is gone leaves it, what the shim serves comes from there."""
+    return _write_from(editor, node, items) if isinstance(node, cst.ImportFrom) else _write_import(editor, node, items)
 
 
-def _write_from(draft: Draft, node: cst.ImportFrom, items: Sequence[Item]) -> bool:
+def is_gone(node: ImportStatement, items: Sequence[Item]) -> bool:
+    """Whether nothing is left of an import."""
+    gone = {item.index for item in items if item.fate is Fate.GONE}
+    gone -= {item.index for item in items if item.fate is not Fate.GONE}
+    return gone == ({-1} if isinstance(node.names, cst.ImportStar) else set(range(len(node.names))))
+
+
+def _write_from(editor: Editor, node: cst.ImportFrom, items: Sequence[Item]) -> Iterator[Edit]:
     fates = {item.index: item.fate for item in items}
-    module = build.expression(_in_shim(import_source(node)))
-    if isinstance(node.names, cst.ImportStar):
+    module = _in_shim(import_source(node))
+    if is_gone(node, items):
+        yield editor.remove(node)
+    elif isinstance(node.names, cst.ImportStar):
         if fates[-1] is Fate.SHIM:
-            draft.edits.change(node, lambda new: new.with_changes(module=module))
-        elif fates[-1] is Fate.GONE:
-            draft.edits.substitute(node)
-        return fates[-1] is Fate.GONE
-    served = [alias for index, alias in enumerate(node.names) if fates[index] is Fate.SHIM]
-    staying = [alias for index, alias in enumerate(node.names) if fates[index] in (Fate.STAYS, Fate.PROVIDED_FOR)]
-    if not served and not staying:
-        draft.edits.substitute(node)
-        return True
-    if not served or not staying:
-        names = _listed(served or staying, node)
-        changes = {"names": names, "module": module} if served else {"names": names}
-        draft.edits.change(node, lambda new: new.with_changes(**changes))
-        return False
-    draft.edits.change(node, lambda new: new.with_changes(names=_listed(staying, node)))
-    apart = node.with_changes(module=module, names=_listed(served, node), lpar=None, rpar=None)
-    draft.edits.after(node, cst.SimpleStatementLine([apart]))
-    return False
+            yield editor.edit(node, Reimport((), module))
+    else:
+        served = [Imported(alias) for index, alias in enumerate(node.names) if fates[index] is Fate.SHIM]
+        stays = (Fate.STAYS, Fate.PROVIDED_FOR)
+        staying = [Imported(alias) for index, alias in enumerate(node.names) if fates[index] in stays]
+        if served and staying:
+            yield editor.edit(node, Reimport(tuple(staying)))
+            yield editor.after(node, f"from {module} import {', '.join(map(str, served))}")
+        else:
+            yield editor.edit(node, Reimport(tuple(served or staying), module if served else None))
 
 
-def _listed(aliases: list[cst.ImportAlias], node: cst.ImportFrom) -> list[cst.ImportAlias]:
-    """Some of the items of an import, the last with the comma that the last of all had."""
-    assert not isinstance(node.names, cst.ImportStar)
-    return [*aliases[:-1], aliases[-1].with_changes(comma=node.names[-1].comma)]
-
-
-def _write_import(draft: Draft, node: cst.Import, items: Sequence[Item]) -> bool:
-    staying: list[cst.ImportAlias] = []
+def _write_import(editor: Editor, node: cst.Import, items: Sequence[Item]) -> Iterator[Edit]:
+    staying: list[Imported] = []
     needs_shim = False
     for index, alias in enumerate(node.names):
         mine = [item for item in items if item.index == index]
@@ -77,33 +68,31 @@ def _write_import(draft: Draft, node: cst.Import, items: Sequence[Item]) -> bool
             continue
         if Fate.SHIM in fates and len(fates) > 1:
             needs_shim = True
-            _redirect_chains(draft, [item.full for item in mine if item.fate is Fate.SHIM])
-        staying.append(_shim_alias(alias) if fates == {Fate.SHIM} else alias)
+            yield from _redirect_chains(editor, [item.full for item in mine if item.fate is Fate.SHIM])
+        staying.append(_shim_alias(alias) if fates == {Fate.SHIM} else Imported(alias))
     if not staying:
-        draft.edits.substitute(node)
-        return True
-    if staying != list(node.names):
-        last = staying[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
-        draft.edits.change(node, lambda new: new.with_changes(names=[*staying[:-1], last]))
+        yield editor.remove(node)
+        return
+    if staying != [Imported(alias) for alias in node.names]:
+        yield editor.edit(node, Reimport(tuple(staying)))
     if needs_shim:
-        draft.edits.after(node, draft.line(f"import {SHIM}"))
-    return False
+        yield editor.after(node, f"import {SHIM}")
 
 
-def _shim_alias(alias: cst.ImportAlias) -> cst.ImportAlias:
+def _shim_alias(alias: cst.ImportAlias) -> Imported:
     """`amp_shim as apex` for `apex` and for `apex.amp`, both of which bind `apex`."""
     full = dotted(alias.name) or ""
     root = full.partition(".")[0]
-    local = cst.AsName(cst.Name(root)) if alias.asname is None else alias.asname
-    name = _in_shim(root if alias.asname is None else full)
-    return alias.with_changes(name=build.expression(name), asname=local)
+    if alias.asname is None:
+        return Imported(alias, _in_shim(root), root)
+    return Imported(alias, _in_shim(full))
 
 
-def _redirect_chains(draft: Draft, packages: Collection[str]) -> None:
+def _redirect_chains(editor: Editor, packages: Collection[str]) -> Iterator[Edit]:
     """`import apex` stays, and only the chains to some packages go to the shim."""
     for package in packages:
-        for chain in apex_uses(draft.file, package):
-            draft.edits.replace(chain.value, cst.Name(SHIM))
+        for chain in apex_uses(editor.file, package):
+            yield editor.replace(chain.value, SHIM)
 
 
 def _in_shim(module: str) -> str:
@@ -112,32 +101,34 @@ def _in_shim(module: str) -> str:
     return module.replace("apex", SHIM, 1)
 
 
-def write_guard(draft: Draft, guard: cst.Try, gone: Collection[Statement]) -> None:
-    """Take down the `try` round imports of which none is left.
+def write_guards(
+    editor: Editor, gone: Collection[ImportStatement], replaced: Collection[cst.CSTNode]
+) -> Iterator[Edit]:
+    """The edits that take down every `try` which some imports stood in that are gone.
 
-    What else stands in it, flags that say that Apex is there, takes its place; anything else keeps it.
+    Args:
+        replaced: the statements that other edits take out, or put something else in the place of.
     """
-    tree = draft.file.tree
+    tree = editor.file.tree
+    for guard in dict.fromkeys(guard_of(editor.file, statement) for statement in gone):
+        if guard is not None and guard.finalbody is None and not is_within(tree, guard, replaced):
+            yield from _write_guard(editor, guard, {*gone, *replaced})
+
+
+def _write_guard(editor: Editor, guard: cst.Try, gone: Collection[cst.CSTNode]) -> Iterator[Edit]:
+    """What else stands in a guard, flags that say that Apex is there, takes its place; anything else keeps it."""
     body, other = _block(guard.body), () if guard.orelse is None else statements(_block(guard.orelse.body))
-    rest = [each for each in statements(body) if each not in gone and not draft.edits.is_gone(tree, each)]
+    rest = [each for each in statements(body) if each not in gone]
     handled = [each for handler in guard.handlers for each in statements(_block(handler.body))]
-    if guard.finalbody is not None or not all(map(_is_constant, [*rest, *other])) or draft.edits.is_gone(tree, guard):
+    if not all(map(_is_constant, [*rest, *other])):
         return
     if not rest and not other:
         if all(map(complains, handled)):
-            draft.edits.substitute(guard)
+            yield editor.remove(guard)
     elif not rest and guard.orelse is not None:
-        draft.edits.splice(guard, _block(guard.orelse.body))
+        yield editor.splice(guard, _block(guard.orelse.body))
     elif not other:
-        draft.edits.splice(guard, body)
-
-
-def gone_by_guard(draft: Draft, gone: Collection[Statement]) -> None:
-    """Take down every `try` that some imports, which are gone, stood in."""
-    guards = {guard_of(draft.file, statement): None for statement in gone}
-    for guard in guards:
-        if guard is not None:
-            write_guard(draft, guard, gone)
+        yield editor.splice(guard, body)
 
 
 def _is_constant(statement: Statement) -> bool:

@@ -2,81 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 
-import libcst as cst
-
-from amp_migrate.analysis.files import File
+from amp_migrate.analysis.calls import parameter
+from amp_migrate.plan.code import code, listed, plain
+from amp_migrate.plan.edit import AddArgument, AddParameter, Edit
 from amp_migrate.settings import Dtype
-from amp_migrate.steps.draft import Draft
-from amp_migrate.steps.ways import Creation, NewArgument, NewParameter, Ways
-from amp_migrate.trees import build
-from amp_migrate.trees.nodes import Statement
-from amp_migrate.trees.sequences import insert_after
+from amp_migrate.steps.ways import Creation, NewArgument, NewParameter, Route, Ways
+from amp_migrate.wishes import Unwanted, Wishes
+from amp_migrate.write.editor import Editor
 
 
-def write_ways(
-    ways: Ways, draft_of: Callable[[File], Draft], dtype: Dtype, replaced: dict[Statement, tuple[str, ...]]
-) -> None:
-    """Write all that gets scalers to their steps.
+def write_ways(ways: Ways, editor: Editor, dtype: Dtype) -> Iterator[Edit]:
+    """The edits that get scalers to their steps.
 
     Args:
-        replaced: statements whose place a new scaler takes (Apex's `initialize`), each with the arguments it gets.
+        editor: the editor of any file, for the rule that the steps are moved by.
     """
     for creation in ways.creations.values():
-        _write_creation(draft_of(creation.file), creation, dtype, replaced.get(creation.home))
-    for parameter in ways.parameters.values():
-        _write_parameter(draft_of(parameter.function.file), parameter)
+        yield write_creation(editor.of(creation.file), creation, dtype)
+    for new in ways.parameters.values():
+        yield _write_parameter(editor.of(new.function.file), new)
     for argument in ways.arguments.values():
-        write_argument(draft_of(argument.site.file), argument)
+        yield write_argument(editor.of(argument.site.file), argument)
 
 
-def _write_creation(draft: Draft, creation: Creation, dtype: Dtype, replacing: tuple[str, ...] | None) -> None:
-    arguments = [*(replacing or ()), *creation.arguments]
-    conditions = [] if creation.enabled is None else [creation.enabled]
+def unwanted_way(route: Route, editor: Editor, wishes: Wishes) -> Unwanted | None:
+    """What is to be left on the way of a scaler; None where nothing is."""
+    ways = Ways.of([route])
+    return wishes.unwanted(write_ways(ways, editor, Dtype.FP16)) if wishes.are_asked(ways.trees) else None
+
+
+def write_creation(editor: Editor, creation: Creation, dtype: Dtype) -> Edit:
+    """The edit that makes a scaler."""
+    conditions = [] if creation.enabled is None else [plain(creation.enabled)]
     if dtype is Dtype.AUTO:
-        conditions.append(f"{draft.dtype(dtype, creation.home)} == {draft.torch(creation.home)}.float16")
-    if conditions:
-        arguments.append(f"enabled={' and '.join(conditions)}")
-    line = draft.line(f"{creation.target} = {draft.new_scaler(creation.home, *arguments)}")
-    if replacing is not None:
-        draft.edits.substitute(creation.home, line)
-    elif creation.before:
-        draft.edits.before(creation.home, line)
-    else:
-        draft.edits.after(creation.home, line)
+        conditions.append(editor.is_float16(creation.home))
+    switch = (code("enabled={}", listed(conditions, " and ")),) if conditions else ()
+    scaler = editor.new_scaler(creation.home, (*creation.arguments, *switch))
+    line = code("{} = {}", creation.target, scaler)
+    return editor.before(creation.home, line) if creation.before else editor.after(creation.home, line)
 
 
-def _write_parameter(draft: Draft, new: NewParameter) -> None:
-    def insert(node: cst.CSTNode) -> cst.CSTNode:
-        assert isinstance(node, cst.Parameters)
-        for group in ("posonly_params", "params", "kwonly_params"):
-            params: list[cst.Param] = list(getattr(node, group))
-            for index, param in enumerate(params):
-                if param.name.value == new.after:
-                    added = cst.Param(cst.Name(new.name))
-                    if param.annotation is not None:
-                        scaler = build.expression(draft.amp("GradScaler", new.function.node))
-                        added = added.with_changes(annotation=cst.Annotation(scaler))
-                    if param.default is not None:
-                        added = added.with_changes(default=cst.Name("None"), equal=param.equal)
-                    return node.with_changes(
-                        **{group: insert_after(params, index, added, new.function.node.whitespace_before_params)}
-                    )
-        raise AssertionError(f"no parameter {new.after}")
-
-    draft.edits.change(new.function.node.params, insert)
+def _write_parameter(editor: Editor, new: NewParameter) -> Edit:
+    node = new.function.node
+    after = parameter(node, new.after)
+    assert after is not None, f"no parameter {new.after}"
+    annotation = None if after.annotation is None else editor.amp("GradScaler", node)
+    default = None if after.default is None else plain("None")
+    return editor.edit(node, AddParameter(new.name, after, annotation, default))
 
 
-def write_argument(draft: Draft, new: NewArgument) -> None:
-    """Write an argument into a call."""
-    value = build.expression(new.value)
-    added = build.keyword(new.name, value) if new.by_keyword else cst.Arg(value)
-
-    def insert(node: cst.CSTNode) -> cst.CSTNode:
-        assert isinstance(node, cst.Call)
-        if not node.args:
-            return node.with_changes(args=[added])
-        return node.with_changes(args=insert_after(node.args, new.after, added, node.whitespace_before_args))
-
-    draft.edits.change(new.site.call, insert)
+def write_argument(editor: Editor, new: NewArgument) -> Edit:
+    """The edit that writes an argument into a call."""
+    call = new.site.call
+    after = call.args[new.after] if call.args else None
+    return editor.edit(call, AddArgument(plain(new.value), new.name if new.by_keyword else "", after))

@@ -120,8 +120,10 @@ def statements(block: Block) -> tuple[Statement, ...]:
     return tuple(found)
 
 
-def block_of(node: cst.FunctionDef | cst.For | cst.While) -> Block:
-    """The body of a function or a loop."""
+def block_of(
+    node: cst.FunctionDef | cst.For | cst.While | cst.If | cst.Else | cst.With | cst.Try | cst.ExceptHandler,
+) -> Block:
+    """The body of a compound statement, or of a clause of one."""
     assert isinstance(node.body, (cst.IndentedBlock, cst.SimpleStatementSuite))
     return node.body
 

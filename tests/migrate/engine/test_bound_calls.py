@@ -9,9 +9,10 @@ from amp_migrate.engine.bound_calls import unbound_call
 from amp_migrate.engine.check import Refused, check_text
 from amp_migrate.engine.migrate import migrate_text
 from amp_migrate.engine.source import Source
+from amp_migrate.plan.code import plain
 from amp_migrate.report.finding import Kind
 from amp_migrate.settings import Settings
-from amp_migrate.steps.draft import Draft
+from amp_migrate.write.editor import Editor
 
 HEAD = "import torch\n"
 NEWEST = (2, 15)
@@ -98,7 +99,7 @@ def test_a_result_with_such_a_call_is_refused() -> None:
 
 
 def test_a_plan_with_such_a_call_leaves_the_file_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Draft, "new_scaler", lambda self, at, *arguments: 'torch.amp.GradScaler("cuda")')
+    monkeypatch.setattr(Editor, "new_scaler", lambda self, at, arguments: plain('torch.amp.GradScaler("cuda")'))
     text = (
         "import torch\nmodel = torch.nn.Linear(3, 4)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
         "loss = model(torch.ones(3)).sum()\nloss.backward()\noptimizer.step()\n"

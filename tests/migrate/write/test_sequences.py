@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 import pytest
 from amp_migrate.trees import build
-from amp_migrate.trees.sequences import insert_after, remove_at
+from amp_migrate.write.sequences import insert_after, remove_at
 
 
 def call_with(code: str, index: int) -> str:

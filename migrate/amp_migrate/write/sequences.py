@@ -1,4 +1,4 @@
-"""Adding one item to a list of arguments, parameters or dictionary entries, in the layout the list already has."""
+"""Lists of arguments, parameters and dictionary entries with other items, in the layout that they have already."""
 
 from __future__ import annotations
 
@@ -104,3 +104,35 @@ def _with_comment(
     if comment is None or not isinstance(space, cst.ParenthesizedWhitespace):
         return space
     return space.with_changes(first_line=comment)
+
+
+def laid_out(new: Sequence[tuple[cst.Arg, cst.Arg | None]], old: Sequence[cst.Arg]) -> list[cst.Arg]:
+    """New arguments of a call with commas as it had them: one argument a line stays one a line, as does a last comma.
+
+    Args:
+        new: the arguments, each with the one that it was; None for one that is new.
+        old: all that there were.
+    """
+    if not old:
+        return [*(arg.with_changes(comma=_SPACED) for arg, _ in new[:-1]), *(arg for arg, _ in new[-1:])]
+    separator = _break(old[0].comma)
+    end = old[-1]
+    out: list[cst.Arg] = []
+    for arg, was in new[:-1]:
+        keeps = (
+            was is not None and isinstance(arg.comma, cst.Comma) and not (was is end and not _comment_behind(end.comma))
+        )
+        comma = arg.comma if keeps else separator
+        out.append(arg.with_changes(comma=comma, whitespace_after_arg=cst.SimpleWhitespace("")))
+    last, was = new[-1]
+    if was is not end:  # a new argument ends the call as the old last one did; comments stay where they were
+        trailing = _break(end.comma) if isinstance(end.comma, cst.Comma) else end.comma
+        last = last.with_changes(comma=trailing, whitespace_after_arg=end.whitespace_after_arg)
+    return [*out, last]
+
+
+def _break(comma: cst.Comma | cst.MaybeSentinel) -> cst.Comma:
+    """A comma with the line break of another, and without its comment."""
+    bare = _without_comment(comma)
+    is_broken = isinstance(bare, cst.Comma) and isinstance(bare.whitespace_after, cst.ParenthesizedWhitespace)
+    return cst.Comma(whitespace_after=bare.whitespace_after) if is_broken and isinstance(bare, cst.Comma) else _SPACED

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from amp_migrate.trees.leads import flush, joined
 from amp_migrate.trees.nodes import Line, Statement
+from amp_migrate.write.leads import flush, joined
 
 
 class NewBlock:

@@ -1,0 +1,70 @@
+"""What becomes of a project: all its moves, each reader after those whose results it has to know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
+from amp_migrate.hazards.script import Script, speaks_of_amp
+from amp_migrate.plan.move import Move
+from amp_migrate.report.finding import Kind
+from amp_migrate.rules.decide import Renaming
+from amp_migrate.rules.find_hazards import find_hazards
+from amp_migrate.rules.handed_on import handed_on
+from amp_migrate.rules.rename_names import rename_names
+from amp_migrate.rules.rule import name_rules
+from amp_migrate.rules.staying import staying_regions
+from amp_migrate.settings import Dtype, Settings
+from amp_migrate.steps.apex_migration import ApexMigration
+from amp_migrate.steps.migrate_steps import StepMigration
+from amp_migrate.steps.other_dtype import other_dtype
+from amp_migrate.wishes import Wishes
+
+# What is told of a file whose forwards get regions; others bring names only, from the shim or from torch.
+_INTO_REGIONS = ("AMP201", "AMP202", "AMP501")
+
+
+def wishes_of(settings: Settings) -> Wishes:
+    """What the options want: of the rules about names, those that the target's PyTorch has the new names for."""
+    renaming = (each.rule for each in name_rules())
+    return Wishes(settings, frozenset(rule.code for rule in renaming if rule.since > settings.target_torch))
+
+
+def moves_of(
+    project: Project, files: Sequence[File], wishes: Wishes, is_planned_elsewhere: Callable[[str], bool]
+) -> Iterator[Move]:
+    """All that becomes of `files`, and of others for their sake.
+
+    Args:
+        is_planned_elsewhere: whether a file with this text, which is none of `files`, has a plan of its own.
+    """
+    if not files:
+        return
+    steps = StepMigration(project, wishes)
+    moves = [*steps.moves(files), *ApexMigration(project, steps.roles, wishes).moves(files)]
+    yield from moves
+    told = (finding for move in moves for finding in move.findings)
+    moved = {each.path for each in told if each.kind is Kind.MIGRATED and each.code in _INTO_REGIONS}
+    dtype = wishes.settings.dtype if wishes.applies("AMP510") else Dtype.FP16
+    renaming = Renaming(project, wishes, dtype)
+    handed = handed_on(files, renaming)
+    kept = frozenset(each.rule.code for each in name_rules() if not wishes.applies(each.rule.code))
+    staying = staying_regions(handed, files, renaming)
+    other = other_dtype(project, files, wishes, dtype, kept, staying)
+    yield from other.moves
+    renaming = Renaming(project, wishes, other.dtype, other.fates)
+    for file in handed:
+        yield rename_names(renaming, file, handed[file])
+    given = frozenset(files)
+    for file in files:
+        has_amp = speaks_of_amp(file.tree.text)
+        if not has_amp and file.name not in moved:
+            continue
+        script = Script(file, steps.roles, wishes.settings, has_amp, file.name in moved, other.regions)
+        for hazard, move in find_hazards(script, other.dtype, wishes):
+            where = hazard.file or file
+            # A script planned elsewhere has its own hazards found there, with all that changes.
+            is_of_another = where not in given and is_planned_elsewhere(where.tree.text)
+            if not is_of_another and all(wishes.wants(where.tree, hazard.node, each.code) for each in move.findings):
+                yield move

@@ -1,0 +1,55 @@
+"""What readers give: moves, which are made whole or not at all, and refusals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import libcst as cst
+
+from amp_migrate.plan.edit import Edit
+from amp_migrate.report.finding import Finding
+from amp_migrate.trees.tree import Tree
+
+
+class InFile(Protocol):
+    """A file, as far as a plan has to know it."""
+
+    @property
+    def name(self) -> str:
+        """The file as the user named it."""
+
+    @property
+    def tree(self) -> Tree:
+        """Its tree."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """Edits that belong together, in however many files, and what is said of them.
+
+    Attributes:
+        edits: what changes; those of what is only told are none.
+        findings: what is told if they are made.
+    """
+
+    edits: tuple[Edit, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why something stays as it is.
+
+    Attributes:
+        file: where it is.
+        node: the place that stands in the way.
+        reason: the fact, as it is shown.
+        hint: what to do by hand.
+    """
+
+    file: InFile
+    node: cst.CSTNode
+    reason: str
+    hint: str = ""
+    code: str = field(default="AMP590")
