@@ -1,0 +1,729 @@
+"""Interprets what a program may do, function by function and call by call, until nothing changes."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from amp_migrate.flow.domain.atoms import (
+    NEVER,
+    NONE_VALUE,
+    UNKNOWN,
+    Atom,
+    Class,
+    External,
+    FileModule,
+    FrameRef,
+    Func,
+    Lazy,
+    Method,
+    Obj,
+    Opaque,
+    Value,
+    Wrapped,
+    join,
+    join_all,
+    loosened,
+    many,
+    one,
+    some,
+    widened,
+)
+from amp_migrate.flow.domain.contexts import NO_CONTEXT, Context
+from amp_migrate.flow.domain.heap import Heap
+from amp_migrate.flow.domain.machine import EMPTY_MACHINE, START, Machine, World, Worlds
+from amp_migrate.flow.domain.state import State, meet
+from amp_migrate.flow.domain.tensor import Tensor, join_tensors
+from amp_migrate.flow.events import Act, Event
+from amp_migrate.flow.files import Files
+from amp_migrate.flow.overlay import Overlay
+from amp_migrate.flow.python import attributes, builtins, calls, containers
+from amp_migrate.flow.python.arguments import DEFAULT, Arguments
+from amp_migrate.flow.python.classes import BASES, is_module_class
+from amp_migrate.flow.python.expressions import evaluate
+from amp_migrate.flow.python.frame import Frame
+from amp_migrate.flow.python.statements import execute, under
+from amp_migrate.flow.pytorch import PyTorch
+from amp_migrate.flow.source import FUNCTIONS, Code, Module, Site, read_module, site_of
+from amp_migrate.flow.task import Task
+
+# A function that is called with more sets of arguments than this is interpreted once for all further ones together.
+_MOST_TASKS = 24
+_MOST_ENTRIES = 24
+# So is one that is called from inside itself, deeper than this.
+_MOST_NESTED = 3
+# What still grows then is anything.
+_MOST_WIDENINGS = 4
+# How deep calls are followed at once: what is further down is interpreted later, and its callers again.
+_DEEPEST = 40
+_MOST_RUNS = 40
+_RECURSION = 12_000
+
+
+class Analysis:
+    """What a program may do.
+
+    Args:
+        files: the texts of the project.
+        focus: the files whose values are kept, and whose functions are run with unknown arguments if nobody calls them.
+        beside: files that are run as well, because they may call what is in the others.
+        overlay: regions and casts that are taken to be there.
+
+    Attributes:
+        values: what each expression of the files in focus may be.
+        contexts: what is switched on at each of their statements.
+        states: the ways that lead to each of their statements.
+        callees: the functions that each of their calls may run.
+        events: what happens anywhere, by kind and place.
+        interpreted: how often a function was interpreted.
+        executed: how many statements that were.
+        lowered: the lines of the files that were parsed.
+    """
+
+    def __init__(
+        self, files: Files, focus: Iterable[str], beside: Iterable[str] = (), overlay: Overlay | None = None
+    ) -> None:
+        overlay = overlay or Overlay()
+        self.files = files
+        self.focus = tuple(dict.fromkeys(focus))
+        self.beside = tuple(each for each in dict.fromkeys(beside) if each not in self.focus)
+        self.overlay = overlay
+        self.float32 = overlay.float32
+        self.heap = Heap(self._outdate)
+        self.pytorch = PyTorch(self)
+        self.values: dict[ast.AST, Value] = {}
+        self.contexts: dict[ast.AST, Context] = {}
+        self.states: dict[ast.stmt, Worlds] = {}
+        self.callees: dict[ast.AST, dict[Code, None]] = {}
+        self.events: dict[tuple[Any, ...], Event] = {}
+        self.many: set[Atom] = set()
+        self.plural: set[Atom] = set()
+        self.instances: dict[Code, dict[Obj, None]] = {}
+        self.partials: dict[Obj, Arguments] = {}
+        self.cached_casts: dict[tuple[Atom, Site], None] = {}
+        self._escaped: dict[Func, None] = {}
+        self.managers: dict[Obj, dict[Atom, Arguments]] = {}
+        self.modules: dict[str, Module | None] = {}
+        self.interpreted = self.executed = self.evaluated = self.lowered = 0
+        self._tasks: dict[tuple[Any, ...], Task] = {}
+        self._by_code: dict[Code, list[Task]] = {}
+        self._wide: dict[tuple[Any, ...], Task] = {}
+        self._defined: dict[Code, dict[Func, None]] = {}
+        self._stars: dict[str, dict[str, bool]] = {}
+        self._pending: dict[Task, None] = {}
+        self._used: frozenset[str] | None = None
+        self._active: list[Task] = []
+        self._constructing: dict[str, frozenset[Code]] = {}
+        self._located: dict[tuple[str, str], str | None] = {}
+        self.regions: dict[Site, Any] = {}
+        for region in overlay.regions:
+            self.regions[region.first] = region
+
+    # Running
+
+    def run(self) -> Analysis:
+        """Interpret the program, and come to rest."""
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(limit, _RECURSION))
+        try:
+            for file in (*self.focus, *self.beside):
+                self._bring_module(file)
+            self._settle()
+            entered: set[Code] = set()
+            while self._enter_uncalled(entered):
+                self._settle()
+        finally:
+            sys.setrecursionlimit(limit)
+        return self
+
+    def module(self, file: str) -> Module | None:
+        """A file, parsed when it is first asked for; None where it cannot be."""
+        if file not in self.modules:
+            text = self.files.text(file)
+            found = None if text is None else read_module(file, text)
+            self.modules[file] = found
+            self.lowered += 0 if found is None else found.lines
+        return self.modules[file]
+
+    def _outdate(self, task: Task) -> None:
+        task.is_outdated = True
+        if not task.is_active:
+            self._pending[task] = None
+
+    def _settle(self) -> None:
+        while self._pending:
+            task = next(iter(self._pending))
+            del self._pending[task]
+            if task.is_outdated and not task.is_active:
+                self._run(task)
+
+    def _bring_module(self, file: str) -> None:
+        module = self.module(file)
+        if module is not None:
+            self.bring(self.task(module.code, FrameRef(module.code, (), None), {}, NO_CONTEXT), {EMPTY_MACHINE})
+
+    def task(self, code: Code, ref: FrameRef, given: dict[str, Value], context: Context) -> Task:
+        """The task of running a function with some values."""
+        key = (ref, tuple(given.values()), context)
+        found = self._tasks.get(key)
+        if found is not None:
+            return found
+        known = self._by_code.setdefault(code, [])
+        if len(known) >= _MOST_TASKS or sum(each.code is code for each in self._active) >= _MOST_NESTED:
+            wide = (code, ref.parent)
+            found = self._wide.get(wide)
+            if found is None:
+                found = self._wide[wide] = Task(code, FrameRef(code, (), ref.parent), given, context)
+                found.is_many = True
+                known.append(found)
+            else:
+                found.widenings += 1
+                joined = {name: widened(found.given[name], value) for name, value in given.items()}
+                if found.widenings > _MOST_WIDENINGS:
+                    grown = {name: value for name, value in joined.items() if value != found.given[name]}
+                    is_over = found.widenings > 2 * _MOST_WIDENINGS
+                    joined |= {name: UNKNOWN if is_over else loosened(value) for name, value in grown.items()}
+                both = found.context.join(context)
+                if joined != found.given or both is not found.context:
+                    found.given, found.context = joined, both
+                    self._outdate(found)
+        else:
+            found = Task(code, ref, given, context)
+            known.append(found)
+        self._tasks[key] = found
+        return found
+
+    def bring(self, task: Task, machines: set[Machine]) -> None:
+        """See to it that a task has been run for these states, as far as it has to be."""
+        while True:
+            keys = frozenset(task.touched)
+            known = {each.only(keys) for each in task.entries}
+            missing = {each for each in machines if each.only(keys) not in known}
+            if missing or not task.has_run:
+                task.entries |= missing if task.has_run else machines
+                if len(task.entries) > _MOST_ENTRIES:
+                    task.entries = {Machine(frozenset.intersection(*(each.items for each in task.entries)))}
+                    machines = task.entries
+                task.is_outdated = True
+            if not task.is_outdated or task.is_active:
+                return
+            if len(self._active) >= _DEEPEST:
+                self._pending[task] = None
+                return
+            self._run(task)  # which may show that more of the states matters
+
+    def _run(self, task: Task) -> None:
+        task.is_active = True
+        self._active.append(task)
+        for _ in range(_MOST_RUNS):
+            task.is_outdated = False
+            before = task.summary()
+            self._interpret(task)
+            task.has_run = True
+            if task.summary() != before:
+                task.version += 1
+                for caller, used in list(task.callers.items()):
+                    if used < task.version:
+                        self._outdate(caller)
+            if not task.is_outdated:
+                break
+        self._active.pop()
+        task.is_active = False
+
+    def _interpret(self, task: Task) -> None:
+        self.interpreted += 1
+        task.runs += 1
+        module = self.module(task.code.file)
+        assert module is not None
+        worlds = frozenset(World(each, frozenset(), each) for each in task.entries)
+        frame = Frame(self, module, task, State(dict(task.given), {}, task.context, worlds or START))
+        for name in task.code.captured & task.given.keys():
+            self.heap.write(task.ref, name, task.given[name])
+        execute(frame, task.code.body)
+        if frame.state is not None:
+            frame.leave(NONE_VALUE)
+        value = many(frame.yielded) if task.code.is_generator else frame.returned
+        task.value = join(task.value, value)
+        if frame.ended is not None:
+            for world in frame.ended.worlds:
+                task.exits.setdefault(world.entry, set()).add(world.now)
+            after = frame.ended.context
+            task.leaves_on = after if task.leaves_on is None else task.leaves_on.join(after)
+            task.cells = {cell: v for cell, v in frame.ended.cells.items() if cell in task.written}
+
+    # Entry points
+
+    def _enter_uncalled(self, entered: set[Code]) -> bool:
+        """Run a function of the files in focus that nobody has called; whether there was one.
+
+        Those come first whose names are used nowhere: the others may be called by them.
+        """
+        used = self._names_used()
+        waiting: Code | None = None
+        for file in (*self.focus, *self.beside):
+            module = self.module(file)
+            for code in () if module is None else module.functions:
+                if code in entered or self._by_code.get(code) or code not in self._defined:
+                    continue
+                if code.name not in used:
+                    self._enter_code(code, entered)
+                    return True
+                waiting = waiting or code
+        if waiting is not None:
+            self._enter_code(waiting, entered)
+        return waiting is not None
+
+    def _names_used(self) -> frozenset[str]:
+        """The names that are read in the files in focus, be it as attributes."""
+        if self._used is None:
+            found: set[str] = set()
+            for file in (*self.focus, *self.beside):
+                module = self.module(file)
+                if module is not None:
+                    found |= {name for code in module.codes.values() for name in code.used}
+                    found |= {node.attr for node in ast.walk(module.tree) if isinstance(node, ast.Attribute)}
+            self._used = frozenset(found)
+        return self._used
+
+    def _enter_code(self, code: Code, entered: set[Code]) -> None:
+        entered.add(code)
+        owner = code.parent
+        for function in list(self._defined[code]):
+            self._enter(function, owner if owner is not None and isinstance(owner.node, ast.ClassDef) else None)
+
+    def _enter(self, function: Func, owner: Code | None) -> None:
+        """Run a function with arguments that nobody knows."""
+        module = self.module(function.code.file)
+        assert module is not None
+        task = self.task(module.code, FrameRef(module.code, (), None), {}, NO_CONTEXT)
+        frame = Frame(self, module, task, State({}, {}, NO_CONTEXT, START))
+        frame.task = _Outside(task)
+        node = function.code.node
+        assert isinstance(node, FUNCTIONS)
+        positional: list[Value] = []
+        parameters = [*node.args.posonlyargs, *node.args.args]
+        if owner is not None and parameters and not self._is_static(node):
+            positional.append(self._some_object(frame, owner, function, node))
+            if self._by_code.get(function.code):
+                return  # making the object has run it
+            parameters = parameters[1:]
+        elif owner is not None and self._is_static(node) == "classmethod":
+            positional.append(one(Class(owner, function.frame)))
+            parameters = parameters[1:]
+        positional += [self._some_argument(frame, function, each) for each in parameters]
+        named = {each.arg: self._some_argument(frame, function, each) for each in node.args.kwonlyargs}
+        rest = UNKNOWN if node.args.vararg else NEVER
+        calls.call_atom(frame, function, Arguments(positional, rest, named), node)
+
+    @staticmethod
+    def _is_static(node: Any) -> str:
+        words = {each.id for each in getattr(node, "decorator_list", ()) if isinstance(each, ast.Name)}
+        return next((each for each in ("staticmethod", "classmethod") if each in words), "")
+
+    def _some_argument(self, frame: Frame, function: Func, parameter: ast.arg) -> Value:
+        default = self.heap.read(function, DEFAULT + parameter.arg, frame.task)
+        hint = ""
+        if parameter.annotation is not None and not isinstance(parameter.annotation, ast.Constant):
+            said = evaluate(frame, parameter.annotation)
+            frame.is_dead = False
+            named = [each for each in said if isinstance(each, External)]
+            hint = named[0].name if len(said) == len(named) == 1 else ""
+        site = site_of(function.code.file, parameter)
+        return join(one(Opaque((site, parameter.arg), None, hint)), default)
+
+    def _some_object(self, frame: Frame, owner: Code, function: Func, node: ast.AST) -> Value:
+        """The objects of a class that are known, of those that inherit from it too; else one that nobody has made."""
+        known = [made for kind, objects in self.instances.items() if self._inherits(kind, owner) for made in objects]
+        if known:
+            return frozenset(known[:8])
+        kind = Class(owner, function.frame)
+        init = attributes.load_of_class(frame, kind, kind, None, "__init__")
+        arguments = Arguments()
+        for each in init:
+            inner = each.function if isinstance(each, (Wrapped, Method)) else each
+            if isinstance(inner, Func) and isinstance(inner.code.node, FUNCTIONS):
+                spec = inner.code.node.args
+                arguments.positional = [
+                    self._some_argument(frame, inner, p) for p in [*spec.posonlyargs, *spec.args][1:]
+                ]
+                arguments.keywords = {p.arg: self._some_argument(frame, inner, p) for p in spec.kwonlyargs}
+                break
+        assert isinstance(owner.node, ast.ClassDef)
+        made = calls.instantiate(frame, kind, arguments, owner.node)
+        frame.is_dead = False
+        return made or one(Obj(owner.site, (), kind))
+
+    def _inherits(self, kind: Code, owner: Code) -> bool:
+        if kind is owner:
+            return True
+        for each in (Class(kind, None),):
+            count = len(kind.node.bases) if isinstance(kind.node, ast.ClassDef) else 0
+            for index in range(count):
+                for base in self.heap.read(each, f"{BASES}{index}", _NOBODY):
+                    if isinstance(base, Class) and base.code is not kind and self._inherits(base.code, owner):
+                        return True
+        return False
+
+    # Names
+
+    def unbound_name(self, frame: Frame, node: ast.Name) -> Value:
+        """What a name is that nobody in sight binds: Python's own, or one of `from x import *`."""
+        name = node.id
+        for star, inside in self._stars.get(frame.module.file, {}).items():
+            if inside:
+                found = self.global_of(frame, star, name, strict=True)
+                if found:
+                    return found
+        if name in builtins.NAMES:
+            return one(External(f"builtins.{name}"))
+        outside = [star for star, inside in self._stars.get(frame.module.file, {}).items() if not inside]
+        if len(outside) == 1:
+            return one(External(self.pytorch.canonical(f"{outside[0]}.{name}")))
+        if name in ("__name__", "__file__", "__doc__"):
+            return some("str")
+        if frame.code.bound and name in frame.module.code.bound:
+            return NEVER if not frame.code.is_function else UNKNOWN
+        return one(Opaque((frame.module.file, name)))
+
+    def global_of(self, frame: Frame, file: str, name: str, *, strict: bool = False, depth: int = 0) -> Value:
+        """What a name of a file of the project is; its own code is run for that.
+
+        Args:
+            strict: give nothing at all where the file has no such name.
+        """
+        self._bring_module(file)
+        owner = FileModule(file)
+        found = self.heap.read(owner, name, frame.task)
+        if any(isinstance(each, Lazy) for each in found) and depth < 20:
+            found = join_all(
+                self.global_of(frame, each.file, each.name, depth=depth + 1) if isinstance(each, Lazy) else one(each)
+                for each in found
+            )
+        if found:
+            return found
+        for star, inside in self._stars.get(file, {}).items():
+            if inside and depth < 20:
+                found = self.global_of(frame, star, name, strict=True, depth=depth + 1)
+                if found:
+                    return found
+        submodule = self.locate(f".{name}", file) if file.endswith("__init__.py") else None
+        if submodule is not None:
+            return one(FileModule(submodule))
+        module = self.module(file)
+        is_bound = module is not None and name in module.code.bound
+        return NEVER if strict and not is_bound else one(Opaque((file, name)))
+
+    def globals_of(self, frame: Frame, file: str) -> Iterator[Value]:
+        """What all names of a file are."""
+        self._bring_module(file)
+        for name in self.heap.names(FileModule(file), frame.task):
+            yield self.heap.read(FileModule(file), name, frame.task)
+
+    def locate(self, dotted: str, importer: str) -> str | None:
+        """The file that an import means."""
+        key = (dotted, importer)
+        if key not in self._located:
+            self._located[key] = self.files.locate(dotted, importer)
+        return self._located[key]
+
+    def imported(self, frame: Frame, base: str, name: str) -> Value:
+        """What `from base import name` binds."""
+        importer = frame.module.file
+        origin = self.locate(base, importer) if base.strip(".") or base else None
+        joint = "" if base.endswith(".") else "."
+        if origin is not None:
+            module = self.module(origin)
+            if module is not None and name in module.code.bound:
+                return one(Lazy(origin, name))
+        submodule = self.locate(f"{base}{joint}{name}", importer)
+        if submodule is not None:
+            return one(FileModule(submodule))
+        if origin is not None:
+            return one(Lazy(origin, name))
+        return one(External(self.pytorch.canonical(f"{base}{joint}{name}")))
+
+    def import_star(self, frame: Frame, base: str) -> None:
+        """Note `from base import *`."""
+        origin = self.locate(base, frame.module.file)
+        self._stars.setdefault(frame.module.file, {})[base if origin is None else origin] = origin is not None
+
+    def external_attribute(self, frame: Frame, owner: External, name: str) -> Value:
+        """An attribute of something of another package; a module of the project where only its folder was imported."""
+        full = f"{owner.name}.{name}"
+        root = owner.name.partition(".")[0]
+        if root not in self.pytorch.KNOWN:
+            found = self.locate(full, frame.module.file)
+            if found is not None:
+                return one(FileModule(found))
+        return self.pytorch.external_attribute(frame, full)
+
+    # Definitions
+
+    def define(self, frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Value:
+        """What a definition makes: a function with the variables around it, and its defaults."""
+        code = frame.module.codes[node]
+        function = Func(code, self._around(frame))
+        self._defined.setdefault(code, {})[function] = None
+        spec = node.args
+        positional = [*spec.posonlyargs, *spec.args]
+        for parameter, default in zip(positional[len(positional) - len(spec.defaults) :], spec.defaults, strict=True):
+            self.heap.write(function, DEFAULT + parameter.arg, evaluate(frame, default))
+        for parameter, given in zip(spec.kwonlyargs, spec.kw_defaults, strict=True):
+            if given is not None:
+                self.heap.write(function, DEFAULT + parameter.arg, evaluate(frame, given))
+        return one(function)
+
+    @staticmethod
+    def _around(frame: Frame) -> FrameRef | None:
+        ref: FrameRef | None = frame.ref
+        while ref is not None and not ref.code.is_function:
+            ref = ref.parent
+        return ref
+
+    def define_class(self, frame: Frame, node: ast.ClassDef) -> Value:
+        """What a class statement makes; its body is run in place."""
+        code = frame.module.codes[node]
+        kind = Class(code, self._around(frame))
+        for index, base in enumerate(node.bases):
+            self.heap.write(kind, f"{BASES}{index}", evaluate(frame, base))
+        inner = Frame(self, frame.module, frame.task, State({}, frame.now.cells, frame.now.context, frame.now.worlds))
+        inner.code, inner.ref = code, FrameRef(code, frame.ref.context, frame.ref)
+        execute(inner, node.body)
+        if inner.state is not None:
+            for name, value in inner.state.names.items():
+                self.heap.write(kind, name, value)
+        return one(kind)
+
+    def class_atom(self, frame: Frame) -> Class:
+        """The class whose body is run."""
+        return Class(frame.code, self._around(frame))
+
+    def class_cell(self, frame: Frame, kind: Class, name: str) -> Value:
+        """What a class itself has under a name."""
+        return attributes.resolve(frame, self.heap.read(kind, name, frame.task))
+
+    def decorate(self, frame: Frame, decorator: ast.expr, value: Value, node: ast.AST) -> Value:
+        """What a decorator makes of a function or class. One of another package is taken to run what it decorates."""
+        if isinstance(decorator, ast.Attribute) and decorator.attr in ("setter", "deleter", "getter"):
+            name = getattr(node, "name", "")
+            self.heap.write(self.class_atom(frame), f"{name}.{decorator.attr}", value)
+            return frame.now.names.get(name, NEVER) or value
+        found = NEVER
+        for atom in evaluate(frame, decorator):
+            if isinstance(atom, (External, Opaque, Obj)) and not (
+                isinstance(atom, Obj) and isinstance(atom.made_of, Class)
+            ):
+                found = join(found, self.pytorch.decorated(frame, atom, value, decorator))
+            else:
+                made = calls.call_atom(frame, atom, Arguments([value]), decorator)
+                found = join(found, made if not frame.is_dead else value)
+                frame.is_dead = False
+        return found or value
+
+    # What the transfer functions ask for
+
+    def call(self, frame: Frame, callee: Value, args: Arguments, node: ast.AST) -> Value:
+        """What calling a value may give."""
+        return calls.call(frame, callee, args, node)
+
+    def call_function(self, frame: Frame, function: Atom, values: list[Value]) -> Value:
+        """What a function gives that is called without a call being written."""
+        found = calls.call_atom(frame, function, Arguments(values), frame.code.node)
+        frame.is_dead = False
+        return found
+
+    def enter(self, frame: Frame, managers: Value, body: Callable[[Value], None], node: ast.AST) -> None:
+        """Run the body of a `with`."""
+        calls.enter(frame, managers, body, node)
+
+    def super_of(self, frame: Frame) -> Value:
+        """`super()`."""
+        return calls.super_of(frame)
+
+    def inline(
+        self, frame: Frame, function: Func, given: dict[str, Value], body: Callable[[Value], None], node: ast.AST
+    ) -> None:
+        """Run a generator in place, with something else wherever it yields."""
+        module = self.module(function.code.file)
+        assert module is not None
+        outer = frame.now
+        inner = Frame(self, module, frame.task, State(given, outer.cells, outer.context, outer.worlds, outer.casts))
+        inner.code = function.code
+        inner.ref = FrameRef(function.code, (*frame.ref.context, frame.site(node))[-3:], function.frame)
+        inner.is_recorded = module.file in self.focus
+        for name in function.code.captured & given.keys():
+            self.heap.write(inner.ref, name, given[name])
+
+        def on_yield(at: Frame, value: Value) -> None:
+            mine = at.now
+            frame.state = State(outer.names, mine.cells, mine.context, mine.worlds, mine.casts)
+            body(value)
+            back = frame.state
+            if back is None:
+                at.state = None
+            else:
+                outer.names = back.names
+                at.state = State(mine.names, back.cells, mine.context, back.worlds, back.casts)
+
+        inner.on_yield.append(on_yield)
+
+        def run() -> None:
+            execute(inner, function.code.body)
+            left = meet(inner.state, inner.ended)
+            frame.state = None
+            if left is not None:
+                frame.state = State(outer.names, left.cells, left.context, left.worlds, left.casts)
+
+        under(frame, frame.now.context, run)
+
+    def dead_state(self, frame: Frame) -> State:
+        """A state for the rest of an expression that is not reached."""
+        return State({}, {}, NO_CONTEXT, START)
+
+    def iterate(self, frame: Frame, owner: Obj, node: ast.AST) -> Value:
+        """What iterating over an object gives that is no container of Python's."""
+        if isinstance(owner.made_of, Class):
+            for name, args in (("__iter__", []), ("__getitem__", [some("int")])):
+                method = attributes.load_of_class(frame, owner.made_of, owner, owner, name)
+                projects = frozenset(each for each in method if isinstance(each, Method))
+                if projects:
+                    given = self.call(frame, projects, Arguments(list(args)), node)
+                    frame.is_dead = False
+                    if name == "__iter__":
+                        if any(isinstance(e, Obj) and e is owner for e in given):
+                            step = attributes.load_of_class(frame, owner.made_of, owner, owner, "__next__")
+                            given = self.call(frame, step, Arguments(), node) if step else UNKNOWN
+                            frame.is_dead = False
+                            return given
+                        return containers.elements(frame, given, node)
+                    return given
+        return self.pytorch.iterate(frame, owner, node)
+
+    def get_item(self, frame: Frame, owner: Obj, index: Value, node: ast.Subscript) -> Value:
+        """An element of an object."""
+        if isinstance(owner.made_of, Class):
+            method = attributes.load_of_class(frame, owner.made_of, owner, owner, "__getitem__")
+            projects = frozenset(each for each in method if isinstance(each, Method))
+            if projects:
+                return self.call(frame, projects, Arguments([index]), node)
+        return self.pytorch.get_item(frame, owner, index, node)
+
+    def set_item(self, frame: Frame, owner: Obj, index: Value, value: Value, node: ast.Subscript) -> None:
+        """Store an element of an object."""
+        if isinstance(owner.made_of, Class):
+            method = attributes.load_of_class(frame, owner.made_of, owner, owner, "__setitem__")
+            projects = frozenset(each for each in method if isinstance(each, Method))
+            if projects:
+                self.call(frame, projects, Arguments([index, value]), node)
+                return
+        frame.write(owner, containers.key(index) or containers.REST, value, strong=False)
+
+    def shared(self, frame: Frame, value: Value) -> None:
+        """Note that something is kept beside others that were made in the same place."""
+        self.plural.update(each for each in value if isinstance(each, Obj) and each in self.many)
+
+    def is_module(self, owner: Obj) -> bool:
+        """Whether an object is a module of PyTorch, by its class."""
+        outside = Frame(self, self._some_module(), _NOBODY, State({}, {}, NO_CONTEXT, START))
+        return is_module_class(outside, owner.made_of)
+
+    def _some_module(self) -> Module:
+        return next(each for each in self.modules.values() if each is not None)
+
+    def escaped(self, value: Value) -> None:
+        """Note the functions that go where nobody follows them: they may be called with anything."""
+        for each in value:
+            inner = each
+            while isinstance(inner, (Method, Wrapped)):
+                inner = inner.function
+            if isinstance(inner, Func):
+                self._escaped[inner] = None
+
+    def note_callee(self, frame: Frame, node: ast.AST, code: Code) -> None:
+        """Note that a call may run a function."""
+        if frame.is_recorded:
+            self.callees.setdefault(node, {})[code] = None
+
+    def asks_dtype(self, values: list[Value]) -> bool:
+        """Whether a comparison is of dtypes."""
+        return any(
+            isinstance(each, External) and each.name in self.pytorch.DTYPES for value in values for each in value
+        )
+
+    def constructs(self, code: Code) -> bool:
+        """Whether a function makes objects, by itself or by another of its file."""
+        if code.file not in self._constructing:
+            module = self.module(code.file)
+            assert module is not None
+            self._constructing[code.file] = _constructing(module)
+        return code in self._constructing[code.file]
+
+    def event(self, frame: Frame, act: Act, node: ast.AST, **facts: Any) -> Event:
+        """Note that something happens, in the states in which it is reached."""
+        site = frame.site(node)
+        key = (act, site, facts.get("why", ""), frame.code)
+        found = self.events.get(key)
+        if found is None:
+            found = self.events[key] = Event(act, frame.code, node, site, why=facts.get("why", ""))
+        for name in ("scaler", "optimizer", "subject"):
+            if name in facts:
+                setattr(found, name, join(getattr(found, name), facts[name]))
+        for name in ("sources", "leaves"):
+            if name in facts:
+                setattr(found, name, getattr(found, name) | facts[name])
+        tensor = facts.get("tensor")
+        if isinstance(tensor, Tensor):
+            found.tensor = tensor if found.tensor is None else join_tensors(found.tensor, tensor)
+        context = frame.now.context
+        found.context = context if found.context is None else found.context.join(context)
+        found.states.update((world.now, world.facts) for world in frame.now.worlds)
+        return found
+
+
+class _Outside(Task):
+    """The caller that nobody sees: what it calls is not its concern."""
+
+    def __init__(self, like: Task) -> None:
+        super().__init__(like.code, like.ref, {}, NO_CONTEXT)
+        self.is_active = True
+
+
+def _constructing(module: Module) -> frozenset[Code]:
+    """The functions of a file that define others, call what is named like a class, or call such a function."""
+    called: dict[Code, set[str]] = {}
+    found: set[Code] = set()
+    for code in module.codes.values():
+        names: set[str] = set()
+        stack: list[ast.AST] = list(code.body)
+        while stack:
+            node = stack.pop()
+            if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+                continue
+            if isinstance(node, ast.Call):
+                func = node.func
+                word = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
+                names.add(word)
+            stack.extend(ast.iter_child_nodes(node))
+        called[code] = names
+        if code.inner or any(name[:1].isupper() for name in names):
+            found.add(code)
+    names_of = {code.name for code in found}
+    while True:
+        more = {code for code, names in called.items() if code not in found and names & names_of}
+        if not more:
+            return frozenset(found)
+        found |= more
+        names_of |= {code.name for code in more}
+
+
+class _Nobody(Task):
+    def __init__(self) -> None:
+        tree = ast.Module([], [])
+        code = Code("", tree, None, "")
+        super().__init__(code, FrameRef(code, (), None), {}, NO_CONTEXT)
+        self.is_active = True
+
+
+_NOBODY = _Nobody()

@@ -1,0 +1,490 @@
+"""The values that the interpreter knows, and sets of them: what an expression may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
+
+from amp_migrate.flow.domain.interned import Interned
+from amp_migrate.flow.domain.tensor import PURE, SOME_TENSOR, Tensor, Units, join_tensors
+from amp_migrate.flow.source import Code, Site
+
+_MOST_ATOMS = 24
+_MOST_CONSTANTS = 6
+_LONGEST_TUPLE = 12
+_DEEPEST = 4
+_LONGEST_PATH = 6
+
+
+class Atom(metaclass=Interned):
+    """One thing that a value may be."""
+
+    __slots__ = ()
+
+
+class Const(Atom):
+    """A constant of Python; `kind` tells True from 1."""
+
+    __slots__ = ("kind", "value")
+
+    def __init__(self, kind: str, value: Any) -> None:
+        self.kind, self.value = kind, value
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+class Some(Atom):
+    """Any value of a type of Python or NumPy, with the loss scale in it, and the gradients it is made of."""
+
+    __slots__ = ("kind", "reads", "units")
+
+    def __init__(self, kind: str, units: Units = PURE, reads: frozenset[Site] = frozenset()) -> None:
+        self.kind, self.units, self.reads = kind, units, reads
+
+    def __repr__(self) -> str:
+        return f"some {self.kind}"
+
+
+class Tup(Atom):
+    """A tuple, or a sequence that nobody changes: its items, or what any of an unknown number of them may be."""
+
+    __slots__ = ("items", "rest")
+
+    def __init__(self, items: tuple[Value, ...], rest: Value | None = None) -> None:
+        self.items, self.rest = items, rest
+
+    def __repr__(self) -> str:
+        return f"({', '.join(show(each) for each in self.items)}{'' if self.rest is None else f'*{show(self.rest)}'})"
+
+
+class Obj(Atom):
+    """An object with an identity, by the place where it is made and on whose behalf: all that is made there is one."""
+
+    __slots__ = ("context", "made_of", "site")
+
+    def __init__(self, site: Site, context: tuple[Site, ...], made_of: Atom) -> None:
+        self.site, self.context, self.made_of = site, context, made_of
+
+    @property
+    def external(self) -> str:
+        """The full name of the class from another package that it is made of; empty for the project's own."""
+        return self.made_of.name if isinstance(self.made_of, External) else ""
+
+    def __repr__(self) -> str:
+        return f"<{self.made_of!r} of {self.site.line}>"
+
+
+class External(Atom):
+    """Something of another package, by its full name: `torch.nn.Linear`, `builtins.len`."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class FileModule(Atom):
+    """A module of the project."""
+
+    __slots__ = ("file",)
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+
+    def __repr__(self) -> str:
+        return f"module {self.file}"
+
+
+class Lazy(Atom):
+    """A name that was imported from a file of the project, which is read when the name is needed."""
+
+    __slots__ = ("file", "name")
+
+    def __init__(self, file: str, name: str) -> None:
+        self.file, self.name = file, name
+
+
+class FrameRef(Atom):
+    """The variables of a function, for those defined inside it: the function, on whose behalf it runs, and so on."""
+
+    __slots__ = ("code", "context", "parent")
+
+    def __init__(self, code: Code, context: tuple[Site, ...], parent: FrameRef | None) -> None:
+        self.code, self.context, self.parent = code, context, parent
+
+
+class Func(Atom):
+    """A function of the project, with the variables around it."""
+
+    __slots__ = ("code", "frame")
+
+    def __init__(self, code: Code, frame: FrameRef | None) -> None:
+        self.code, self.frame = code, frame
+
+    def __repr__(self) -> str:
+        return f"def {self.code.name}"
+
+
+class Class(Atom):
+    """A class of the project."""
+
+    __slots__ = ("code", "frame")
+
+    def __init__(self, code: Code, frame: FrameRef | None) -> None:
+        self.code, self.frame = code, frame
+
+    def __repr__(self) -> str:
+        return f"class {self.code.name}"
+
+
+class Wrapped(Atom):
+    """What a decorator makes of a function: `property`, `staticmethod`; or contexts that it runs under."""
+
+    __slots__ = ("context", "function", "kind")
+
+    def __init__(self, kind: str, function: Atom, context: Atom | None = None) -> None:
+        self.kind, self.function, self.context = kind, function, context
+
+    def __repr__(self) -> str:
+        return f"{self.kind}({self.function!r})"
+
+
+class Method(Atom):
+    """A function bound to its first argument."""
+
+    __slots__ = ("function", "owner")
+
+    def __init__(self, function: Atom, owner: Atom) -> None:
+        self.function, self.owner = function, owner
+
+    def __repr__(self) -> str:
+        return f"{self.owner!r}.{self.function!r}"
+
+
+class Native(Atom):
+    """A method of something that is not the project's: `tensor.view`, `optimizer.step`, `"".join`."""
+
+    __slots__ = ("name", "owner")
+
+    def __init__(self, name: str, owner: Atom) -> None:
+        self.name, self.owner = name, owner
+
+    def __repr__(self) -> str:
+        return f"{self.owner!r}.{self.name}"
+
+
+class Super(Atom):
+    """`super()` in a method: where the search begins, and the object."""
+
+    __slots__ = ("after", "owner")
+
+    def __init__(self, after: Class, owner: Atom) -> None:
+        self.after, self.owner = after, owner
+
+
+class Opaque(Atom):
+    """Something that nobody knows.
+
+    Attributes:
+        path: where it comes from, which is what tells it from others: a parameter and the attributes taken on the way;
+            empty where it has no identity.
+        tensor: what is known of the tensors that it is, or holds.
+        hint: the full name of a class that it is said to be of; empty where nothing says so.
+    """
+
+    __slots__ = ("hint", "path", "tensor")
+
+    def __init__(self, path: tuple[Any, ...] = (), tensor: Tensor | None = None, hint: str = "") -> None:
+        self.path, self.tensor, self.hint = path, tensor, hint
+
+    @property
+    def name(self) -> str:
+        """The last word of where it comes from."""
+        return str(self.path[-1]) if self.path else ""
+
+    def part(self, step: str) -> Opaque:
+        """What is taken from it: an attribute `.x`, an element `[]`, a result `()`."""
+        known = self.path and len(self.path) < _LONGEST_PATH and self.path[-1] != step
+        return Opaque((*self.path, step) if known else (), self.tensor)
+
+    def __repr__(self) -> str:
+        return "unknown " + "".join(str(each) for each in self.path[1:])
+
+
+class Part(Atom):
+    """A leaf of gradients: all parameters of an object (`*`), or the one of a name."""
+
+    __slots__ = ("name", "owner")
+
+    def __init__(self, owner: Atom, name: str) -> None:
+        self.owner, self.name = owner, name
+
+    def __repr__(self) -> str:
+        return f"{self.owner!r}.{self.name}"
+
+
+class Unbound(Atom):
+    """What a name is before it is assigned."""
+
+    __slots__ = ()
+
+
+Value: TypeAlias = "frozenset[Atom | Tensor]"
+NEVER: Value = frozenset()
+"""No value at all: what is not reached."""
+NONE = Const("NoneType", None)
+NONE_VALUE: Value = frozenset({NONE})
+UNKNOWN: Value = frozenset({Opaque()})
+UNBOUND = Unbound()
+TRUTHS: Value = frozenset({Some("bool")})
+
+
+def const(value: Any) -> Value:
+    """A constant."""
+    return frozenset({Const(type(value).__name__, value)})
+
+
+def some(kind: str, units: Units = PURE, reads: frozenset[Site] = frozenset()) -> Value:
+    """Any value of a type."""
+    return frozenset({Some(kind, units, reads)})
+
+
+def one(atom: Atom | Tensor) -> Value:
+    """A value that is one thing."""
+    return frozenset({atom})
+
+
+def tup(items: Iterable[Value]) -> Value:
+    """A tuple with these items."""
+    return frozenset({Tup(tuple(items))})
+
+
+def many(rest: Value) -> Value:
+    """A sequence of any number of items."""
+    return frozenset({Tup((), rest)})
+
+
+def show(value: Value) -> str:
+    """A value as a message shows it."""
+    return " | ".join(sorted(map(repr, value))) or "never"
+
+
+def join(a: Value, b: Value) -> Value:
+    """What is one of two values."""
+    if a is b or not b:
+        return a
+    if not a:
+        return b
+    if b <= a:
+        return a
+    if a <= b:
+        return b
+    return _merged(a | b)
+
+
+def join_all(values: Iterable[Value]) -> Value:
+    """What is one of several values."""
+    found = NEVER
+    for each in values:
+        found = join(found, each)
+    return found
+
+
+def _merged(atoms: frozenset[Atom | Tensor], depth: int = 0) -> Value:
+    """One tensor, one tuple of a length, few constants of a kind: a set that cannot grow for ever."""
+    found: set[Atom | Tensor] = set()
+    tensor: Tensor | None = None
+    unknown: Opaque | None = None
+    tuples: list[Tup] = []
+    plain: dict[str, list[Const]] = {}
+    kinds: dict[str, Some] = {}
+    for each in atoms:
+        if isinstance(each, Tensor):
+            tensor = each if tensor is None else join_tensors(tensor, each)
+        elif isinstance(each, Tup):
+            tuples.append(each)
+        elif isinstance(each, Const):
+            plain.setdefault(each.kind, []).append(each)
+        elif isinstance(each, Some):
+            twin = kinds.get(each.kind)
+            kinds[each.kind] = (
+                each if twin is None else Some(each.kind, twin.units | each.units, twin.reads | each.reads)
+            )
+        elif isinstance(each, Opaque) and not each.path:
+            unknown = each if unknown is None else _join_unknown(unknown, each)
+        else:
+            found.add(each)
+    if tensor is not None:
+        found.add(tensor)
+    if unknown is not None:
+        found.add(unknown)
+    for kind, constants in plain.items():
+        if kind in kinds:
+            continue
+        if len(constants) > _MOST_CONSTANTS:
+            kinds[kind] = Some(kind)
+        else:
+            found.update(constants)
+    found.update(kinds.values())
+    if tuples:
+        found.add(tuples[0] if len(tuples) == 1 else _join_tuples(tuples, depth))
+    if len(found) > _MOST_ATOMS:
+        opaque = [each for each in found if isinstance(each, Opaque)]
+        tensors = [each.tensor for each in opaque if each.tensor] + ([tensor] if tensor else [])
+        whole = tensors[0] if tensors else None
+        for other in tensors[1:]:
+            assert whole is not None
+            whole = join_tensors(whole, other)
+        return frozenset({Opaque((), whole)})
+    return frozenset(found)
+
+
+def _join_unknown(a: Opaque, b: Opaque) -> Opaque:
+    if a.tensor is None or b.tensor is None:
+        known = a.tensor or b.tensor
+        return Opaque((), None if known is None else join_tensors(known, SOME_TENSOR))
+    return Opaque((), join_tensors(a.tensor, b.tensor))
+
+
+def _join_tuples(tuples: list[Tup], depth: int) -> Tup:
+    lengths = {len(each.items) for each in tuples}
+    if depth < _DEEPEST and len(lengths) == 1 and all(each.rest is None for each in tuples):
+        columns = zip(*(each.items for each in tuples), strict=True)
+        return Tup(tuple(_merged(frozenset().union(*column), depth + 1) for column in columns))
+    if depth >= _DEEPEST:
+        return Tup((), UNKNOWN)
+    inside = [item for each in tuples for item in (*each.items, each.rest or NEVER)]
+    return Tup((), _merged(frozenset().union(*inside), depth + 1))
+
+
+def bounded(value: Value, depth: int = 0) -> Value:
+    """A value that holds no tuple in a tuple in a tuple for ever, and none that is long."""
+    if not any(isinstance(each, Tup) for each in value):
+        return value
+    return _merged(frozenset(_bounded_tuple(each, depth) if isinstance(each, Tup) else each for each in value))
+
+
+def _bounded_tuple(whole: Tup, depth: int) -> Tup:
+    if depth >= _DEEPEST:
+        return Tup((), UNKNOWN)
+    if len(whole.items) > _LONGEST_TUPLE:
+        return Tup((), bounded(join_all((*whole.items, whole.rest or NEVER)), depth + 1))
+    rest = None if whole.rest is None else bounded(whole.rest, depth + 1)
+    return Tup(tuple(bounded(item, depth + 1) for item in whole.items), rest)
+
+
+_GROWING = ("int", "float", "str")
+
+
+def widened(old: Value, new: Value, growing: tuple[str, ...] = _GROWING) -> Value:
+    """The join at the head of a loop: numbers that change from round to round are any number."""
+    if new <= old:
+        return old
+    numbers = [each for each in new | old if isinstance(each, Const) and each.kind in growing]
+    if len(numbers) > 1:
+        kinds = {each.kind for each in numbers if sum(other.kind == each.kind for other in numbers) > 1}
+        keep = frozenset(each for each in old | new if not (isinstance(each, Const) and each.kind in kinds))
+        return bounded(_merged(keep | {Some(kind) for kind in kinds}))
+    return bounded(join(old, new))
+
+
+def loosened(value: Value) -> Value:
+    """Anything, of which the tensors are known as well as they are in a value."""
+    return one(Opaque((), tensor_of(value)))
+
+
+def tensor_of(value: Value) -> Tensor | None:
+    """What is known of the tensors that a value is, or holds in something unknown; None where it is none at all."""
+    found: Tensor | None = None
+    for each in value:
+        own = each if isinstance(each, Tensor) else None
+        if isinstance(each, Opaque):
+            own = each.tensor or SOME_TENSOR
+        if own is not None:
+            found = own if found is None else join_tensors(found, own)
+    return found
+
+
+def tensors_in(value: Value, depth: int = 0) -> Iterator[Tensor]:
+    """The tensors in a value, and in its tuples."""
+    for each in value:
+        if isinstance(each, Tensor):
+            yield each
+        elif isinstance(each, Opaque) and each.tensor is not None:
+            yield each.tensor
+        elif isinstance(each, Tup) and depth < _DEEPEST:
+            for item in (*each.items, each.rest or NEVER):
+                yield from tensors_in(item, depth + 1)
+
+
+def units_of(value: Value) -> Units:
+    """The powers of a loss scale that may be in a number or tensor; what comes from out of sight has none."""
+    found: Units = frozenset()
+    for each in value:
+        if isinstance(each, (Tensor, Some)):
+            found |= each.units
+        elif isinstance(each, Opaque) and each.tensor is not None:
+            found |= each.tensor.units
+        else:
+            found |= PURE
+    return PURE if found == PURE or not found else found
+
+
+def reads_of(value: Value) -> frozenset[Site]:
+    """Where the gradients were read that a number or tensor is made of."""
+    found: frozenset[Site] = frozenset()
+    for each in value:
+        if isinstance(each, (Tensor, Some)):
+            found |= each.reads
+        elif isinstance(each, Opaque) and each.tensor is not None:
+            found |= each.tensor.reads
+    return found
+
+
+def is_unknown(value: Value) -> bool:
+    """Whether a value may be something that nobody knows."""
+    return any(isinstance(each, Opaque) for each in value)
+
+
+def only(value: Value, kind: type[Any]) -> Any:
+    """The one thing of a kind that a value is; None where it may be another."""
+    if len(value) == 1:
+        (atom,) = value
+        if isinstance(atom, kind):
+            return atom
+    return None
+
+
+def constant(value: Value) -> Any:
+    """The constant that a value is; None where it is none, or the constant None."""
+    found = only(value, Const)
+    return None if found is None else found.value
+
+
+def may_be(value: Value, truth: bool) -> bool:
+    """Whether a value may be true, or may be false, where it is tested."""
+    return any(truth in _truth(each) for each in value)
+
+
+_BOTH = (True, False)
+
+
+def _truth(atom: Atom | Tensor) -> tuple[bool, ...]:
+    if isinstance(atom, Const):
+        return (bool(atom.value),)
+    if isinstance(atom, Tup):
+        return (bool(atom.items),) if atom.rest is None else _BOTH
+    if isinstance(atom, (Func, Class, Method, Native, Wrapped, FileModule, External, Super)):
+        return (True,)
+    return _BOTH
+
+
+def of_truth(value: Value, truth: bool) -> Value:
+    """What a value may be where a test of it has come out as `truth`."""
+    if all(truth in _truth(each) for each in value):
+        return value
+    return frozenset(each for each in value if truth in _truth(each))

@@ -1,0 +1,63 @@
+"""What attributes and elements hold, for all places at once, and who has to look again when one of them grows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+from amp_migrate.flow.domain.atoms import NEVER, Atom, Value, bounded, widened
+from amp_migrate.flow.domain.state import Cell
+
+_NUMBERS = ("int", "float")
+
+
+class Heap:
+    """The join of everything that was ever stored in each cell.
+
+    Args:
+        outdated: called with everybody who has read a cell that has grown since.
+    """
+
+    def __init__(self, outdated: Callable[[Any], None]) -> None:
+        self._outdated = outdated
+        self._cells: dict[Cell, Value] = {}
+        self._names: dict[Atom, dict[str, None]] = defaultdict(dict)
+        self._readers: dict[Cell, dict[Any, None]] = defaultdict(dict)
+        self._listers: dict[Atom, dict[Any, None]] = defaultdict(dict)
+
+    def read(self, owner: Atom, name: str, reader: Any) -> Value:
+        """What a cell may hold; nothing at all where nobody has stored anything."""
+        self._readers[owner, name][reader] = None
+        return self._cells.get((owner, name), NEVER)
+
+    def has(self, owner: Atom, name: str) -> bool:
+        """Whether something has been stored so far; to be asked about what is stored once."""
+        return (owner, name) in self._cells
+
+    def names(self, owner: Atom, reader: Any) -> list[str]:
+        """The names under which something is stored in an object."""
+        self._listers[owner][reader] = None
+        return list(self._names.get(owner, ()))
+
+    def write(self, owner: Atom, name: str, value: Value) -> None:
+        """Store something more in a cell."""
+        cell = (owner, name)
+        old = self._cells.get(cell)
+        if old is None:
+            self._cells[cell] = bounded(value)
+            self._names[owner][name] = None
+            for each in list(self._listers.get(owner, ())):
+                self._outdated(each)
+        else:
+            new = widened(old, value, _NUMBERS)
+            if new is old or new == old:
+                return
+            self._cells[cell] = new
+        for each in list(self._readers.get(cell, ())):
+            self._outdated(each)
+
+    def signal(self, owner: Atom, name: str) -> None:
+        """Let everybody look again who has read a cell that stands for something kept elsewhere."""
+        for each in list(self._readers.get((owner, name), ())):
+            self._outdated(each)

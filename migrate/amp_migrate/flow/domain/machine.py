@@ -1,0 +1,148 @@
+"""The scaler as a state machine: what is in gradients, and what a scaler has done for each optimizer, on every way.
+
+A `World` is one way through the code as far as it matters: the machine's state at the function's entry, the state now,
+and what the tests on the way came to. Worlds are kept apart, and merged only where their states are equal, so that
+`if clip: unscale_` and a later `if clip:` are seen to go together.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from amp_migrate.flow.domain.interned import Interned
+
+# What may be in the gradients of an optimizer's parameters, or of one tensor.
+EMPTY, TRUE, SCALED, UNSCALED, MIXED, UNKNOWN = "none", "true", "scaled", "unscaled", "mixed", "unknown"
+# What a scaler has done for an optimizer since its last update.
+READY, UNSCALED_BY, STEPPED = "ready", "unscaled", "stepped"
+_MOST_WORLDS = 64
+
+Fact: TypeAlias = "tuple[str, bool, frozenset[str]]"  # the text of a test, what it came to, the names in it
+Facts: TypeAlias = "frozenset[Fact]"
+Key: TypeAlias = "tuple[Any, ...]"
+
+
+class Grad(metaclass=Interned):
+    """What is in some gradients.
+
+    Attributes:
+        kind: nothing, those of a true loss, of a scaled one, scaled ones that were divided again, a sum of both.
+        scaler: the scaler whose scale is in them, or was.
+        spent: whether an optimizer has stepped on them.
+        outdated: whether the scale has been updated since.
+    """
+
+    __slots__ = ("kind", "outdated", "scaler", "spent")
+
+    def __init__(self, kind: str, scaler: Any = None, spent: bool = False, outdated: bool = False) -> None:
+        self.kind, self.scaler, self.spent, self.outdated = kind, scaler, spent, outdated
+
+    def but(self, **changes: Any) -> Grad:
+        """These gradients, with something else."""
+        return Grad(*(changes.get(name, getattr(self, name)) for name in ("kind", "scaler", "spent", "outdated")))
+
+    def __repr__(self) -> str:
+        return self.kind + (" spent" if self.spent else "") + (" outdated" if self.outdated else "")
+
+
+UNKNOWN_GRAD = Grad(UNKNOWN)
+NO_GRAD = Grad(EMPTY)
+
+
+class Machine(metaclass=Interned):
+    """A state, by keys: `("grad", optimizer)`, `("stage", scaler, optimizer)`, `("checked", scaler)` and the like."""
+
+    __slots__ = ("_known", "items")
+
+    def __init__(self, items: frozenset[tuple[Key, Any]] = frozenset()) -> None:
+        self.items = items
+        self._known = dict(items)
+
+    def get(self, key: Key, default: Any = None) -> Any:
+        """What is known under a key."""
+        return self._known.get(key, default)
+
+    def but(self, changes: Mapping[Key, Any]) -> Machine:
+        """This state with some keys changed; None as a value makes a key unknown."""
+        known = {**self._known, **changes}
+        return Machine(frozenset((key, value) for key, value in known.items() if value is not None))
+
+    def only(self, keys: frozenset[Key]) -> Machine:
+        """What is known under these keys."""
+        return Machine(frozenset(each for each in self.items if each[0] in keys))
+
+    @property
+    def keys(self) -> frozenset[Key]:
+        """What something is known of."""
+        return frozenset(self._known)
+
+    def gradients(self) -> dict[Any, Grad]:
+        """What is in the gradients of each optimizer, and of each tensor with a gradient of its own."""
+        return {key[1]: value for key, value in self._known.items() if key[0] == "grad"}
+
+    def __repr__(self) -> str:
+        return ", ".join(sorted(f"{'/'.join(map(str, key))}: {value!r}" for key, value in self.items))
+
+
+class World(metaclass=Interned):
+    """One way to a place: see the module."""
+
+    __slots__ = ("entry", "facts", "now")
+
+    def __init__(self, entry: Machine, facts: Facts, now: Machine) -> None:
+        self.entry, self.facts, self.now = entry, facts, now
+
+
+Worlds: TypeAlias = "frozenset[World]"
+EMPTY_MACHINE = Machine()
+START: Worlds = frozenset({World(EMPTY_MACHINE, frozenset(), EMPTY_MACHINE)})
+
+
+def joined(a: Worlds, b: Worlds) -> Worlds:
+    """The worlds of two ways that meet."""
+    return a if b <= a else b if a <= b else merged(a | b)
+
+
+def merged(worlds: Iterable[World]) -> Worlds:
+    """Worlds of equal states as one, with the facts that hold in each of them; and not too many."""
+    by_state: dict[tuple[Machine, Machine], Facts] = {}
+    for world in worlds:
+        key = (world.entry, world.now)
+        by_state[key] = by_state[key] & world.facts if key in by_state else world.facts
+    if len(by_state) <= _MOST_WORLDS:
+        return frozenset(World(entry, facts, now) for (entry, now), facts in by_state.items())
+    by_entry: dict[Machine, list[Machine]] = defaultdict(list)
+    for entry, now in by_state:
+        by_entry[entry].append(now)
+    return frozenset(World(entry, frozenset(), _common(states)) for entry, states in by_entry.items())
+
+
+def _common(states: list[Machine]) -> Machine:
+    """What is known in all of some states."""
+    return Machine(states[0].items.intersection(*(each.items for each in states[1:])))
+
+
+def changed(worlds: Worlds, change: Callable[[Machine], Iterable[Machine]]) -> Worlds:
+    """The worlds after something that may leave one of several states behind."""
+    return merged(World(each.entry, each.facts, state) for each in worlds for state in change(each.now))
+
+
+def assuming(worlds: Worlds, facts: Facts) -> Worlds:
+    """The worlds in which some facts may hold, and which know it now."""
+    opposite = {(text, not outcome) for text, outcome, _ in facts}
+    return merged(
+        World(each.entry, each.facts | facts, each.now)
+        for each in worlds
+        if not any((text, outcome) in opposite for text, outcome, _ in each.facts)
+    )
+
+
+def forgetting(worlds: Worlds, name: str) -> Worlds:
+    """The worlds without what is known of a name, which gets a new value."""
+    if not any(name in fact[2] for each in worlds for fact in each.facts):
+        return worlds
+    return merged(
+        World(each.entry, frozenset(fact for fact in each.facts if name not in fact[2]), each.now) for each in worlds
+    )

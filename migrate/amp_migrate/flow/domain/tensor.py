@@ -1,0 +1,273 @@
+"""What is known of a tensor: precision, range, place, gradient, and the power of the loss scale that is in it."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from amp_migrate.flow.domain.interned import Interned
+from amp_migrate.flow.source import Site
+
+# Precisions, as a set of bits: what a value may be. OTHER is a precision that nobody knows.
+F16, BF16, F32, F64, INT, BOOL, COMPLEX, OTHER = (1 << i for i in range(8))
+LOW = F16 | BF16
+FLOATING = LOW | F32 | F64
+NAMES = {F16: "float16", BF16: "bfloat16", F32: "float32", F64: "float64", INT: "int", BOOL: "bool", COMPLEX: "complex"}
+
+# Places, ranks, and whether a gradient flows, as sets of bits.
+CPU, DEVICE, ANYWHERE = 1, 2, 4
+SCALAR, SHAPED = 1, 2
+CUT, FLOWS = 1, 2
+
+# What is known of a tensor's range, as a set of bits.
+PROBABILITY = 1  # in [0, 1], the ends excluded in exact arithmetic
+COMPLEMENT = 2  # one minus a probability
+ROUNDED = 4  # a probability, or its complement, that has been in half: it may be exactly 0 or 1
+BOUNDED = 8  # not larger than one: normalised, a cosine, a tanh
+GRAM = 16  # products of a matrix with itself, summed over many elements
+SQUARE = 32  # squares, or powers
+SUMMED = 64  # summed over many elements
+EXPONENTIAL = 128
+BUFFER = 256  # a running buffer, or computed from one
+PRODUCT = 512  # a product of matrices
+PATIENT = 1024  # an epsilon has been added
+
+# A power of a scaler's scale: None is none at all; ("?", 0) is one that nobody knows.
+Unit: TypeAlias = "tuple[Any, float] | None"
+Units: TypeAlias = "frozenset[Unit]"
+PURE: Units = frozenset({None})
+ANY_UNIT: Unit = ("?", 0)
+UNKNOWN_UNITS: Units = frozenset({None, ANY_UNIT})
+_MOST_UNITS = 6
+_MOST_ORIGINS = 8
+_MOST_LEAVES = 24
+UNKNOWN_LEAF = "?"
+
+Leaves: TypeAlias = "frozenset[Any]"
+NOTHING: frozenset[Any] = frozenset()
+
+
+_FACTS = (
+    *("precision", "rank", "place", "tags", "flows", "regions"),
+    *("leaf", "reach", "surely", "units", "reads", "born"),
+)
+
+
+class Tensor(metaclass=Interned):
+    """A tensor; immutable, one object for each content.
+
+    Attributes:
+        precision: what it may be, as bits.
+        rank: whether it may be a scalar, may have a shape.
+        place: where it may be.
+        tags: what is known of its range.
+        flows: whether a gradient flows through it, may or may not.
+        regions: the autocast regions that may have made it low.
+        leaf: what it may be itself, where it is a parameter, or a tensor that gets a gradient of its own.
+        reach: the leaves that a backward pass through it may come to.
+        surely: those of them that it comes to on every way.
+        units: the powers of a loss scale that may be in it.
+        reads: where the gradients were read that it is made of.
+        born: the operation that made its elements, be they looked at in another shape since; empty if unknown.
+    """
+
+    __slots__ = (
+        *(
+            "born",
+            "flows",
+            "leaf",
+            "place",
+            "precision",
+            "rank",
+            "reach",
+            "reads",
+            "regions",
+            "surely",
+            "tags",
+            "units",
+        ),
+    )
+
+    def __init__(
+        self,
+        precision: int,
+        rank: int,
+        place: int,
+        tags: int,
+        flows: int,
+        regions: frozenset[Site],
+        leaf: Leaves,
+        reach: Leaves,
+        surely: Leaves,
+        units: Units,
+        reads: frozenset[Site],
+        born: frozenset[Site],
+    ) -> None:
+        self.precision, self.rank, self.place, self.tags, self.flows = precision, rank, place, tags, flows
+        self.regions, self.leaf, self.reach, self.surely = regions, leaf, reach, surely
+        self.units, self.reads, self.born = units, reads, born
+
+    def but(self, **changes: Any) -> Tensor:
+        """This tensor with other facts."""
+        return Tensor(*(changes.get(name, getattr(self, name)) for name in _FACTS))
+
+    @property
+    def may_be_low(self) -> bool:
+        """Whether it may be float16 or bfloat16."""
+        return bool(self.precision & LOW)
+
+    @property
+    def is_low(self) -> bool:
+        """Whether it is float16 or bfloat16 on every way."""
+        return bool(self.precision & LOW) and not self.precision & ~LOW
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its precision is known, be it one of several."""
+        return not self.precision & OTHER
+
+    def __repr__(self) -> str:
+        return f"Tensor({precisions(self.precision)})"
+
+
+def precisions(bits: int) -> str:
+    """A precision in words: `float16 or float32`."""
+    known = [name for bit, name in NAMES.items() if bits & bit]
+    return " or ".join([*known, "unknown"] if bits & OTHER else known)
+
+
+def made(precision: int, rank: int = SCALAR | SHAPED, place: int = ANYWHERE, **facts: Any) -> Tensor:
+    """A tensor of which the rest of what can be known is: no gradient, no scale, no range."""
+    return _MADE.but(precision=precision, rank=rank, place=place, **facts)
+
+
+_MADE = Tensor(
+    OTHER, SCALAR | SHAPED, ANYWHERE, 0, CUT, NOTHING, NOTHING, NOTHING, NOTHING, PURE, NOTHING, NOTHING
+)  # fmt: skip
+SOME_TENSOR = _MADE.but(flows=CUT | FLOWS)
+"""A tensor of which nothing is known."""
+
+
+def join_tensors(a: Tensor, b: Tensor) -> Tensor:
+    """What is known of a tensor that is one of two."""
+    if a is b:
+        return a
+    born = a.born | b.born if a.born and b.born else NOTHING
+    units = a.units | b.units
+    return Tensor(
+        a.precision | b.precision,
+        a.rank | b.rank,
+        a.place | b.place,
+        a.tags | b.tags,
+        a.flows | b.flows,
+        a.regions | b.regions,
+        a.leaf | b.leaf,
+        few_leaves(a.reach | b.reach),
+        a.surely & b.surely,
+        units if len(units) <= _MOST_UNITS else UNKNOWN_UNITS,
+        a.reads | b.reads,
+        born if len(born) <= _MOST_ORIGINS else NOTHING,
+    )
+
+
+def few_leaves(leaves: Leaves) -> Leaves:
+    """Leaves, of which those that nobody knows are one where there are many of them."""
+    if len(leaves) <= _MOST_LEAVES:
+        return leaves
+    return frozenset(each for each in leaves if not hasattr(getattr(each, "owner", None), "path")) | {UNKNOWN_LEAF}
+
+
+def multiplied(a: Units, b: Units, sign: int = 1) -> Units:
+    """The scale in a product, or with `sign=-1` in a quotient."""
+    if a is PURE and b is PURE:
+        return PURE
+    return _few(frozenset(_product(x, y, sign) for x in a for y in b))
+
+
+def powered(a: Units, power: float | None) -> Units:
+    """The scale in a power; an unknown one for an exponent that is not known."""
+    if a is PURE or a == PURE:
+        return PURE
+    return frozenset(
+        None if x is None else (x[0], x[1] * power) if power and abs(x[1] * power) <= 4 else ANY_UNIT for x in a
+    )
+
+
+def _product(x: Unit, y: Unit, sign: int) -> Unit:
+    if y is None:
+        return x
+    if x is None:
+        return (y[0], y[1] * sign)
+    if x[0] != y[0] or x[0] == "?":
+        return ANY_UNIT
+    power = x[1] + sign * y[1]
+    return None if power == 0 else (x[0], power) if abs(power) <= 4 else ANY_UNIT
+
+
+def _few(units: Units) -> Units:
+    return PURE if units == PURE else units if len(units) <= _MOST_UNITS else UNKNOWN_UNITS
+
+
+# Of two floating types, a tensor of the wider; float16 and bfloat16 together give float32.
+_ORDER = (BOOL, INT, F16, BF16, F32, F64, COMPLEX)
+
+
+def promoted(a: int, b: int) -> int:
+    """The precisions that two operands of one category (both with a shape, or both scalars) may give together."""
+    if a == b and a & (a - 1) == 0:
+        return a
+    found = 0
+    for x in (1 << i for i in range(8) if a >> i & 1):
+        for y in (1 << i for i in range(8) if b >> i & 1):
+            if OTHER in (x, y):
+                known = y if x == OTHER else x
+                # What is unknown may be wider, or of less; complex is the widest there is.
+                found |= COMPLEX if known == COMPLEX else OTHER | (known & LOW)
+            elif {x, y} == {F16, BF16}:
+                found |= F32
+            else:
+                found |= max(x, y, key=_ORDER.index)
+    return found
+
+
+_CATEGORY = {BOOL: 0, INT: 1, F16: 2, BF16: 2, F32: 2, F64: 2, COMPLEX: 3}
+
+
+def combined(precisions_: list[tuple[int, int]]) -> int:
+    """PyTorch's type promotion: the precision of an operation on operands, each given by its precision and rank.
+
+    A scalar tensor counts for less than one with a shape, unless it is of a higher category: boolean, integer,
+    floating, complex. A number of Python counts for less than both, and is not given here.
+    """
+    result, rank = precisions_[0]
+    for precision, other in precisions_[1:]:
+        found = 0
+        for own in (SCALAR, SHAPED):
+            for its in (SCALAR, SHAPED):
+                if rank & own and other & its:
+                    found |= _pair(result, own, precision, its)
+        result, rank = found, _joint_rank(rank, other)
+    return result
+
+
+def _joint_rank(a: int, b: int) -> int:
+    if SHAPED in (a, b):
+        return SHAPED
+    return SCALAR if a == b == SCALAR else SCALAR | SHAPED
+
+
+def _pair(a: int, a_rank: int, b: int, b_rank: int) -> int:
+    if a_rank == b_rank:
+        return promoted(a, b)
+    if a_rank == SCALAR:
+        a, b = b, a
+    found = 0  # `a` has a shape, `b` is a scalar
+    for x in (1 << i for i in range(8) if a >> i & 1):
+        for y in (1 << i for i in range(8) if b >> i & 1):
+            if OTHER in (x, y):
+                found |= x if x != OTHER and y == OTHER and x & (FLOATING | COMPLEX) else OTHER
+            elif _CATEGORY[y] > _CATEGORY[x]:
+                # The default type takes the place of what has none of the higher category.
+                found |= y
+            else:
+                found |= x
+    return found

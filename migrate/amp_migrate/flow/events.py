@@ -1,0 +1,82 @@
+"""What happens in a program that matters to precision and gradients, with everything that is known where it does."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from enum import Enum
+
+from amp_migrate.flow.domain.atoms import Atom, Value
+from amp_migrate.flow.domain.contexts import Context
+from amp_migrate.flow.domain.machine import Facts, Machine
+from amp_migrate.flow.domain.tensor import Tensor, Units
+from amp_migrate.flow.source import Code, Site
+
+
+class Act(Enum):
+    """What happens."""
+
+    # Gradients and scalers.
+    BACKWARD = "backward"
+    UNSCALE = "unscale_"
+    SCALER_STEP = "the scaler's step"
+    UPDATE = "update"
+    STEP = "an optimizer's own step"
+    ZERO = "gradients are cleared"
+    READ = "a gradient is taken to be read"
+    CLIP = "gradients are clipped or measured"
+    GAUGE = "something is made of a gradient that depends on its size"
+    CLOSURE = "a step with a closure"
+    SCALER_MADE = "a scaler is made"
+    OPTIMIZER_MADE = "an optimizer is made"
+    HANDED_ON = "a scaler or optimizer goes where nobody follows it"
+    OWN_GRADIENT = "gradients are taken by torch.autograd.grad"
+    HOOK = "a hook is registered that gets gradients"
+    SAVED = "a state is saved"
+    LOADED = "a state is loaded"
+    # Precision.
+    REGION = "an autocast region begins"
+    RUN = "a module runs"
+    REFUSED = "autocast refuses a loss"
+    NO_KERNEL = "no kernel takes half precision"
+    MISMATCH = "operands of a product differ in precision"
+    INDEX_STORE = "a low value is stored by index into another precision"
+    TO_NUMPY = "a value goes to NumPy"
+    LEFT_FLOAT = "a low value meets, outside of its region, what autocast computes in float32"
+    COMPARES_DTYPE = "code asks for a dtype"
+    WEIGHT_CAST = "a cast that was kept without a gradient serves where one is wanted"
+    RISK = "a value may overflow or round in half precision"
+    FOREIGN = "code of another language gets a low value"
+    ON_CPU = "a low value is computed with on the CPU"
+    OUT_OF_PLACE = "a loss goes backward inside an autocast region"
+
+
+@dataclass(eq=False)
+class Event:
+    """One thing that happens at one place, on all ways to it together.
+
+    Attributes:
+        code: the function it is in.
+        node: the call or other expression.
+        scaler: the scalers that it is about.
+        optimizer: the optimizers.
+        subject: what it is about: the loss, the value that leaves, the module that runs.
+        why: the reason in words, where there are several.
+        states: the states of scalers and gradients that it is reached in, each with what tests have come to.
+        context: what is switched on, over all ways.
+    """
+
+    act: Act
+    code: Code
+    node: ast.AST
+    site: Site
+    scaler: Value = frozenset()
+    optimizer: Value = frozenset()
+    subject: Value = frozenset()
+    why: str = ""
+    tensor: Tensor | None = None
+    states: set[tuple[Machine, Facts]] = field(default_factory=set)
+    context: Context | None = None
+    sources: frozenset[Site] = frozenset()
+    leaves: frozenset[Atom] = frozenset()
+    units: Units = frozenset()

@@ -1,0 +1,15 @@
+"""What the analysis asks of the files of a project, however they are found."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Files(Protocol):
+    """Texts by name, and which of them an import means."""
+
+    def text(self, file: str) -> str | None:
+        """The text of a file; None where it cannot be read."""
+
+    def locate(self, dotted: str, importer: str) -> str | None:
+        """The file that `import dotted` (`.engine` if relative) loads in a file; None if none of the project's."""

@@ -1,0 +1,1 @@
+"""A transfer function for every construct of Python."""

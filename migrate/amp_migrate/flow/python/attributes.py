@@ -1,0 +1,220 @@
+"""Reading and storing attributes."""
+
+from __future__ import annotations
+
+import ast
+
+from amp_migrate.flow.domain.atoms import (
+    NEVER,
+    UNKNOWN,
+    Atom,
+    Class,
+    Const,
+    External,
+    FileModule,
+    Func,
+    Lazy,
+    Method,
+    Native,
+    Obj,
+    Opaque,
+    Some,
+    Super,
+    Tup,
+    Value,
+    Wrapped,
+    const,
+    join,
+    one,
+)
+from amp_migrate.flow.domain.tensor import Tensor
+from amp_migrate.flow.python.classes import class_of, is_module_class, lineage
+from amp_migrate.flow.python.frame import Frame
+
+CONTAINERS = frozenset(("builtins.list", "builtins.dict", "builtins.set", "collections.deque"))
+ANY_ATTRIBUTE = "*"
+
+
+def load(frame: Frame, value: Value, name: str, node: ast.AST) -> Value:
+    """What an attribute of a value may be."""
+    found = NEVER
+    for atom in value:
+        found = join(found, _load(frame, atom, name, node))
+    return found
+
+
+def _load(frame: Frame, atom: Atom | Tensor, name: str, node: ast.AST) -> Value:
+    if isinstance(atom, Tensor):
+        return frame.analysis.pytorch.tensor_attribute(frame, atom, name, node)
+    if isinstance(atom, Obj):
+        return load_of_object(frame, atom, name, node)
+    if isinstance(atom, FileModule):
+        return frame.analysis.global_of(frame, atom.file, name)
+    if isinstance(atom, External):
+        return frame.analysis.external_attribute(frame, atom, name)
+    if isinstance(atom, Opaque):
+        if atom.hint and frame.analysis.pytorch.is_module_name(atom.hint) and name == "module":
+            return one(atom)
+        if atom.tensor is not None:
+            return frame.analysis.pytorch.unknown_attribute(frame, atom, name, node)
+        return one(atom.part(f".{name}"))
+    if isinstance(atom, Class):
+        return load_of_class(frame, atom, atom, None, name)
+    if isinstance(atom, Super):
+        return _load_of_super(frame, atom, name)
+    if isinstance(atom, (Func, Method, Wrapped)):
+        inner = atom
+        while not isinstance(inner, (Func, Class)):
+            inner = inner.function  # type: ignore[assignment]
+        if name in ("__name__", "__qualname__"):
+            return const(inner.code.name)
+        stored = frame.read(inner, name)
+        return stored or UNKNOWN
+    if (
+        isinstance(atom, Tup)
+        and name in ("values", "indices", "logabsdet", "Q", "R", "U", "S", "V", "Vh")
+        and atom.items
+    ):
+        at = {"indices": 1, "logabsdet": 1, "R": 1, "S": 1, "V": 2, "Vh": 2}.get(name, 0)
+        return atom.items[min(at, len(atom.items) - 1)]
+    if isinstance(atom, (Const, Some, Tup)):
+        return NEVER if atom == Const("NoneType", None) else one(Native(name, atom))
+    if isinstance(atom, Native):
+        return UNKNOWN
+    return NEVER
+
+
+def load_of_object(frame: Frame, owner: Obj, name: str, node: ast.AST) -> Value:
+    """An attribute of an object: its own, then that of its class."""
+    own = frame.read(owner, name)
+    kind = class_of(owner)
+    if isinstance(kind, Class):
+        inherited = load_of_class(frame, kind, owner, owner, name, missing=not own)
+        if own and not inherited:
+            return own
+        found = join(own, inherited)
+        if name == "__class__":
+            return one(kind)
+        if name == "__dict__":
+            return UNKNOWN
+        loose = frame.read(owner, ANY_ATTRIBUTE)
+        return join(found, loose) if loose else found
+    if isinstance(kind, External):
+        native = frame.analysis.pytorch.object_attribute(frame, owner, name, node)
+        return join(own, native)
+    return own or UNKNOWN
+
+
+def load_of_class(
+    frame: Frame, start: Class, holder: Atom, instance: Atom | None, name: str, *, missing: bool = True
+) -> Value:
+    """What a class has under a name, bound to an instance where there is one."""
+    return _found(frame, lineage(frame, start), holder, instance, name, missing)
+
+
+def _load_of_super(frame: Frame, atom: Super, name: str) -> Value:
+    kind = class_of(atom.owner) if isinstance(atom.owner, Obj) else atom.owner
+    order = lineage(frame, kind) if isinstance(kind, Class) else lineage(frame, atom.after)
+    order = order[order.index(atom.after) + 1 :] if atom.after in order else lineage(frame, atom.after)[1:]
+    return _found(frame, order, atom.owner, atom.owner, name, True)
+
+
+def _found(frame: Frame, order: list[Atom], holder: Atom, instance: Atom | None, name: str, missing: bool) -> Value:
+    """The first of some classes that has a name says what it is.
+
+    Args:
+        missing: whether the object has none of that name itself, so that an unknown class must be asked.
+    """
+    for each in order:
+        if isinstance(each, Class):
+            stored = frame.analysis.class_cell(frame, each, name)
+            if stored:
+                return bound(frame, stored, holder, instance)
+        elif isinstance(each, External):
+            given = frame.analysis.pytorch.class_attribute(frame, each.name, holder, name, missing)
+            if given:
+                return given
+        elif isinstance(each, Opaque) and missing:
+            return one(Opaque((holder,)).part(f".{name}"))
+    if instance is not None and missing and name.startswith("__") is False:
+        getter = next(
+            (c for c in order if isinstance(c, Class) and frame.analysis.class_cell(frame, c, "__getattr__")), None
+        )
+        if getter is not None:
+            return UNKNOWN
+    return NEVER
+
+
+def bound(frame: Frame, value: Value, holder: Atom, instance: Atom | None) -> Value:
+    """What a class holds, as it is when it is taken from an instance: functions become methods."""
+    found = NEVER
+    for atom in value:
+        if isinstance(atom, Wrapped):
+            found = join(found, _bound_wrapped(frame, atom, holder, instance))
+        elif isinstance(atom, Func) and instance is not None:
+            found = join(found, one(Method(atom, instance)))
+        else:
+            found = join(found, one(atom))
+    return found
+
+
+def _bound_wrapped(frame: Frame, atom: Wrapped, holder: Atom, instance: Atom | None) -> Value:
+    if atom.kind == "staticmethod":
+        return one(atom.function)
+    if atom.kind == "classmethod":
+        kind = class_of(holder) if isinstance(holder, Obj) else holder
+        return one(Method(atom.function, kind or holder))
+    if instance is None:
+        return one(atom)
+    if atom.kind == "property":
+        return frame.analysis.call_function(frame, atom.function, [one(instance)])
+    return one(Method(atom, instance))
+
+
+def store(frame: Frame, owners: Value, name: str, value: Value, node: ast.AST) -> None:
+    """Store an attribute of what a value may be."""
+    objects = [each for each in owners if isinstance(each, (Obj, Class, FileModule, Func, Opaque))]
+    strong = len(owners) == 1
+    for atom in objects:
+        if isinstance(atom, Class):
+            frame.analysis.heap.write(atom, name, value)
+        elif isinstance(atom, FileModule):
+            frame.write(atom, name, value, strong=False)
+        elif isinstance(atom, Opaque):
+            if atom.path:
+                frame.write(atom, name, value, strong=strong)
+        elif isinstance(atom, Obj) and isinstance(atom.made_of, Class) and _set_by_property(frame, atom, name, value):
+            continue
+        else:
+            frame.write(atom, name, value, strong=strong)
+    for each in owners:
+        if isinstance(each, Tensor):
+            frame.analysis.pytorch.tensor_stored(frame, each, name, value, node)
+
+
+def _set_by_property(frame: Frame, owner: Obj, name: str, value: Value) -> bool:
+    """Whether a property of the class takes what is stored."""
+    for kind in lineage(frame, owner.made_of):
+        if isinstance(kind, Class):
+            setter = frame.analysis.heap.read(kind, f"{name}.setter", frame.task)
+            for each in setter:
+                if isinstance(each, Func):
+                    frame.analysis.call_function(frame, each, [one(owner), value])
+                    return True
+    return False
+
+
+def is_module(frame: Frame, atom: Atom | Tensor) -> bool:
+    """Whether something is a module of PyTorch, by its class."""
+    return isinstance(atom, Obj) and is_module_class(frame, atom.made_of)
+
+
+def resolve(frame: Frame, value: Value) -> Value:
+    """A value with the names that are imported read now."""
+    if not any(isinstance(each, Lazy) for each in value):
+        return value
+    found = NEVER
+    for atom in value:
+        own = frame.analysis.global_of(frame, atom.file, atom.name) if isinstance(atom, Lazy) else one(atom)
+        found = join(found, own)
+    return found

@@ -1,0 +1,339 @@
+"""Calls: whatever may be called, what it is given, and what the call does to the caller's state."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from amp_migrate.flow.domain.atoms import (
+    NEVER,
+    UNKNOWN,
+    Atom,
+    Class,
+    External,
+    FrameRef,
+    Func,
+    Method,
+    Native,
+    Obj,
+    Opaque,
+    Super,
+    Value,
+    Wrapped,
+    const,
+    join,
+    one,
+)
+from amp_migrate.flow.domain.contexts import Context
+from amp_migrate.flow.domain.machine import Machine, World, forgetting, merged
+from amp_migrate.flow.domain.state import meet
+from amp_migrate.flow.domain.tensor import Tensor
+from amp_migrate.flow.python import attributes, builtins, containers
+from amp_migrate.flow.python.arguments import Arguments, bind
+from amp_migrate.flow.python.classes import class_of, is_module_class, lineage
+from amp_migrate.flow.python.frame import Frame
+from amp_migrate.flow.python.statements import under
+from amp_migrate.flow.source import Code, Site
+
+if TYPE_CHECKING:
+    from amp_migrate.flow.task import Task
+
+_LONGEST_CONTEXT = 3
+UNDER = "under"
+MANAGER = External("contextlib._GeneratorContextManager")
+
+
+def call(frame: Frame, callee: Value, args: Arguments, node: ast.AST) -> Value:
+    """What calling a value may give. Each thing that it may be runs on a state of its own."""
+    if len(callee) == 1:
+        (atom,) = callee
+        return call_atom(frame, atom, args, node)
+    if not callee:
+        frame.is_dead = True
+        return NEVER
+    before = frame.now.copy()
+    after = None
+    found = NEVER
+    for atom in sorted(callee, key=repr):
+        frame.state = before.copy()
+        found = join(found, call_atom(frame, atom, args, node))
+        if not frame.is_dead:
+            after = meet(after, frame.state)
+        frame.is_dead = False
+    frame.is_dead = after is None
+    frame.state = after or before
+    return found
+
+
+def call_atom(frame: Frame, atom: Atom | Tensor, args: Arguments, node: ast.AST) -> Value:
+    """What calling one thing may give."""
+    pytorch = frame.analysis.pytorch
+    if isinstance(atom, Func):
+        return call_function(frame, atom, args, node)
+    if isinstance(atom, Method):
+        return call_atom(frame, atom.function, args.behind(one(atom.owner)), node)
+    if isinstance(atom, Native):
+        if isinstance(atom.owner, Obj) and atom.owner.external and atom.owner.made_of not in containers.KINDS.values():
+            return pytorch.method(frame, atom, args, node)
+        if isinstance(atom.owner, (Tensor, Opaque, Class, External)) or (
+            isinstance(atom.owner, Obj) and isinstance(atom.owner.made_of, Class)
+        ):
+            return pytorch.method(frame, atom, args, node)
+        assert isinstance(node, ast.AST)
+        return containers.method(frame, atom, args.positional, args.keywords, node)  # type: ignore[arg-type]
+    if isinstance(atom, External):
+        if atom.name.startswith("builtins."):
+            return builtins.call(frame, atom.name.removeprefix("builtins."), args, node)
+        return pytorch.function(frame, atom.name, args, node)
+    if isinstance(atom, Class):
+        return instantiate(frame, atom, args, node)
+    if isinstance(atom, Obj):
+        return call_object(frame, atom, args, node)
+    if isinstance(atom, Wrapped):
+        return _call_wrapped(frame, atom, args, node)
+    if isinstance(atom, Opaque):
+        return pytorch.call_unknown(frame, atom, args, node)
+    frame.is_dead = True
+    return NEVER
+
+
+def _call_wrapped(frame: Frame, atom: Wrapped, args: Arguments, node: ast.AST) -> Value:
+    if atom.kind == UNDER:
+        assert atom.context is not None
+        found: list[Value] = []
+        enter(frame, one(atom.context), lambda _: found.append(call_atom(frame, atom.function, args, node)), node)
+        return found[0] if found else NEVER
+    if atom.kind == "contextmanager":
+        made = Obj(frame.site(node), frame.context_of_objects, MANAGER)
+        frame.analysis.managers.setdefault(made, {})[atom.function] = args
+        return one(made)
+    return call_atom(frame, atom.function, args, node)
+
+
+def call_object(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Value:
+    """Calling an object: a module runs its hooks and its `forward`."""
+    kind = class_of(owner)
+    if isinstance(kind, Class):
+        own = attributes.load_of_class(frame, kind, owner, owner, "__call__")
+        projects = frozenset(each for each in own if not isinstance(each, Native))
+        if projects:
+            return call(frame, projects, args, node)
+        if is_module_class(frame, kind):
+            return frame.analysis.pytorch.run_module(frame, owner, args, node)
+    if isinstance(kind, External):
+        return frame.analysis.pytorch.call_object(frame, owner, args, node)
+    return UNKNOWN
+
+
+def call_function(frame: Frame, function: Func, args: Arguments, node: ast.AST) -> Value:
+    """Calling a function of the project: by its summary."""
+    analysis = frame.analysis
+    analysis.note_callee(frame, node, function.code)
+    given = bind(frame, function.code, function, args, node)
+    if given is None:
+        frame.is_dead = not args.rest and not args.others
+        return NEVER if frame.is_dead else UNKNOWN
+    return invoke(frame, function, given, node)
+
+
+def invoke(frame: Frame, function: Func, given: dict[str, Value], node: ast.AST) -> Value:
+    """Run a function with values for its parameters, or take what is known from having run it."""
+    analysis = frame.analysis
+    ref = FrameRef(function.code, _context(frame, function.code, given, node), function.frame)
+    task = analysis.task(function.code, ref, given, frame.now.context)
+    site = frame.site(node)
+    if frame.runs_often or (task.called_at is not None and task.called_at != site):
+        task.is_many = True
+    task.called_at = site
+    analysis.bring(task, {world.now for world in frame.now.worlds})
+    task.callers[frame.task] = task.version
+    apply_summary(frame, task)
+    return task.value
+
+
+def _context(frame: Frame, code: Code, given: dict[str, Value], node: ast.AST) -> tuple[Site, ...]:
+    """On whose behalf a function makes objects: its own object's, or that of the call."""
+    parameters = code.parameters
+    if parameters and isinstance(code.parent.node if code.parent else None, ast.ClassDef):
+        owner = given.get(parameters[0].arg, NEVER)
+        if len(owner) == 1:
+            (atom,) = owner
+            if isinstance(atom, Obj):
+                here = (*atom.context, atom.site)
+                # What is made inside itself, over and over, is one.
+                return here[-_LONGEST_CONTEXT:] if len(set(here)) == len(here) else atom.context
+    if frame.analysis.constructs(code):
+        here = (*frame.ref.context, frame.site(node))
+        return here[-_LONGEST_CONTEXT:] if len(set(here)) == len(here) else frame.ref.context
+    return ()
+
+
+def apply_summary(frame: Frame, task: Task) -> None:
+    """Do to the caller's state what a call does by the summary of what it runs."""
+    state = frame.now
+    if frame.raising or task.raised:
+        raised = _through(frame, task, task.raised)
+        if raised and raised != state.worlds:
+            if frame.raising:
+                aside = state.copy()
+                aside.worlds = raised
+                frame.raising[-1] = meet(frame.raising[-1], aside)
+            frame.task.raises(raised)
+    frame.task.touched |= task.touched
+    frame.task.written |= task.written
+    if task.leaves_on is None:
+        frame.is_dead = True
+        return
+    if task.touched:
+        state.worlds = _through(frame, task, task.exits)
+        if not state.worlds:
+            frame.is_dead = True
+            return
+    if task.leaves_on is not task.context:
+        state.context = task.leaves_on
+    for cell in task.written:
+        state.cells.pop(cell, None)
+    for cell, value in task.cells.items():
+        if cell[0] not in frame.analysis.many:
+            state.cells[cell] = value
+    for _, name in task.written:
+        state.worlds = forgetting(state.worlds, name)
+    for leaf, with_gradient, site in task.casts:
+        frame.analysis.pytorch.cast_weight(frame, leaf, with_gradient, site)
+
+
+def _through(frame: Frame, task: Task, exits: dict[Machine, set[Machine]]) -> frozenset[World]:
+    keys = frozenset(task.touched)
+    by_entry: dict[Machine, set[Machine]] = {}
+    for entry, leaving in exits.items():
+        by_entry.setdefault(entry.only(keys), set()).update(each.only(keys) for each in leaving)
+    found: list[World] = []
+    for world in frame.now.worlds:
+        for machine in by_entry.get(world.now.only(keys), ()):
+            changes = {key: machine.get(key) for key in keys}
+            found.append(World(world.entry, world.facts, world.now.but(changes)))
+    return merged(found)
+
+
+def instantiate(frame: Frame, kind: Class, args: Arguments, node: ast.AST) -> Value:
+    """A new object of a class of the project."""
+    analysis = frame.analysis
+    made = Obj(frame.site(node), frame.context_of_objects, kind)
+    if frame.runs_often:
+        analysis.many.add(made)
+    for cell in [each for each in frame.now.cells if each[0] is made]:
+        del frame.now.cells[cell]
+    analysis.instances.setdefault(kind.code, {})[made] = None
+    bases = [each.name for each in lineage(frame, kind) if isinstance(each, External)]
+    init = attributes.load_of_class(frame, kind, made, made, "__init__")
+    own = frozenset(each for each in init if not isinstance(each, (Native, Opaque)))
+    if own:
+        call(frame, own, args, node)
+    elif _fields(frame, kind, made, args):
+        after = attributes.load_of_class(frame, kind, made, made, "__post_init__")
+        if after:
+            call(frame, frozenset(e for e in after if isinstance(e, Method)), Arguments(), node)
+    elif bases:
+        analysis.pytorch.made_of_base(frame, made, bases, args, node)
+    if frame.is_dead:
+        return NEVER
+    return one(made)
+
+
+def _fields(frame: Frame, kind: Class, made: Obj, args: Arguments) -> bool:
+    """Store what a dataclass or named tuple is given; whether the class is one."""
+    names: list[str] = []
+    for each in reversed(lineage(frame, kind)):
+        if isinstance(each, Class) and isinstance(each.code.node, ast.ClassDef):
+            for statement in each.code.node.body:
+                if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                    names.append(statement.target.id)
+    if not names:
+        return False
+    for index, name in enumerate(dict.fromkeys(names)):
+        value = args.get(index, name)
+        default = frame.analysis.class_cell(frame, kind, name)
+        frame.write(made, name, value if value is not None else default or UNKNOWN)
+    return True
+
+
+def enter(frame: Frame, managers: Value, body: Callable[[Value], None], node: ast.AST) -> None:
+    """Run the body of a `with` under what it enters."""
+    base = frame.now.context
+    simple: list[tuple[Context, Value]] = []
+    others: list[Obj] = []
+    for atom in sorted(managers, key=repr):
+        if isinstance(atom, Obj) and (atom.made_of is MANAGER or isinstance(atom.made_of, Class)):
+            others.append(atom)
+        else:
+            simple.append(frame.analysis.pytorch.context_of(frame, atom, base, node))
+    before = frame.now.copy() if others and (simple or len(others) > 1) else None
+    after = None
+    if simple:
+        context, value = simple[0]
+        for other, more in simple[1:]:
+            context, value = context.join(other), join(value, more)
+        if context is base:
+            body(value)
+        else:
+            under(frame, context, lambda: body(value))
+        after = frame.state
+    for manager in others:
+        if before is not None:
+            frame.state = before.copy()
+        if manager.made_of is MANAGER:
+            _enter_generator(frame, manager, body, node)
+        else:
+            _enter_object(frame, manager, body, node)
+        after = meet(after, frame.state)
+    if managers:
+        frame.state = after
+    else:
+        frame.is_dead = True
+
+
+def _enter_object(frame: Frame, manager: Obj, body: Callable[[Value], None], node: ast.AST) -> None:
+    before = frame.now.context
+    value = call(frame, attributes.load_of_object(frame, manager, "__enter__", node) or UNKNOWN, Arguments(), node)
+    if frame.is_dead:
+        return
+    body(value)
+    if frame.state is not None:
+        leave = attributes.load_of_object(frame, manager, "__exit__", node) or UNKNOWN
+        call(frame, leave, Arguments([const(None)] * 3), node)
+        frame.now.context = before
+
+
+def _enter_generator(frame: Frame, manager: Obj, body: Callable[[Value], None], node: ast.AST) -> None:
+    """Interpret the generator behind a context manager in place, with the body of the `with` where it yields."""
+    after = None
+    entry = frame.now.copy()
+    for wrapped, passed in list(frame.analysis.managers.get(manager, {}).items()):
+        frame.state = entry.copy()
+        function, args = wrapped, passed
+        while isinstance(function, (Method, Wrapped)):
+            args = args.behind(one(function.owner)) if isinstance(function, Method) else args
+            function = function.function
+        given = bind(frame, function.code, function, args, node) if isinstance(function, Func) else None
+        if given is None or not isinstance(function, Func):
+            body(UNKNOWN)
+        else:
+            frame.analysis.inline(frame, function, given, body, node)
+        after = meet(after, frame.state)
+    frame.state = after
+
+
+def super_of(frame: Frame) -> Value:
+    """`super()`: the class around, and the first parameter."""
+    code: Code | None = frame.code
+    while code is not None and not (
+        code.is_function and isinstance(code.parent.node if code.parent else None, ast.ClassDef)
+    ):
+        code = code.parent
+    if code is None or code.parent is None or not code.parameters:
+        return UNKNOWN
+    ref = frame.ref if code is frame.code else frame.frame_of(code)
+    kind = Class(code.parent, None if ref is None else ref.parent)
+    owners = frame.variable(code.parameters[0].arg)
+    return frozenset(Super(kind, each) for each in owners if isinstance(each, (Obj, Class, Opaque)))

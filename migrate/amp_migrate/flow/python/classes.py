@@ -1,0 +1,60 @@
+"""Classes of the project: in which order they inherit, and what they take from PyTorch."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from amp_migrate.flow.domain.atoms import Atom, Class, External, Obj, Opaque, Value
+from amp_migrate.flow.python.frame import Frame
+
+BASES = "<bases>"
+MODULE = "torch.nn.Module"
+FUNCTION = "torch.autograd.Function"
+
+
+def lineage(frame: Frame, owner: Atom) -> list[Atom]:
+    """A class and what it inherits from, in the order in which Python looks; unknown bases are among them."""
+    found: dict[Atom, None] = {}
+    stack = [owner]
+    while stack:
+        each = stack.pop()
+        found.pop(each, None)  # Python puts a base that several share behind all of them
+        found[each] = None
+        if isinstance(each, Class) and len(found) < 64:
+            bases = [base for value in base_values(frame, each) for base in sorted(value, key=repr)]
+            stack += [base for base in reversed(bases) if isinstance(base, Atom) and base is not owner]
+    return list(found)
+
+
+def base_values(frame: Frame, owner: Class) -> list[Value]:
+    """What stands for each base in a class statement."""
+    node = owner.code.node
+    count = len(node.bases) if isinstance(node, ast.ClassDef) else 0
+    return [frame.analysis.heap.read(owner, f"{BASES}{index}", frame.task) for index in range(count)]
+
+
+def external_bases(frame: Frame, owner: Atom) -> Iterator[str]:
+    """The full names of the classes of other packages that a class inherits from; empty for one that is unknown."""
+    for each in lineage(frame, owner):
+        if isinstance(each, External):
+            yield each.name
+        elif isinstance(each, Opaque):
+            yield ""
+
+
+def inherits(frame: Frame, owner: Atom, name: str) -> bool:
+    """Whether a class is, or inherits from, one of another package."""
+    return any(each == name for each in external_bases(frame, owner))
+
+
+def is_module_class(frame: Frame, owner: Atom) -> bool:
+    """Whether the objects of a class are modules of PyTorch."""
+    if isinstance(owner, External):
+        return frame.analysis.pytorch.is_module_name(owner.name)
+    return any(frame.analysis.pytorch.is_module_name(each) for each in external_bases(frame, owner))
+
+
+def class_of(owner: Atom) -> Atom | None:
+    """The class that an object is made of."""
+    return owner.made_of if isinstance(owner, Obj) else None

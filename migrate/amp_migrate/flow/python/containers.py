@@ -1,0 +1,382 @@
+"""Lists, dictionaries, tuples and strings: elements, iteration, and their methods."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from amp_migrate.flow.domain.atoms import (
+    NEVER,
+    NONE_VALUE,
+    UNKNOWN,
+    Atom,
+    Const,
+    External,
+    FileModule,
+    Native,
+    Obj,
+    Opaque,
+    Some,
+    Tup,
+    Value,
+    const,
+    constant,
+    join,
+    join_all,
+    many,
+    one,
+    some,
+    tup,
+)
+from amp_migrate.flow.domain.tensor import Tensor
+from amp_migrate.flow.python.frame import Frame
+
+REST = "[*]"
+LIST, DICT, SET = External("builtins.list"), External("builtins.dict"), External("builtins.set")
+KINDS = {
+    "builtins.list": LIST,
+    "builtins.dict": DICT,
+    "builtins.set": SET,
+    "collections.OrderedDict": DICT,
+    "collections.defaultdict": DICT,
+    "collections.Counter": DICT,
+    "collections.deque": LIST,
+}
+_TEXT = frozenset(
+    (
+        "format join lower upper strip lstrip rstrip replace capitalize title decode zfill ljust rjust center "
+        "removeprefix removesuffix"
+    ).split()
+)
+_TRUTH = frozenset("startswith endswith isdigit isalpha isinstance issubset".split())
+_NUMBER = frozenset("count index find rfind bit_length".split())
+
+
+def key(value: Value) -> str | None:
+    """The name of the cell of a constant key or index; None where the key is not known."""
+    if len(value) != 1:
+        return None
+    (atom,) = value
+    if isinstance(atom, Const) and atom.kind in ("int", "str", "bool", "NoneType", "float"):
+        return f"[{atom.value!r}]"
+    return None
+
+
+def new(frame: Frame, node: ast.AST, kind: Atom, items: list[Value] | None = None, rest: Value = NEVER) -> Value:
+    """A new list, set or dictionary; of a list, the items in their order."""
+    made = Obj(frame.site(node), frame.context_of_objects, kind)
+    if frame.runs_often:
+        frame.analysis.many.add(made)
+    for cell in [each for each in frame.now.cells if each[0] is made]:
+        del frame.now.cells[cell]
+    for index, item in enumerate(items or []):
+        frame.write(made, f"[{index}]", item)
+    frame.write(made, "<length>", const(len(items or [])))
+    if rest:
+        put(frame, made, rest)
+    return one(made)
+
+
+def put(frame: Frame, owner: Atom, value: Value) -> None:
+    """Put a value into a container at a place that nobody knows."""
+    frame.write(owner, REST, join(frame.read(owner, REST), value), strong=False)
+    frame.analysis.shared(frame, value)
+
+
+def elements(frame: Frame, value: Value, node: ast.AST) -> Value:
+    """What iterating over a value may give."""
+    found = NEVER
+    for atom in value:
+        found = join(found, _elements(frame, atom, node))
+    return found
+
+
+def _elements(frame: Frame, atom: Atom | Tensor, node: ast.AST) -> Value:
+    if isinstance(atom, Tup):
+        return join_all((*atom.items, atom.rest or NEVER))
+    if isinstance(atom, Tensor):
+        return frame.analysis.pytorch.element(frame, atom, node)
+    if isinstance(atom, Obj):
+        if atom.made_of is DICT:
+            keys = [const(ast.literal_eval(name[1:-1])) for name in _keys(frame, atom)]
+            return join_all([*keys, frame.read(atom, "<key>")]) or NEVER
+        if atom.made_of in (LIST, SET):
+            return contents(frame, atom)
+        return frame.analysis.iterate(frame, atom, node)
+    if isinstance(atom, Const):
+        return some("str") if atom.kind == "str" else NEVER
+    if isinstance(atom, Some):
+        return some("int") if atom.kind in ("range", "bytes") else some("str") if atom.kind == "str" else UNKNOWN
+    if isinstance(atom, Opaque):
+        return one(atom.part("[]"))
+    return UNKNOWN
+
+
+def _keys(frame: Frame, owner: Atom) -> list[str]:
+    names = frame.analysis.heap.names(owner, frame.task)
+    return [name for name in names if name.startswith("[") and name != REST]
+
+
+def contents(frame: Frame, owner: Atom) -> Value:
+    """Everything that a container may hold."""
+    names = [name for name in frame.analysis.heap.names(owner, frame.task) if name.startswith("[")]
+    return join_all(frame.read(owner, name) for name in names)
+
+
+def sequence(frame: Frame, value: Value, node: ast.AST) -> tuple[list[Value], Value]:
+    """The items of a sequence whose length is known, and no rest; else none, and what any of them may be."""
+    if len(value) == 1:
+        (atom,) = value
+        if isinstance(atom, Tup):
+            return list(atom.items), atom.rest or NEVER
+        if isinstance(atom, Obj) and atom.made_of is LIST and atom not in frame.analysis.many:
+            length = constant(frame.read(atom, "<length>"))
+            if isinstance(length, int) and not frame.read(atom, REST):
+                return [frame.read(atom, f"[{index}]") for index in range(length)], NEVER
+    return [], elements(frame, value, node)
+
+
+def unpack(frame: Frame, value: Value, count: int, star: int | None, node: ast.AST) -> list[Value]:
+    """The values of the targets that a value is unpacked into; `star` is the place of a starred one."""
+    columns: list[Value] = [NEVER] * count
+    for atom in value:
+        given, rest = sequence(frame, frozenset({atom}), node)
+        if isinstance(atom, Opaque):
+            parts = [one(atom.part(f"[{index}]")) for index in range(count)]
+        elif given and not rest and star is None:
+            if len(given) != count:
+                continue
+            parts = given
+        elif given and not rest and star is not None:
+            behind = count - star - 1
+            if len(given) < count - 1:
+                continue
+            middle = given[star : len(given) - behind]
+            parts = [*given[:star], many(join_all(middle)), *given[len(given) - behind :]]
+        else:
+            whole = join_all((*given, rest))
+            parts = [many(whole) if index == star else whole for index in range(count)]
+        columns = [join(old, part) for old, part in zip(columns, parts, strict=True)]
+    if star is not None:
+        columns[star] = new(frame, node, LIST, rest=elements(frame, columns[star], node))
+    return columns
+
+
+def item(frame: Frame, value: Value, index: Value, node: ast.Subscript) -> Value:
+    """What a subscript of a value may be."""
+    found = NEVER
+    for atom in value:
+        found = join(found, _item(frame, atom, index, node))
+    return found
+
+
+def _item(frame: Frame, atom: Atom | Tensor, index: Value, node: ast.Subscript) -> Value:
+    if isinstance(atom, Tensor):
+        return frame.analysis.pytorch.subscript(frame, atom, index, node)
+    is_slice = isinstance(node.slice, ast.Slice)
+    if isinstance(atom, Tup):
+        at = constant(index)
+        if isinstance(at, int) and not is_slice and atom.rest is None:
+            return atom.items[at] if -len(atom.items) <= at < len(atom.items) else NEVER
+        whole = join_all((*atom.items, atom.rest or NEVER))
+        if is_slice:
+            return _sliced(atom, node.slice) if atom.rest is None else many(whole)  # type: ignore[arg-type]
+        return whole
+    if isinstance(atom, Obj):
+        return _item_of_object(frame, atom, index, node, is_slice)
+    if isinstance(atom, Opaque):
+        name = key(index) or "[]"
+        return one(atom.part(name)) if not is_slice else one(atom)
+    if isinstance(atom, (Const, Some)):
+        return some("str") if atom.kind == "str" else UNKNOWN if atom.kind != "NoneType" else NEVER
+    if isinstance(atom, (External, FileModule)):
+        return one(atom)  # `list[int]`, `Optional[Tensor]`
+    return UNKNOWN
+
+
+def _sliced(atom: Tup, node: ast.Slice) -> Value:
+    try:
+        low, high, step = (
+            None if each is None else ast.literal_eval(each) for each in (node.lower, node.upper, node.step)
+        )
+        return tup(atom.items[low:high:step])
+    except (ValueError, TypeError, SyntaxError):
+        return many(join_all(atom.items))
+
+
+def _item_of_object(frame: Frame, owner: Obj, index: Value, node: ast.Subscript, is_slice: bool) -> Value:
+    if owner.made_of not in (LIST, DICT, SET):
+        return frame.analysis.get_item(frame, owner, index, node)
+    if is_slice:
+        return new(frame, node, LIST, rest=contents(frame, owner))
+    name = key(index)
+    if name is None:
+        return contents(frame, owner) or (UNKNOWN if owner in frame.analysis.many else NEVER)
+    at = constant(index)
+    if owner.made_of is LIST and isinstance(at, int) and at < 0:
+        given, rest = sequence(frame, one(owner), node)
+        if given and not rest:
+            return given[at] if -len(given) <= at else NEVER
+        return contents(frame, owner)
+    stored = frame.read(owner, name)
+    rest = frame.read(owner, REST)
+    return join(stored, rest)
+
+
+def store_item(frame: Frame, owners: Value, index: Value, value: Value, node: ast.Subscript) -> None:
+    """Store an element of what a value may be."""
+    for atom in owners:
+        if isinstance(atom, Tensor):
+            frame.analysis.pytorch.index_store(frame, atom, index, value, node)
+        elif isinstance(atom, Opaque):
+            if atom.tensor is not None:
+                frame.analysis.pytorch.index_store(frame, atom.tensor, index, value, node)
+            if atom.path:
+                frame.write(atom, key(index) or REST, value, strong=False)
+        elif isinstance(atom, Obj):
+            if atom.made_of not in (LIST, DICT, SET):
+                frame.analysis.set_item(frame, atom, index, value, node)
+                continue
+            name = None if isinstance(node.slice, ast.Slice) else key(index)
+            at = constant(index)
+            if name is None or (atom.made_of is LIST and isinstance(at, int) and at < 0):
+                if atom.made_of is DICT:
+                    frame.write(atom, "<key>", index, strong=False)
+                put(frame, atom, elements(frame, value, node) if isinstance(node.slice, ast.Slice) else value)
+                for cell in [each for each in frame.now.cells if each[0] is atom]:
+                    del frame.now.cells[cell]
+            else:
+                frame.write(atom, name, value, strong=len(owners) == 1)
+
+
+def method(frame: Frame, call: Native, args: list[Value], keywords: dict[str, Value], node: ast.Call) -> Value:
+    """A call of a method of a list, dictionary, set, tuple, string or number."""
+    owner, name = call.owner, call.name
+    if isinstance(owner, Obj) and owner.made_of in (LIST, SET):
+        return _list_method(frame, owner, name, args, node)
+    if isinstance(owner, Obj) and owner.made_of is DICT:
+        return _dict_method(frame, owner, name, args, keywords, node)
+    if isinstance(owner, Tup):
+        return some("int") if name in _NUMBER else UNKNOWN
+    kind = owner.kind if isinstance(owner, (Const, Some)) else ""
+    if kind in ("str", "bytes"):
+        if isinstance(owner, Const) and not keywords and all(constant(each) is not None for each in args):
+            return _text_method(owner, name, [constant(each) for each in args])
+        if name in ("split", "rsplit", "splitlines"):
+            return new(frame, node, LIST, rest=some("str"))
+        if name in ("partition", "rpartition"):
+            return tup([some("str")] * 3)
+        return some("bool") if name in _TRUTH else some("int") if name in _NUMBER else some("str")
+    if isinstance(owner, Some) and kind in ("float", "int") and name in ("item", "cpu", "detach"):
+        return one(owner)
+    return UNKNOWN
+
+
+def _text_method(owner: Const, name: str, args: list[object]) -> Value:
+    if name in _TEXT or name in _TRUTH or name in _NUMBER:
+        try:
+            return const(getattr(owner.value, name)(*args))
+        except (TypeError, ValueError, IndexError, KeyError, AttributeError, LookupError):
+            return some("str")
+    if name in ("split", "rsplit"):
+        return many(some("str"))
+    return some("str") if name != "partition" else tup([some("str")] * 3)
+
+
+def _list_method(frame: Frame, owner: Obj, name: str, args: list[Value], node: ast.Call) -> Value:
+    if name in ("append", "add", "appendleft"):
+        value = args[0] if args else UNKNOWN
+        length = constant(frame.read(owner, "<length>"))
+        if name == "append" and isinstance(length, int) and length < 12 and not frame.runs_often:
+            frame.write(owner, f"[{length}]", value)
+            frame.write(owner, "<length>", const(length + 1))
+            frame.analysis.shared(frame, value) if frame.depth else None
+        else:
+            frame.write(owner, "<length>", some("int"))
+            put(frame, owner, value)
+        return NONE_VALUE
+    if name in ("extend", "insert", "update", "extendleft"):
+        frame.write(owner, "<length>", some("int"))
+        put(
+            frame, owner, elements(frame, args[0], node) if name != "insert" and args else args[-1] if args else UNKNOWN
+        )
+        return NONE_VALUE
+    if name in ("pop", "popleft"):
+        frame.write(owner, "<length>", some("int"))
+        whole = contents(frame, owner)
+        put(frame, owner, whole)
+        return whole
+    if name in ("remove", "clear", "reverse", "sort", "discard"):
+        put(frame, owner, contents(frame, owner))
+        frame.write(owner, "<length>", some("int"))
+        return NONE_VALUE
+    if name in ("copy", "union", "intersection", "difference"):
+        inside = [contents(frame, owner), *(elements(frame, each, node) for each in args)]
+        return new(frame, node, owner.made_of, rest=join_all(inside))
+    return some("int") if name in _NUMBER else some("bool")
+
+
+def _dict_method(
+    frame: Frame, owner: Obj, name: str, args: list[Value], keywords: dict[str, Value], node: ast.Call
+) -> Value:
+    if name in ("get", "pop", "setdefault"):
+        default = args[1] if len(args) > 1 else NONE_VALUE
+        cell = key(args[0]) if args else None
+        found = contents(frame, owner) if cell is None else join(frame.read(owner, cell), frame.read(owner, REST))
+        if name == "setdefault":
+            if cell is None:
+                put(frame, owner, default)
+            else:
+                frame.write(owner, cell, join(found, default))
+        return join(found, default) if name != "pop" or len(args) > 1 else found
+    if name == "items":
+        pairs = [tup([const(ast.literal_eval(each[1:-1])), frame.read(owner, each)]) for each in _keys(frame, owner)]
+        rest = frame.read(owner, REST)
+        if rest:
+            pairs.append(tup([join(frame.read(owner, "<key>"), some("str")), rest]))
+        return many(join_all(pairs))
+    if name == "keys":
+        return many(join(_elements(frame, owner, node), frame.read(owner, "<key>")))
+    if name == "values":
+        return many(contents(frame, owner))
+    if name == "update":
+        for each in args:
+            merge_dict(frame, owner, each, node)
+        for word, value in keywords.items():
+            frame.write(owner, f"[{word!r}]", value)
+        return NONE_VALUE
+    if name == "copy":
+        made = new(frame, node, DICT)
+        merge_dict(frame, next(iter(made)), one(owner), node)  # type: ignore[arg-type]
+        return made
+    return NONE_VALUE if name in ("clear",) else UNKNOWN
+
+
+def merge_dict(frame: Frame, owner: Atom, value: Value, node: ast.AST) -> None:
+    """Put everything of a mapping into a dictionary."""
+    for each in value:
+        if isinstance(each, Obj) and each.made_of is DICT:
+            for name in _keys(frame, each):
+                frame.write(owner, name, join(frame.read(owner, name), frame.read(each, name)))
+            rest = frame.read(each, REST)
+            if rest:
+                put(frame, owner, rest)
+        elif isinstance(each, Opaque):
+            put(frame, owner, one(each.part("[]")))
+        else:
+            put(frame, owner, UNKNOWN)
+
+
+def keyword_pairs(frame: Frame, value: Value) -> Iterator[tuple[str, Value]]:
+    """The keywords that `**value` gives, as far as they are known; the others come as an empty name."""
+    for each in value:
+        if isinstance(each, Obj) and each.made_of is DICT:
+            for name in _keys(frame, each):
+                word = ast.literal_eval(name[1:-1])
+                if isinstance(word, str):
+                    yield word, frame.read(each, name)
+            rest = frame.read(each, REST)
+            if rest:
+                yield "", rest
+        else:
+            yield "", one(each.part("[]")) if isinstance(each, Opaque) else UNKNOWN

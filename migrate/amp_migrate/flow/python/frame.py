@@ -1,0 +1,153 @@
+"""One function while it is interpreted: its variables, its exits, and where everybody finds the analysis."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from amp_migrate.flow.domain.atoms import NEVER, UNBOUND, Atom, FileModule, FrameRef, Value, join
+from amp_migrate.flow.domain.machine import forgetting
+from amp_migrate.flow.domain.state import Cell, State, meet
+from amp_migrate.flow.source import Code, Module, Site, site_of
+
+if TYPE_CHECKING:
+    from amp_migrate.flow.analysis import Analysis
+    from amp_migrate.flow.task import Task
+
+
+class Loop:
+    """A loop that is being interpreted: the states at its `break` and `continue`."""
+
+    def __init__(self) -> None:
+        self.breaks: State | None = None
+        self.continues: State | None = None
+
+
+class Frame:
+    """Changed in place while the statements are interpreted.
+
+    Attributes:
+        state: what is known before the next statement; None where it is not reached.
+        returned: what `return` and `yield` hand on.
+        ended: the state at every `return` so far.
+        raising: for each `try` around, nearest last, the state at every place so far that may raise in it.
+        is_dead: whether the expression at hand has called what never returns.
+    """
+
+    def __init__(self, analysis: Analysis, module: Module, task: Task, state: State) -> None:
+        self.analysis = analysis
+        self.module = module
+        self.task = task
+        self.code: Code = task.code
+        self.ref: FrameRef = task.ref
+        self.state: State | None = state
+        self.returned: Value = NEVER
+        self.yielded: Value = NEVER
+        self.ended: State | None = None
+        self.loops: list[Loop] = []
+        self.raising: list[State | None] = []
+        self.depth = 0
+        self.is_dead = False
+        self.is_recorded = module.file in analysis.focus
+        self.on_yield: list[object] = []
+
+    @property
+    def now(self) -> State:
+        """The state, where the code is reached."""
+        assert self.state is not None
+        return self.state
+
+    def site(self, node: ast.AST) -> Site:
+        """Where a node stands."""
+        return site_of(self.module.file, node)
+
+    @property
+    def context_of_objects(self) -> tuple[Site, ...]:
+        """On whose behalf objects are made here."""
+        return self.ref.context
+
+    @property
+    def runs_often(self) -> bool:
+        """Whether what is made here may be made more than once."""
+        return self.depth > 0 or self.task.is_many
+
+    # Variables
+
+    def bind(self, name: str, value: Value) -> None:
+        """Give a variable a value."""
+        state = self.now
+        code = self.code
+        if name in code.global_names:
+            self.write(FileModule(self.module.file), name, value)
+        elif name in code.nonlocal_names:
+            home = code.home(name)
+            ref = None if home is None else self.frame_of(home)
+            if ref is not None:
+                self.write(ref, name, value)
+        else:
+            state.names[name] = value
+            if code.parent is None:
+                self.analysis.heap.write(FileModule(self.module.file), name, value)
+            elif name in code.captured:
+                self.analysis.heap.write(self.ref, name, value)
+        state.worlds = forgetting(state.worlds, name)
+
+    def frame_of(self, code: Code) -> FrameRef | None:
+        """The variables of a function around this one."""
+        ref: FrameRef | None = self.ref
+        while ref is not None and ref.code is not code:
+            ref = ref.parent
+        return ref
+
+    def variable(self, name: str) -> Value:
+        """What a variable may be here; nothing where it is none of this function's or those around it."""
+        code = self.code
+        own = self.now.names.get(name)
+        if own is not None and name in code.rebound:
+            return self.read(self.ref, name)
+        if own is not None and not (code.parent is None and name in self.module.rebound):
+            if UNBOUND not in own:
+                return own
+            if code.is_function or code.parent is None:
+                return own - {UNBOUND}
+        if own is None and name in code.captured:
+            return self.read(self.ref, name)
+        home = code.home(name)
+        if home is not None:
+            ref = self.frame_of(home)
+            return NEVER if ref is None else self.read(ref, name)
+        found = self.read(FileModule(self.module.file), name)
+        return found if own is None else join(found, own - {UNBOUND})
+
+    # Attributes and elements
+
+    def read(self, owner: Atom, name: str) -> Value:
+        """What a cell holds, as well as it is known here."""
+        known = self.now.cells.get((owner, name))
+        return known if known is not None else self.analysis.heap.read(owner, name, self.task)
+
+    def write(self, owner: Atom, name: str, value: Value, *, strong: bool = True) -> None:
+        """Store something in a cell; where the object may be several, what it held before may still be there."""
+        self.analysis.heap.write(owner, name, value)
+        cell: Cell = (owner, name)
+        self.task.written.add(cell)
+        state = self.now
+        if strong and owner not in self.analysis.many:
+            state.cells[cell] = value
+        else:
+            state.cells.pop(cell, None)
+        state.worlds = forgetting(state.worlds, name)
+
+    # Exits
+
+    def may_raise(self) -> None:
+        """Note the state, for the handlers around and for callers."""
+        if self.raising:
+            self.raising[-1] = meet(self.raising[-1], self.now.copy())
+        self.task.raises(self.now.worlds)
+
+    def leave(self, value: Value) -> None:
+        """Return a value."""
+        self.returned = join(self.returned, value)
+        self.ended = meet(self.ended, self.state)
+        self.state = None

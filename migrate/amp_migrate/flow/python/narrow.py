@@ -1,0 +1,243 @@
+"""What a test says where it has come out as true, or as false."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from functools import lru_cache
+
+from amp_migrate.flow.domain.atoms import (
+    NONE,
+    Class,
+    Const,
+    External,
+    Func,
+    Method,
+    Native,
+    Obj,
+    Opaque,
+    Some,
+    Tup,
+    Value,
+    of_truth,
+)
+from amp_migrate.flow.domain.machine import Facts, assuming
+from amp_migrate.flow.domain.tensor import Tensor
+from amp_migrate.flow.python.classes import lineage
+from amp_migrate.flow.python.frame import Frame
+
+# Calls whose answer is the same when they are asked again in the same iteration.
+_STEADY = frozenset(("len", "isinstance", "hasattr", "getattr", "is_enabled"))
+
+
+def assume(frame: Frame, test: ast.expr, truth: bool) -> None:
+    """Go on where a test has come out as `truth`; the state is None where it cannot."""
+    _narrow(frame, test, truth)
+    if frame.state is None:
+        return
+    worlds = frame.state.worlds
+    if any(world.now.items for world in worlds):
+        frame.state.worlds = assuming(worlds, implied(test, truth))
+        if not frame.state.worlds:
+            frame.state = None
+
+
+def _narrow(frame: Frame, test: ast.expr, truth: bool) -> None:
+    if frame.state is None:
+        return
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        _narrow(frame, test.operand, not truth)
+    elif isinstance(test, ast.BoolOp):
+        if isinstance(test.op, ast.And) is truth:
+            for each in test.values:
+                _narrow(frame, each, truth)
+    elif isinstance(test, ast.NamedExpr):
+        _narrow(frame, test.target, truth)
+    elif isinstance(test, ast.Constant):
+        if bool(test.value) is not truth:
+            frame.state = None
+    elif isinstance(test, (ast.Name, ast.Attribute)):
+        is_own = isinstance(test, ast.Name) and _is_local(frame, test.id)
+        _keep(frame, test, lambda value: _tested(value, truth, is_own))
+    elif isinstance(test, ast.Compare) and len(test.ops) == 1:
+        _narrow_comparison(frame, test, truth)
+    elif isinstance(test, ast.Call) and isinstance(test.func, ast.Name):
+        if test.func.id == "isinstance" and len(test.args) == 2:
+            _narrow_kind(frame, test, truth)
+        elif test.func.id == "callable" and len(test.args) == 1:
+            _keep(frame, test.args[0], lambda value: frozenset(e for e in value if _may_be_called(e, truth)))
+
+
+def _is_local(frame: Frame, name: str) -> bool:
+    return frame.code.is_function and name in frame.code.bound
+
+
+def _tested(value: Value, truth: bool, is_own: bool) -> Value:
+    """What a value is after a test: numbers, texts and booleans of a configuration may be others in another run."""
+    if is_own:
+        return of_truth(value, truth)
+    loose = frozenset(each for each in value if isinstance(each, Const) and each is not NONE)
+    return of_truth(value - loose, truth) | loose
+
+
+def _keep(frame: Frame, node: ast.expr, keep: Callable[[Value], Value]) -> None:
+    """Narrow a variable or an attribute; nothing where it is not known what to narrow."""
+    state = frame.now
+    if isinstance(node, ast.NamedExpr):
+        node = node.target
+    if isinstance(node, ast.Name):
+        own = state.names.get(node.id)
+        value = own if own is not None else frame.variable(node.id)
+        kept = keep(value)
+        if not kept and value:
+            frame.state = None
+        elif own is not None and kept is not own and kept != own:
+            state.names[node.id] = kept
+    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        owner = state.names.get(node.value.id)
+        if owner is None or len(owner) != 1:
+            return
+        (atom,) = owner
+        if isinstance(atom, Obj) and atom not in frame.analysis.many:
+            value = frame.read(atom, node.attr)
+            kept = keep(value)
+            if value and not kept and not isinstance(atom.made_of, External):
+                frame.state = None if not _has_class_attribute(frame, atom, node.attr) else state
+            elif kept != value:
+                state.cells[atom, node.attr] = kept
+
+
+def _has_class_attribute(frame: Frame, atom: Obj, name: str) -> bool:
+    kinds = [each for each in lineage(frame, atom.made_of) if isinstance(each, Class)]
+    return any(frame.analysis.class_cell(frame, each, name) for each in kinds)
+
+
+def _narrow_comparison(frame: Frame, test: ast.Compare, truth: bool) -> None:
+    operator, right = test.ops[0], test.comparators[0]
+    if (
+        isinstance(right, ast.Constant)
+        and right.value is None
+        and isinstance(operator, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq))
+    ):
+        wants_none = isinstance(operator, (ast.Is, ast.Eq)) is truth
+        _keep(
+            frame,
+            test.left,
+            lambda value: frozenset(e for e in value if _may_be_none(e) is None or _may_be_none(e) is wants_none),
+        )
+    elif (
+        isinstance(right, ast.Constant)
+        and isinstance(operator, (ast.Eq, ast.NotEq))
+        and isinstance(test.left, ast.Name)
+        and _is_local(frame, test.left.id)
+    ):
+        equal = isinstance(operator, ast.Eq) is truth
+        wanted = right.value
+        _keep(frame, test.left, lambda value: frozenset(e for e in value if _may_equal(e, wanted, equal)))
+
+
+def _may_equal(atom: object, wanted: object, equal: bool) -> bool:
+    return not isinstance(atom, Const) or (atom.value == wanted) is equal
+
+
+def _may_be_none(atom: object) -> bool | None:
+    if atom is NONE:
+        return True
+    return None if isinstance(atom, Opaque) else False
+
+
+def _may_be_called(atom: object, truth: bool) -> bool:
+    if isinstance(atom, (Func, Method, Native, Class)):
+        return truth
+    return not truth if isinstance(atom, (Const, Some, Tup, Tensor)) else True
+
+
+_KINDS = {
+    "builtins.int": ("int", "bool"),
+    "builtins.float": ("float",),
+    "builtins.str": ("str",),
+    "builtins.bool": ("bool",),
+}
+
+
+def _narrow_kind(frame: Frame, test: ast.Call, truth: bool) -> None:
+    from amp_migrate.flow.python.expressions import evaluate
+
+    wanted = evaluate(frame, test.args[1])
+    kinds: list[object] = []
+    for each in wanted:
+        kinds += [atom for item in each.items for atom in item] if isinstance(each, Tup) else [each]
+    if not kinds or not all(isinstance(each, (External, Class)) for each in kinds):
+        return
+
+    def fits(atom: object) -> bool:
+        answers = {_is_of(frame, atom, kind) for kind in kinds}
+        answer = True if True in answers else None if None in answers else False
+        return answer is None or answer is truth
+
+    _keep(frame, test.args[0], lambda value: frozenset(each for each in value if fits(each)))
+
+
+def _is_of(frame: Frame, atom: object, kind: object) -> bool | None:
+    name = kind.name if isinstance(kind, External) else ""
+    if isinstance(atom, Opaque):
+        return None
+    if isinstance(atom, Tensor):
+        return (
+            None
+            if name in ("torch.nn.Parameter", "torch.cuda.FloatTensor")
+            else name in ("torch.Tensor", "torch.autograd.Variable")
+        )
+    if isinstance(atom, (Const, Some)):
+        if atom.kind not in ("int", "float", "str", "bool", "NoneType"):
+            return None
+        return atom.kind in _KINDS.get(name, ()) or ("numbers." in name and atom.kind != "str")
+    if isinstance(atom, Tup):
+        return name in ("builtins.tuple", "collections.abc.Sequence", "typing.Sequence", "collections.abc.Iterable")
+    if isinstance(atom, Obj):
+        if isinstance(atom.made_of, Class):
+            order = lineage(frame, atom.made_of)
+            if kind in order:
+                return True
+            return (
+                None
+                if any(isinstance(each, (Opaque, External)) and each is not kind for each in order) and name
+                else False
+            )
+        return True if atom.made_of is kind else None
+    return None
+
+
+@lru_cache(maxsize=4096)
+def implied(test: ast.expr, outcome: bool) -> Facts:
+    """What follows from a test that came to `outcome`; `x is not None` is taken for `x`."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return implied(test.operand, not outcome)
+    if isinstance(test, ast.BoolOp):
+        if isinstance(test.op, ast.And) is outcome:
+            return frozenset().union(*(implied(each, outcome) for each in test.values))
+        return _fact(test, outcome)
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        operator, other = test.ops[0], test.comparators[0]
+        if isinstance(other, ast.Constant) and other.value is None and isinstance(operator, (ast.Is, ast.IsNot)):
+            return implied(test.left, isinstance(operator, ast.IsNot) is outcome)
+        if isinstance(operator, ast.NotEq):
+            same = ast.Compare(test.left, [ast.Eq()], test.comparators)
+            return _fact(same, not outcome)
+    return _fact(test, outcome)
+
+
+def _fact(test: ast.expr, outcome: bool) -> Facts:
+    names: set[str] = set()
+    for node in ast.walk(test):
+        if isinstance(node, ast.Call):
+            word = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if word not in _STEADY:
+                return frozenset()
+        elif isinstance(node, ast.Name):
+            names.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            names.add(node.attr)
+        elif isinstance(node, ast.NamedExpr):
+            return frozenset()
+    return frozenset({(ast.unparse(test), outcome, frozenset(names))})

@@ -1,0 +1,482 @@
+"""What every kind of statement does to the state, and by which exits it is left."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from amp_migrate.flow.domain.atoms import (
+    NEVER,
+    NONE_VALUE,
+    UNBOUND,
+    UNKNOWN,
+    External,
+    FileModule,
+    Obj,
+    Opaque,
+    Value,
+    join,
+    join_all,
+    one,
+    some,
+)
+from amp_migrate.flow.domain.contexts import Context
+from amp_migrate.flow.domain.machine import changed
+from amp_migrate.flow.domain.state import State, meet
+from amp_migrate.flow.python import containers
+from amp_migrate.flow.python.expressions import assign, binary, evaluate
+from amp_migrate.flow.python.frame import Frame, Loop
+from amp_migrate.flow.python.narrow import assume
+
+AGAIN = ("again",)
+# More rounds than any of the domains is high, so that a fault in one of them cannot hang the tool.
+_MOST_ROUNDS = 40
+
+
+def execute(frame: Frame, statements: list[ast.stmt]) -> None:
+    """Interpret the statements of a block, those in a region of the overlay as if it stood there."""
+    analysis = frame.analysis
+    if analysis.regions and statements:
+        _execute_overlaid(frame, statements)
+        return
+    for statement in statements:
+        if frame.state is None:
+            return
+        step(frame, statement)
+
+
+def _execute_overlaid(frame: Frame, statements: list[ast.stmt]) -> None:
+    index = 0
+    while index < len(statements) and frame.state is not None:
+        region = frame.analysis.regions.get(frame.site(statements[index]))
+        if region is None:
+            step(frame, statements[index])
+            index += 1
+            continue
+        last = next((i for i in range(index, len(statements)) if frame.site(statements[i]) == region.last), index)
+        context = frame.analysis.pytorch.overlaid(frame, region)
+
+        def body(run: list[ast.stmt] = statements[index : last + 1]) -> None:
+            for each in run:
+                if frame.state is not None:
+                    step(frame, each)
+
+        under(frame, context, body)
+        index = last + 1
+
+
+def step(frame: Frame, node: ast.stmt) -> None:
+    """Interpret one statement."""
+    frame.analysis.executed += 1
+    if frame.is_recorded:
+        contexts = frame.analysis.contexts
+        own = contexts.get(node)
+        contexts[node] = frame.now.context if own is None else own.join(frame.now.context)
+        states = frame.analysis.states
+        states[node] = states.get(node, frozenset()) | frame.now.worlds
+    _BY_KIND[type(node)](frame, node)
+    if frame.is_dead:
+        frame.is_dead = False
+        frame.state = None
+
+
+def _expression(frame: Frame, node: ast.Expr) -> None:
+    evaluate(frame, node.value)
+
+
+def _assign(frame: Frame, node: ast.Assign) -> None:
+    value = evaluate(frame, node.value)
+    for target in node.targets:
+        assign(frame, target, value, node.value)
+
+
+def _annotated(frame: Frame, node: ast.AnnAssign) -> None:
+    if node.value is not None:
+        assign(frame, node.target, evaluate(frame, node.value), node.value)
+    elif isinstance(node.target, ast.Name) and isinstance(frame.code.node, ast.ClassDef):
+        frame.analysis.heap.write(frame.analysis.class_atom(frame), f"field {node.target.id}", NONE_VALUE)
+
+
+def _augmented(frame: Frame, node: ast.AugAssign) -> None:
+    target = node.target
+    old = evaluate(frame, ast.copy_location(_as_load(target), target))
+    operand = evaluate(frame, node.value)
+    frame.analysis.pytorch.updated_by_hand(frame, old, operand, node)
+    # A list is changed, and stays the list that it is.
+    lists = frozenset(each for each in old if isinstance(each, Obj) and each.made_of is containers.LIST)
+    for each in lists:
+        assert isinstance(each, Obj)
+        containers.put(frame, each, containers.elements(frame, operand, node.value))
+        frame.write(each, "<length>", some("int"))
+    value = binary(frame, type(node.op), old - lists, operand, node.value) if old - lists else NEVER
+    value = join(frame.analysis.pytorch.in_place(frame, old, value), lists)
+    assign(frame, target, value, node.value)
+
+
+def _as_load(target: ast.Name | ast.Attribute | ast.Subscript) -> ast.expr:
+    if isinstance(target, ast.Name):
+        return ast.Name(target.id, ast.Load())
+    if isinstance(target, ast.Attribute):
+        return ast.Attribute(target.value, target.attr, ast.Load())
+    return ast.Subscript(target.value, target.slice, ast.Load())
+
+
+def _if(frame: Frame, node: ast.If) -> None:
+    evaluate(frame, node.test)
+    if frame.is_dead:
+        return
+    other = frame.now.copy()
+    assume(frame, node.test, True)
+    execute(frame, node.body)
+    then, frame.state = frame.state, other
+    assume(frame, node.test, False)
+    execute(frame, node.orelse)
+    frame.state = meet(then, frame.state)
+
+
+def _loop(frame: Frame, node: ast.For | ast.AsyncFor | ast.While) -> None:
+    """Go round until nothing changes. Where the order of a scaler's calls is concerned, it runs at least once."""
+    source = NEVER
+    if not isinstance(node, ast.While):
+        source = evaluate(frame, node.iter)
+        if frame.is_dead:
+            return
+    entry = frame.now.copy()
+    head: State | None = frame.now
+    leaving: State | None = None
+    frame.depth += 1
+    for _ in range(_MOST_ROUNDS):
+        assert head is not None
+        frame.state = head.copy()
+        loop = Loop()
+        frame.loops.append(loop)
+        leaving = None
+        if isinstance(node, ast.While):
+            evaluate(frame, node.test)
+            tested = frame.now.copy()
+            assume(frame, node.test, True)
+            execute(frame, node.body)
+            frame.loops.pop()
+            back = meet(frame.state, loop.continues)
+            frame.state = tested
+            assume(frame, node.test, False)
+            leaving = frame.state
+        else:
+            given, rest = containers.sequence(frame, source, node.iter)
+            items = join_all((*given, rest))
+            assign(frame, node.target, items, node.iter)
+            execute(frame, node.body)
+            frame.loops.pop()
+            back = meet(frame.state, loop.continues)
+            leaving = head.copy()
+        behind = None if back is None else _come_round(back)
+        if leaving is not None:
+            leaving = _having_run(frame, leaving, behind, node, entry, loop.breaks)
+        new = meet(head, behind, loop=True)
+        assert new is not None
+        if new.same(head):
+            break
+        head = new
+    frame.depth -= 1
+    frame.state = leaving
+    if node.orelse:
+        execute(frame, node.orelse)
+    frame.state = meet(frame.state, loop.breaks)
+
+
+def _come_round(state: State) -> State:
+    """The state in which a loop is entered again: what happens from now on is not the first time."""
+    found = state.copy()
+    if any(world.now.items for world in found.worlds):
+        found.worlds = changed(found.worlds, lambda machine: (machine.but({AGAIN: True}),))
+    return found
+
+
+def _having_run(
+    frame: Frame, leaving: State, behind: State | None, node: ast.stmt, entry: State, breaks: State | None
+) -> State | None:
+    """A state behind a loop: values as if it may not have run at all, worlds as if it has."""
+    if behind is None:
+        # Every way through the body leaves the loop by itself, or the loop is not left at all.
+        return leaving if breaks is None else meet(entry, leaving)
+    if isinstance(node, ast.While):
+        frame.state = behind.copy()
+        assume(frame, node.test, False)
+        behind = frame.state or behind
+    leaving.worlds = behind.worlds
+    return leaving
+
+
+def _break(frame: Frame, node: ast.Break) -> None:
+    if frame.loops:
+        frame.loops[-1].breaks = meet(frame.loops[-1].breaks, frame.state)
+    frame.state = None
+
+
+def _continue(frame: Frame, node: ast.Continue) -> None:
+    if frame.loops:
+        frame.loops[-1].continues = meet(frame.loops[-1].continues, frame.state)
+    frame.state = None
+
+
+def _return(frame: Frame, node: ast.Return) -> None:
+    value = NONE_VALUE if node.value is None else evaluate(frame, node.value)
+    if not frame.is_dead:
+        frame.leave(value)
+
+
+def _raise(frame: Frame, node: ast.Raise) -> None:
+    for each in (node.exc, node.cause):
+        if each is not None:
+            evaluate(frame, each)
+    frame.may_raise()
+    frame.state = None
+
+
+def _with(frame: Frame, node: ast.With | ast.AsyncWith) -> None:
+    _with_items(frame, node, 0)
+
+
+def _with_items(frame: Frame, node: ast.With | ast.AsyncWith, index: int) -> None:
+    if index == len(node.items):
+        execute(frame, node.body)
+        return
+    item = node.items[index]
+    managers = evaluate(frame, item.context_expr)
+    if frame.is_dead:
+        return
+    frame.may_raise()
+
+    def body(value: Value) -> None:
+        if item.optional_vars is not None and frame.state is not None:
+            assign(frame, item.optional_vars, value, item.context_expr)
+        if frame.state is not None:
+            _with_items(frame, node, index + 1)
+
+    frame.analysis.enter(frame, managers, body, item.context_expr)
+
+
+def under(frame: Frame, context: Context, body: Callable[[], None]) -> None:
+    """Run something in a context that ends with it, by whichever exit it is left."""
+    before = frame.now.context
+    casts = frame.now.casts
+    opens = before.cuda.outermost != context.cuda.outermost
+    if opens:
+        frame.now.casts = frozenset()
+    frame.now.context = context
+    exits = [(loop.breaks, loop.continues) for loop in frame.loops]
+    ended, raising = frame.ended, list(frame.raising)
+    for loop in frame.loops:
+        loop.breaks = loop.continues = None
+    frame.ended = None
+    frame.raising = [None] * len(raising)
+    body()
+
+    def restored(state: State | None) -> State | None:
+        if state is not None:
+            state.context = before
+            state.casts = casts if opens else state.casts
+        return state
+
+    frame.state = restored(frame.state)
+    for loop, (breaks, continues) in zip(frame.loops, exits, strict=True):
+        loop.breaks = meet(breaks, restored(loop.breaks))
+        loop.continues = meet(continues, restored(loop.continues))
+    frame.ended = meet(ended, restored(frame.ended))
+    frame.raising = [meet(old, restored(new)) for old, new in zip(raising, frame.raising, strict=True)]
+
+
+def _try(frame: Frame, node: Any) -> None:
+    outer = (frame.ended, frame.returned, [(loop.breaks, loop.continues) for loop in frame.loops])
+    has_finally = bool(node.finalbody)
+    if has_finally:
+        frame.ended = None
+        for loop in frame.loops:
+            loop.breaks = loop.continues = None
+    frame.raising.append(None)
+    frame.may_raise()
+    execute(frame, node.body)
+    raised = frame.raising.pop()
+    done = frame.state
+    frame.raising.append(None)
+    if node.orelse:
+        execute(frame, node.orelse)
+        done = frame.state
+    for handler in node.handlers:
+        frame.state = None if raised is None else raised.copy()
+        if frame.state is None:
+            break
+        if handler.type is not None:
+            evaluate(frame, handler.type)
+        if handler.name:
+            frame.bind(handler.name, frozenset({Opaque((frame.site(handler), handler.name))}))
+        execute(frame, handler.body)
+        done = meet(done, frame.state)
+    again = frame.raising.pop()
+    frame.state = done
+    escaping = again if node.handlers else meet(raised, again)
+    if has_finally:
+        _finally(frame, node.finalbody, outer, escaping)
+    elif frame.raising:
+        frame.raising[-1] = meet(frame.raising[-1], escaping)
+
+
+def _finally(frame: Frame, body: list[ast.stmt], outer: Any, escaping: State | None) -> None:
+    """Run a `finally` on every way out of what it belongs to."""
+    ended_before, _, exits_before = outer
+    ended, exits = frame.ended, [(loop.breaks, loop.continues) for loop in frame.loops]
+    frame.ended = ended_before
+    for loop, (breaks, continues) in zip(frame.loops, exits_before, strict=True):
+        loop.breaks, loop.continues = breaks, continues
+    normal = frame.state
+
+    def through(state: State | None) -> State | None:
+        if state is None:
+            return None
+        frame.state = state.copy()
+        execute(frame, body)
+        return frame.state
+
+    after_return = through(ended)
+    frame.ended = meet(frame.ended, after_return)
+    for loop, (breaks, continues) in zip(frame.loops, exits, strict=True):
+        loop.breaks = meet(loop.breaks, through(breaks))
+        loop.continues = meet(loop.continues, through(continues))
+    after_raise = through(escaping)
+    if after_raise is not None:
+        frame.state = after_raise
+        frame.may_raise()
+    frame.state = through(normal)
+
+
+def _define(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    value = frame.analysis.define(frame, node)
+    for decorator in reversed(node.decorator_list):
+        value = frame.analysis.decorate(frame, decorator, value, node)
+    frame.bind(node.name, value)
+
+
+def _class(frame: Frame, node: ast.ClassDef) -> None:
+    value = frame.analysis.define_class(frame, node)
+    for decorator in reversed(node.decorator_list):
+        value = frame.analysis.decorate(frame, decorator, value, node)
+    frame.bind(node.name, value)
+
+
+def _import(frame: Frame, node: ast.Import) -> None:
+    for alias in node.names:
+        whole = alias.asname is not None
+        name = alias.name if whole else alias.name.partition(".")[0]
+        found = frame.analysis.files.locate(name, frame.module.file)
+        bound = alias.asname or name
+        frame.bind(bound, one(External(name)) if found is None else one(FileModule(found)))
+
+
+def _import_from(frame: Frame, node: ast.ImportFrom) -> None:
+    base = "." * node.level + (node.module or "")
+    for alias in node.names:
+        if alias.name == "*":
+            frame.analysis.import_star(frame, base)
+            continue
+        frame.bind(alias.asname or alias.name, frame.analysis.imported(frame, base, alias.name))
+
+
+def _delete(frame: Frame, node: ast.Delete) -> None:
+    for target in node.targets:
+        if isinstance(target, ast.Name):
+            frame.now.names.pop(target.id, None)
+            frame.now.names[target.id] = one(UNBOUND)
+        elif isinstance(target, (ast.Attribute, ast.Subscript)):
+            evaluate(frame, target.value)
+
+
+def _assert(frame: Frame, node: ast.Assert) -> None:
+    evaluate(frame, node.test)
+    if not frame.is_dead:
+        frame.may_raise()
+        assume(frame, node.test, True)
+
+
+def _match(frame: Frame, node: ast.Match) -> None:
+    subject = evaluate(frame, node.subject)
+    done: State | None = None
+    falls = True
+    for case in node.cases:
+        if frame.state is None:
+            break
+        before = frame.now.copy()
+        _pattern(frame, case.pattern, subject, node.subject)
+        if case.guard is not None:
+            evaluate(frame, case.guard)
+            assume(frame, case.guard, True)
+        execute(frame, case.body)
+        done = meet(done, frame.state)
+        frame.state = before
+        is_any = isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None and case.guard is None
+        if is_any:
+            falls = False
+            break
+    frame.state = meet(done, frame.state if falls else None)
+
+
+def _pattern(frame: Frame, pattern: ast.pattern, subject: Value, source: ast.AST) -> None:
+    """Bind the names of a pattern: to the subject where it is bound whole, to what it may hold elsewhere."""
+    if isinstance(pattern, ast.MatchAs):
+        if pattern.pattern is not None:
+            _pattern(frame, pattern.pattern, subject, source)
+        if pattern.name is not None:
+            frame.bind(pattern.name, subject)
+        return
+    if isinstance(pattern, ast.MatchStar):
+        if pattern.name is not None:
+            frame.bind(pattern.name, containers.new(frame, source, containers.LIST, rest=subject))
+        return
+    inner = UNKNOWN
+    if isinstance(pattern, ast.MatchSequence):
+        inner = containers.elements(frame, subject, source)
+    elif isinstance(pattern, ast.MatchOr):
+        inner = subject
+    if isinstance(pattern, ast.MatchMapping) and pattern.rest is not None:
+        frame.bind(pattern.rest, UNKNOWN)
+    for each in ast.iter_child_nodes(pattern):
+        if isinstance(each, ast.pattern):
+            _pattern(frame, each, inner, source)
+
+
+def _nothing(frame: Frame, node: ast.stmt) -> None:
+    pass
+
+
+_BY_KIND: dict[type[ast.stmt], Callable[[Frame, Any], None]] = {
+    ast.Expr: _expression,
+    ast.Assign: _assign,
+    ast.AnnAssign: _annotated,
+    ast.AugAssign: _augmented,
+    ast.If: _if,
+    ast.For: _loop,
+    ast.AsyncFor: _loop,
+    ast.While: _loop,
+    ast.Break: _break,
+    ast.Continue: _continue,
+    ast.Return: _return,
+    ast.Raise: _raise,
+    ast.With: _with,
+    ast.AsyncWith: _with,
+    ast.Try: _try,
+    ast.FunctionDef: _define,
+    ast.AsyncFunctionDef: _define,
+    ast.ClassDef: _class,
+    ast.Import: _import,
+    ast.ImportFrom: _import_from,
+    ast.Delete: _delete,
+    ast.Assert: _assert,
+    ast.Match: _match,
+    ast.Global: _nothing,
+    ast.Nonlocal: _nothing,
+    ast.Pass: _nothing,
+}
+if hasattr(ast, "TryStar"):
+    _BY_KIND[ast.TryStar] = _try
+if hasattr(ast, "TypeAlias"):
+    _BY_KIND[ast.TypeAlias] = _nothing

@@ -1,0 +1,549 @@
+"""What PyTorch does: operators, tensors, modules, optimizers, scalers, contexts."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, ClassVar
+
+from amp_migrate.flow.domain.atoms import (
+    NEVER,
+    NONE_VALUE,
+    TRUTHS,
+    UNKNOWN,
+    Atom,
+    Class,
+    Const,
+    External,
+    Func,
+    Native,
+    Obj,
+    Opaque,
+    Part,
+    Some,
+    Tup,
+    Value,
+    Wrapped,
+    join,
+    one,
+    some,
+    tensors_in,
+)
+from amp_migrate.flow.domain.contexts import OFF, Context
+from amp_migrate.flow.domain.tensor import (
+    BF16,
+    BOOL,
+    COMPLEX,
+    CPU,
+    DEVICE,
+    F16,
+    F32,
+    F64,
+    FLOWS,
+    INT,
+    LOW,
+    NOTHING,
+    SOME_TENSOR,
+    Tensor,
+    made,
+)
+from amp_migrate.flow.events import Act
+from amp_migrate.flow.overlay import Region
+from amp_migrate.flow.python import attributes, containers
+from amp_migrate.flow.python.arguments import Arguments
+from amp_migrate.flow.python.classes import FUNCTION, MODULE, external_bases
+from amp_migrate.flow.python.expressions import assign
+from amp_migrate.flow.python.frame import Frame
+from amp_migrate.flow.pytorch import functions, gradients, modules, operators, switches, tensors
+from amp_migrate.tables import operators as table
+
+if TYPE_CHECKING:
+    from amp_migrate.flow.analysis import Analysis
+
+_OPTIMIZER_METHODS = frozenset("step zero_grad state_dict load_state_dict add_param_group".split())
+_SCALER_METHODS = frozenset("scale unscale_ update get_scale is_enabled".split())
+
+
+class PyTorch:
+    """The transfer functions that ask for PyTorch, in one place; and what they have to remember.
+
+    Attributes:
+        registry: optimizers and scalers that have been seen.
+        used: the operators that were interpreted.
+        places: the places that are named anywhere, as bits.
+        entered: what was on where a context was entered by hand.
+        asked: for each unknown object, the methods that are called on it: what it is shows in what is done with it.
+    """
+
+    KNOWN = frozenset(("torch", "numpy", "builtins", "torchvision", "apex", "os", "sys", "math"))
+    DTYPES: ClassVar = {
+        "torch.float16": F16, "torch.half": F16, "torch.bfloat16": BF16, "torch.float32": F32, "torch.float": F32,
+        "torch.float64": F64, "torch.double": F64, "torch.int64": INT, "torch.long": INT, "torch.int32": INT,
+        "torch.int": INT, "torch.int16": INT, "torch.short": INT, "torch.int8": INT, "torch.uint8": INT,
+        "torch.bool": BOOL, "torch.complex64": COMPLEX, "torch.complex128": COMPLEX, "torch.cfloat": COMPLEX,
+        "torch.cuda.FloatTensor": F32, "torch.cuda.HalfTensor": F16, "torch.FloatTensor": F32, "torch.HalfTensor": F16,
+        "torch.LongTensor": INT, "torch.cuda.LongTensor": INT, "torch.DoubleTensor": F64,
+    }  # fmt: skip
+
+    def __init__(self, analysis: Analysis) -> None:
+        self.analysis = analysis
+        self.registry = gradients.Registry()
+        self.used: set[str] = set()
+        self.places = 0
+        self.entered: dict[Atom, Context] = {}
+        self.asked: dict[tuple[object, ...], set[str]] = {}
+
+    # Names
+
+    @staticmethod
+    def canonical(full: str) -> str:
+        """The usual name of what is reachable under several."""
+        if full.startswith("torch.nn.modules."):
+            last = full.rpartition(".")[2]
+            return f"torch.nn.{last}" if last[:1].isupper() else full
+        if full.startswith("torch.nn.parallel.distributed."):
+            return full.replace("parallel.distributed.", "parallel.")
+        if full.startswith("torch.optim.") and full.count(".") == 3 and not full.startswith("torch.optim.lr_scheduler"):
+            last = full.rpartition(".")[2]
+            return f"torch.optim.{last}" if last[:1].isupper() else full
+        return {"torch.nn.parameter.Parameter": "torch.nn.Parameter"}.get(full, full)
+
+    def external_attribute(self, frame: Frame, full: str) -> Value:
+        """An attribute of something of another package."""
+        if full in ("torch.pi", "math.pi", "math.e", "numpy.pi", "math.inf"):
+            return some("float")
+        return one(External(self.canonical(full)))
+
+    @staticmethod
+    def is_module_name(name: str) -> bool:
+        """Whether a class or factory of another package makes modules."""
+        return modules.is_module_name(name)
+
+    def precision_of(self, value: Value) -> int | None:
+        """The precision that a value names, as `torch.float16` and `x.dtype` do; None where it names none."""
+        found = 0
+        for each in value:
+            if isinstance(each, External) and each.name in self.DTYPES:
+                found |= self.DTYPES[each.name]
+            elif isinstance(each, Const) and each.kind == "str" and str(each.value) in self.DTYPES:
+                found |= self.DTYPES[str(each.value)]
+            elif isinstance(each, External) and each.name in ("builtins.float", "builtins.int", "builtins.bool"):
+                found |= {"builtins.float": F64, "builtins.int": INT, "builtins.bool": BOOL}[each.name]
+            elif isinstance(each, Some) and each.kind == "dtype":
+                found |= 128
+        return found or None
+
+    def place_of(self, value: Value) -> int | None:
+        """The place that a value names, as `"cuda:0"`, a number and `x.device` do; None where it names none."""
+        found = 0
+        for each in value:
+            if isinstance(each, Const) and each.kind in ("str", "device"):
+                kind = str(each.value).partition(":")[0]
+                found |= CPU if kind == "cpu" else DEVICE if kind in ("cuda", "mps", "xpu", "npu") else 4
+            elif isinstance(each, Const) and each.kind == "int":
+                found |= DEVICE
+            elif isinstance(each, Some) and each.kind in ("device", "int", "str"):
+                found |= DEVICE if each.kind == "int" else 4
+            elif isinstance(each, Opaque) and each.tensor is None:
+                found |= 4
+        self.places |= found
+        return found or None
+
+    # Tensors
+
+    def tensor_attribute(self, frame: Frame, tensor: Tensor, name: str, node: ast.AST) -> Value:
+        """An attribute of a tensor."""
+        return tensors.attribute(frame, tensor, name, node)
+
+    def unknown_attribute(self, frame: Frame, owner: Opaque, name: str, node: ast.AST) -> Value:
+        """An attribute of something that may be a tensor."""
+        return tensors.unknown_attribute(frame, owner, name, node)
+
+    def operate(self, frame: Frame, name: str, operands: list[Value], node: ast.AST) -> Value:
+        """What an operator gives."""
+        return operators.operate(frame, name, operands, node, Arguments(list(operands)))
+
+    def compare(self, frame: Frame, left: Value, right: Value, node: ast.AST) -> Value:
+        """What a comparison gives."""
+        return operators.compare(frame, left, right, node)
+
+    def asks_dtype(self, frame: Frame, values: list[Value], node: ast.Compare) -> None:
+        """Note that code asks for a dtype which autocast may have changed."""
+        for each in (node.left, *node.comparators):
+            if isinstance(each, ast.Attribute) and each.attr == "dtype":
+                owner = self.analysis.values.get(each.value, NEVER)
+                for tensor in tensors_in(owner):
+                    self.analysis.event(frame, Act.COMPARES_DTYPE, node, tensor=tensor)
+
+    def element(self, frame: Frame, tensor: Tensor, node: ast.AST) -> Value:
+        """What iterating over a tensor gives."""
+        return operators.element(frame, tensor, node)
+
+    def subscript(self, frame: Frame, tensor: Tensor, index: Value, node: ast.Subscript) -> Value:
+        """A part of a tensor."""
+        return operators.subscript(frame, tensor, index, node)
+
+    def index_store(self, frame: Frame, tensor: Tensor, index: Value, value: Value, node: ast.AST) -> None:
+        """Store into a part of a tensor."""
+        operators.index_store(frame, tensor, index, value, node)
+
+    def cast_all(self, frame: Frame, value: Value, node: ast.AST) -> Value:
+        """A value with its floating tensors cast to float32."""
+        return operators.cast_all(frame, value, node)
+
+    def in_place(self, frame: Frame, old: Value, new: Value) -> Value:
+        """What `x += y` leaves: a tensor keeps its precision."""
+        known = [each for each in old if isinstance(each, Tensor)]
+        if not known:
+            return new
+        old_one = known[0]
+        names = ("precision", "leaf", "rank", "reads", "units")
+        kept = {
+            name: getattr(old_one, name) for name in (*names, *(("flows", "reach", "surely") if old_one.leaf else ()))
+        }
+        kept["regions"] = old_one.regions if old_one.precision & LOW else NOTHING
+        found = NEVER
+        for each in new:
+            found = join(found, one(each.but(**kept) if isinstance(each, Tensor) else each))
+        return found
+
+    def gauge(self, frame: Frame, value: Value, node: ast.AST, why: str) -> None:
+        """Something is made of a value that shows its size."""
+        gradients.gauge(frame, value, node, why)
+
+    def tested(self, frame: Frame, value: Value, node: ast.AST) -> None:
+        """A value is asked for what it is, which its size does not change."""
+
+    def updated_by_hand(self, frame: Frame, old: Value, operand: Value, node: ast.AST) -> None:
+        """Something is changed in place."""
+        gradients.updated_by_hand(frame, old, operand, node)
+
+    def cast_weight(self, frame: Frame, leaf: Atom, with_gradient: bool, site: object) -> None:
+        """Autocast casts a weight."""
+        modules.cast_weight(frame, leaf, with_gradient, site)
+
+    def tensor_stored(self, frame: Frame, tensor: Tensor, name: str, value: Value, node: ast.AST) -> None:
+        """An attribute of a tensor is stored: `p.grad = None` clears a gradient, `p.data = x` changes a precision."""
+        if name == "grad" and value == NONE_VALUE and tensor.leaf:
+            gradients.clear_leaves(frame, tensor.leaf, node)
+        if name == "requires_grad" and isinstance(node, ast.Attribute):
+            assign(frame, node.value, tensors.method(frame, tensor, "requires_grad_", Arguments([value]), node), node)
+
+    # Objects
+
+    def object_attribute(self, frame: Frame, owner: Obj, name: str, node: ast.AST) -> Value:
+        """An attribute of an object of another package's class."""
+        kind = owner.external
+        if owner.made_of in containers.KINDS.values():
+            return one(Native(name, owner))
+        if modules.is_module_name(kind) or kind in modules.WRAPPERS:
+            if name == "module" and kind in modules.WRAPPERS:
+                return NEVER
+            stored = frame.read(owner, name)
+            return NEVER if stored else modules.attribute(frame, owner, name)
+        if gradients.is_optimizer_class(kind) and name == "param_groups":
+            made_here = containers.new(frame, node, containers.DICT)
+            for each in made_here:
+                frame.write(each, "['params']", frame.read(owner, gradients.PARAMETERS), strong=False)  # type: ignore[arg-type]
+                frame.write(each, "['lr']", some("float"), strong=False)  # type: ignore[arg-type]
+            return one(Tup((), made_here))
+        if "lr_scheduler" in kind and name == "optimizer":
+            return NEVER
+        return one(Native(name, owner))
+
+    def class_attribute(self, frame: Frame, base: str, holder: Atom, name: str, missing: bool) -> Value:
+        """What a class of the project takes from one of another package."""
+        if not missing:
+            return NEVER
+        if base == "builtins.object":
+            return one(Native(name, holder)) if name in ("__init__", "__new__") else NEVER
+        if modules.is_module_name(base) or gradients.is_optimizer_class(base) or base in functions.SCALERS:
+            if name in ("__call__", "__getitem__", "__iter__", "__enter__", "__getattr__", "__post_init__"):
+                return one(Native(name, holder)) if name == "__call__" else NEVER
+            if (
+                isinstance(holder, Obj)
+                and modules.is_module_name(base)
+                and base != MODULE
+                and base not in ("torch.nn.Sequential",)
+            ):
+                return modules.attribute(frame, holder, name)
+            return TRUTHS if name == "training" else one(Native(name, holder))
+        if base == FUNCTION and name == "apply":
+            return one(Native("apply", holder))
+        if base.startswith(("builtins.", "abc.", "typing.", "enum.")):
+            return one(Native(name, holder)) if not name.startswith("__") or name == "__init__" else NEVER
+        if name.startswith("__") and name != "__init__":
+            return NEVER
+        return one(Native(name, holder)) if name == "__init__" else one(Opaque((holder, f".{name}")))
+
+    def made_of_base(self, frame: Frame, owner: Obj, bases: list[str], args: Arguments, node: ast.AST) -> None:
+        """An object of a class of the project that leaves its making to another package's class."""
+        if any(map(gradients.is_optimizer_class, bases)):
+            gradients.make_optimizer(frame, owner, args, node)
+        elif any(base in functions.SCALERS for base in bases):
+            gradients.make_scaler(frame, owner, args, node)
+        elif "torch.nn.Sequential" in bases:
+            modules.fill(frame, owner, args, node)
+        else:
+            for index, value in enumerate(args.positional):
+                frame.write(owner, f"<{index}>", value, strong=False)
+
+    def iterate(self, frame: Frame, owner: Obj, node: ast.AST) -> Value:
+        """What iterating over an object of another package's class gives."""
+        if modules.is_module_name(owner.external) or attributes.is_module(frame, owner):
+            return modules.iterate(frame, owner)
+        if owner.external.endswith("DataLoader"):
+            return one(Opaque((owner, "[]"), SOME_TENSOR.but(place=CPU, flows=1)))
+        return UNKNOWN
+
+    def get_item(self, frame: Frame, owner: Obj, index: Value, node: ast.Subscript) -> Value:
+        """An element of an object of another package's class."""
+        if modules.is_module_name(owner.external) or attributes.is_module(frame, owner):
+            return modules.get_item(frame, owner, index)
+        return containers.contents(frame, owner) or UNKNOWN
+
+    # Calls
+
+    def function(self, frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
+        """A call of something of another package."""
+        return functions.call(frame, name, args, node)
+
+    def run_module(self, frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Value:
+        """A module of the project is called."""
+        return modules.run(frame, owner, args, node)
+
+    def call_object(self, frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Value:
+        """An object of another package's class is called."""
+        if owner.external == "functools.partial":
+            given = self.analysis.partials.get(owner, Arguments())
+            whole = Arguments(
+                [*given.positional, *args.positional], args.rest, {**given.keywords, **args.keywords}, args.others,
+                [*([None] * len(given.positional)), *args.nodes], args.keyword_nodes,
+            )  # fmt: skip
+            return self.analysis.call(frame, frame.read(owner, "func"), whole, node)
+        if switches.is_switch(owner.external) and args.positional:
+            return switches.decorated(frame, owner, args.positional[0])
+        return modules.call_object(frame, owner, args, node)
+
+    def call_unknown(self, frame: Frame, callee: Opaque, args: Arguments, node: ast.AST) -> Value:
+        """A call of something unknown: a module perhaps, or anything."""
+        if len(callee.path) > 1 and str(callee.path[-1]).startswith("."):
+            return self._method_of_unknown(
+                frame, Opaque(callee.path[:-1]), str(callee.path[-1])[1:], callee, args, node
+            )
+        for value in args.all():
+            gradients.gauge(frame, value, node, "given to something unknown")
+            gradients.handed_on(frame, value, node)
+            self.analysis.escaped(value)
+        is_module = self.is_like_module(frame, callee)
+        if is_module:
+            self.analysis.event(frame, Act.RUN, node, subject=one(callee))
+        return modules.unknown_result(frame, one(callee), args, node, is_module=is_module)
+
+    def is_like_module(self, frame: Frame, unknown: Opaque) -> bool:
+        """Whether something unknown is used like a module: the evidence of last resort, but for its name."""
+        asked = self.asked.get(unknown.path, set())
+        self.analysis.heap.read(_ASKED, ".".join(map(str, unknown.path)), frame.task)
+        if unknown.hint:
+            return self.is_module_name(unknown.hint)
+        return bool(asked & _MODULE_EVIDENCE) or _named_like_module(unknown.name)
+
+    def _method_of_unknown(
+        self, frame: Frame, owner: Opaque, name: str, callee: Opaque, args: Arguments, node: ast.AST
+    ) -> Value:
+        """A method of something unknown: what it is shows in what is done with it."""
+        asked = self.asked.setdefault(owner.path, set())
+        self.analysis.heap.read(_ASKED, ".".join(map(str, owner.path)), frame.task)
+        if name not in asked:
+            asked.add(name)
+            self.analysis.heap.signal(_ASKED, ".".join(map(str, owner.path)))
+        registry = self.registry
+        word = owner.name.lower()
+        is_scaler = (
+            owner in registry.scalers
+            or ("scaler" in word and bool(asked & {"scale", "unscale_"}))
+            or owner.hint in functions.SCALERS
+        )
+        if name in _SCALER_METHODS | {"step", "state_dict", "load_state_dict"} and is_scaler:
+            return gradients.scaler_method(frame, owner, name, args, node)
+        is_optimizer = (
+            owner in registry.optimizers
+            or bool(asked & {"zero_grad", "add_param_group"} and "step" in asked)
+            or "optim" in word
+            or word.strip(".").startswith("opt")
+        )
+        if name == "step" and not is_optimizer and is_scheduler_name(word):
+            return NONE_VALUE
+        if name in ("step", "add_param_group") and is_optimizer and "sched" not in word:
+            return gradients.optimizer_method(frame, owner, name, args, node)
+        if name == "zero_grad":
+            if is_optimizer:
+                return gradients.optimizer_method(frame, owner, name, args, node)
+            gradients.clear_leaves(frame, frozenset({Part(owner, "*")}), node)
+            return NONE_VALUE
+        if name in ("state_dict", "load_state_dict"):
+            act = Act.SAVED if name == "state_dict" else Act.LOADED
+            facts = {"optimizer": one(owner)} if is_optimizer else {"subject": one(owner)}
+            self.analysis.event(frame, act, node, **facts)
+            return UNKNOWN
+        if (
+            name in modules._HANDS_BACK
+            and not args.keywords.get("dtype")
+            and name not in ("float", "half", "double", "type")
+        ):
+            tensor = owner.tensor
+            return one(owner) if tensor is None else tensors.method(frame, tensor, name, args, node)
+        if name in ("parameters", "named_parameters"):
+            leaf = made(F32, flows=FLOWS, leaf=frozenset({Part(owner, "*")}))
+            inside = one(leaf) if name == "parameters" else one(Tup((some("str"), one(leaf))))
+            return one(Tup((), inside))
+        if name in ("modules", "children", "named_modules", "named_children"):
+            return one(Tup((), one(Opaque((*owner.path[:4], f".{name}()")))))
+        if name == "backward":
+            loss = one(SOME_TENSOR) if not args.positional else args.positional[0]
+            if args.positional:
+                gradients.handed_on(frame, one(owner), node)
+            gradients.backward(frame, loss, args, node)
+            return NONE_VALUE
+        if name in ("item", "tolist"):
+            return some("float")
+        if name in table.RESULT or name in table.DTYPE_METHODS:
+            return tensors.method(frame, SOME_TENSOR.but(reach=frozenset({Part(owner, "*")})), name, args, node)
+        if name in ("append", "update", "add") and not owner.path:
+            return NONE_VALUE
+        for value in args.all():
+            gradients.gauge(frame, value, node, "given to something unknown")
+            gradients.handed_on(frame, value, node)
+            self.analysis.escaped(value)
+        gradients.handed_on(frame, one(owner), node)
+        if name in (
+            "items",
+            "keys",
+            "values",
+            "get",
+            "pop",
+            "split",
+            "strip",
+            "lower",
+            "upper",
+            "replace",
+            "format",
+            "join",
+        ):
+            return one(callee.part("()"))
+        return modules.unknown_result(frame, one(callee), args, node, is_module=name == "forward")
+
+    def method(self, frame: Frame, call: Native, args: Arguments, node: ast.AST) -> Value:
+        """A call of a method of something that is not the project's."""
+        owner, name = call.owner, call.name
+        if isinstance(owner, Tensor):
+            return tensors.method(frame, owner, name, args, node)
+        if isinstance(owner, Opaque):
+            return tensors.method(frame, owner.tensor or SOME_TENSOR, name, args, node)
+        kind = owner.external if isinstance(owner, Obj) else ""
+        bases = (
+            list(external_bases(frame, owner.made_of))
+            if isinstance(owner, Obj) and isinstance(owner.made_of, Class)
+            else [kind]
+        )
+        if isinstance(owner, Class):
+            bases = list(external_bases(frame, owner))
+        if name == "apply" and FUNCTION in bases:
+            return self._own_function(frame, owner, args, node)
+        if name == "__init__":
+            if isinstance(owner, Obj):
+                self.made_of_base(frame, owner, bases, args, node)
+            return NONE_VALUE
+        if any(map(gradients.is_optimizer_class, bases)):
+            return gradients.optimizer_method(frame, owner, name, args, node)
+        if any(base in functions.SCALERS for base in bases):
+            return gradients.scaler_method(frame, owner, name, args, node)
+        if any(map(modules.is_module_name, bases)) or kind in modules.WRAPPERS:
+            return modules.method(frame, owner, name, args, node)
+        if name in ("__enter__", "__exit__") and isinstance(owner, Obj) and switches.is_switch(kind):
+            if name == "__enter__":
+                self.entered[owner] = frame.now.context
+                frame.now.context, value = switches.context_of(frame, owner, frame.now.context, node)
+                return value
+            frame.now.context = self.entered.get(owner, frame.now.context)
+            return NONE_VALUE
+        if "lr_scheduler" in kind or "swa_utils" in kind:
+            return some("float") if name != "step" else NONE_VALUE
+        if name in ("start", "join", "close", "set_epoch"):
+            return NONE_VALUE
+        if name == "enter_context" and args.positional:
+            for each in args.positional[0]:
+                frame.now.context, _ = switches.context_of(frame, each, frame.now.context, node)
+            return UNKNOWN
+        for value in args.all():
+            gradients.gauge(frame, value, node, f"given to {kind}")
+            if not kind.startswith(("torch.", "builtins.", "logging", "argparse")):
+                gradients.handed_on(frame, value, node)
+            self.analysis.escaped(value)
+        if name in ("parse_args", "parse_known_args"):
+            space = one(Opaque((frame.site(node), "args")))
+            return space if name == "parse_args" else one(Tup((space, UNKNOWN)))
+        return modules.unknown_result(frame, NEVER, args, node)
+
+    def _own_function(self, frame: Frame, owner: Atom, args: Arguments, node: ast.AST) -> Value:
+        """`apply` of a function of autograd's own: its `forward` runs without recording."""
+        assert isinstance(owner, Class)
+        forward = attributes.load_of_class(frame, owner, owner, None, "forward")
+        base = frame.now.context
+        context = Context(base.cuda, base.cpu, OFF, True)
+        found: list[Value] = []
+        from amp_migrate.flow.python.statements import under
+
+        def body() -> None:
+            found.append(self.analysis.call(frame, forward, args.behind(one(Opaque((owner, "ctx")))), node))
+
+        under(frame, context, body)
+        frame.is_dead = False
+        given = [each for value in args.all() for each in tensors_in(value)]
+        flows = any(each.flows & FLOWS for each in given) and base.gradients & 1
+        reach = NOTHING.union(*(each.reach | each.leaf for each in given))
+        result = NEVER
+        for each in found[0] if found else UNKNOWN:
+            surely = reach if len(given) == 1 else getattr(each, "surely", NOTHING)
+            is_recorded = isinstance(each, Tensor) and flows
+            result = join(result, one(each.but(flows=FLOWS, reach=reach, surely=surely) if is_recorded else each))  # type: ignore[union-attr]
+        return result
+
+    # Contexts
+
+    def context_of(self, frame: Frame, atom: Atom | Tensor, base: Context, node: ast.AST) -> tuple[Context, Value]:
+        """The context that entering something gives."""
+        return switches.context_of(frame, atom, base, node)
+
+    def overlaid(self, frame: Frame, region: Region) -> Context:
+        """The context of a region of the overlay."""
+        return switches.overlaid(frame, region)
+
+    def decorated(self, frame: Frame, atom: Atom, value: Value, node: ast.AST) -> Value:
+        """What a decorator of another package makes of a function."""
+        name = atom.name if isinstance(atom, External) else atom.external if isinstance(atom, Obj) else ""
+        if name in switches.GRAD_MODES or name in switches.AUTOCAST or name in switches.CUSTOM:
+            return switches.decorated(frame, atom, value)
+        if name in ("contextlib.contextmanager", "contextlib.asynccontextmanager"):
+            return frozenset(Wrapped("contextmanager", each) for each in value if isinstance(each, (Func, Wrapped)))
+        if name in ("builtins.property", "functools.cached_property", "abc.abstractproperty"):
+            return frozenset(Wrapped("property", each) for each in value if isinstance(each, (Func, Wrapped)))
+        if name in ("builtins.staticmethod", "builtins.classmethod"):
+            kind = name.removeprefix("builtins.")
+            return frozenset(Wrapped(kind, each) for each in value if isinstance(each, (Func, Wrapped)))
+        return value
+
+
+_ASKED = External("<asked>")
+_MODULE_EVIDENCE = frozenset(
+    "children eval modules named_children named_modules named_parameters no_sync parameters train".split()
+)
+
+
+def _named_like_module(name: str) -> bool:
+    word = name.strip(".").lower().rstrip("0123456789_")
+    return word.endswith(("model", "net", "network", "encoder", "decoder", "backbone", "head"))
+
+
+def is_scheduler_name(word: str) -> bool:
+    """Whether a name is one that schedulers have."""
+    return "sched" in word or word.strip(".") in ("lr", "profiler", "prof", "env", "pbar")

@@ -1,0 +1,552 @@
+"""Functions and classes of PyTorch and of other packages, by their full names."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from amp_migrate.flow.domain.atoms import (
+    NEVER,
+    NONE_VALUE,
+    TRUTHS,
+    UNKNOWN,
+    Const,
+    External,
+    Obj,
+    Opaque,
+    Part,
+    Some,
+    Tup,
+    Value,
+    const,
+    constant,
+    join,
+    many,
+    one,
+    some,
+    tensors_in,
+    tup,
+)
+from amp_migrate.flow.domain.tensor import (
+    BOOL,
+    CPU,
+    CUT,
+    F32,
+    FLOWS,
+    INT,
+    OTHER,
+    SCALAR,
+    SHAPED,
+    SOME_TENSOR,
+    Tensor,
+    made,
+)
+from amp_migrate.flow.events import Act
+from amp_migrate.flow.python import containers
+from amp_migrate.flow.python.arguments import Arguments
+from amp_migrate.flow.python.frame import Frame
+from amp_migrate.flow.pytorch import gradients, modules, switches, tensors
+from amp_migrate.flow.pytorch.operators import facet, operate
+from amp_migrate.tables import operators as table
+from amp_migrate.tables.torch_names import SCHEDULER_FACTORIES
+
+SCALERS = frozenset(
+    (
+        "torch.amp.GradScaler torch.cuda.amp.GradScaler torch.cpu.amp.GradScaler torch.amp.grad_scaler.GradScaler "
+        "torch.cuda.amp.grad_scaler.GradScaler torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"
+    ).split()
+)
+_CLIPS = frozenset(
+    f"torch.nn.utils.{name}"
+    for name in (
+        "clip_grad_norm_",
+        "clip_grad_value_",
+        "clip_grad_norm",
+        "get_total_norm",
+        "clip_grads_with_norm_",
+        "clip_grad.clip_grad_norm_",
+    )
+)
+_SAME_OBJECT = frozenset(
+    (
+        "copy.deepcopy copy.copy torch.compile torch.jit.script torch.nn.SyncBatchNorm.convert_sync_batchnorm "
+        "torch.nn.utils.weight_norm torch.nn.utils.spectral_norm torch.nn.utils.parametrizations.spectral_norm "
+        "torch.nn.utils.parametrizations.weight_norm apex.parallel.convert_syncbn_model tqdm.tqdm tqdm.auto.tqdm "
+        "tqdm.trange "
+        "torch.autograd.Variable torch.jit.ignore torch.cuda.amp.autocast_mode._cast"
+    ).split()
+)
+_READY = frozenset(("torch.cuda.is_available", "torch.backends.cudnn.is_available", "torch.cuda.is_bf16_supported"))
+_SILENT = (
+    "logging.",
+    "os.",
+    "sys.",
+    "time.",
+    "random.",
+    "math.",
+    "json.",
+    "re.",
+    "argparse.",
+    "warnings.",
+    "datetime.",
+    "pathlib.",
+    "shutil.",
+    "glob.",
+    "typing.",
+)
+_STATELESS_PREFIXES = ("torch.", "numpy.", "builtins.", *_SILENT)
+
+
+def call(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
+    """A call of something of another package."""
+    known = _BY_NAME.get(name)
+    if known is not None:
+        return known(frame, args, node)
+    analysis = frame.analysis
+    if name in SCALERS:
+        scaler = Obj(frame.site(node), frame.context_of_objects, External("torch.amp.GradScaler"))
+        gradients.make_scaler(frame, scaler, args, node)
+        return one(scaler)
+    if switches.is_switch(name):
+        return switches.made(frame, name, args, node)
+    if switches.switch(frame, name, args, node):
+        return NONE_VALUE
+    if name in _CLIPS:
+        gradients.measured(frame, args.get(0, "parameters") or UNKNOWN, node, name.rpartition(".")[2])
+        return one(made(F32, SCALAR))
+    if gradients.is_optimizer_class(name):
+        optimizer = Obj(frame.site(node), frame.context_of_objects, External(name))
+        if frame.runs_often:
+            analysis.many.add(optimizer)
+        gradients.make_optimizer(frame, optimizer, args, node)
+        return one(optimizer)
+    if name.startswith(SCHEDULER_FACTORIES):
+        made_here = Obj(frame.site(node), frame.context_of_objects, External(name))
+        frame.write(made_here, "optimizer", args.get(0, "optimizer") or UNKNOWN, strong=False)
+        return one(made_here)
+    if name in _READY:
+        # What autocast is for is there: it switches itself off where it is not.
+        return const(True)
+    if name in _SAME_OBJECT or name.startswith("tqdm."):
+        return args.get(0, "") or UNKNOWN
+    if modules.is_module_name(name):
+        return modules.make(frame, name, args, node)
+    if name.startswith("torch."):
+        return _of_torch(frame, name, args, node)
+    if name.startswith("numpy."):
+        return _of_numpy(frame, name, args, node)
+    return _foreign(frame, name, args, node)
+
+
+def operator_name(name: str) -> str:
+    """The operator behind a full name: `softmax` for `torch.nn.functional.softmax`."""
+    for prefix in ("torch.nn.functional.", "torch.Tensor.", "torch.special.", "torch.functional.", "torch._C._nn."):
+        if name.startswith(prefix):
+            return name.removeprefix(prefix)
+    return name.removeprefix("torch.")
+
+
+def _of_torch(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
+    op = operator_name(name)
+    if op in table.NEW or op in (
+        "full",
+        "tensor",
+        "as_tensor",
+        "arange",
+        "range",
+        "randint",
+        "randperm",
+        "tril_indices",
+        "triu_indices",
+        "from_numpy",
+        "normal",
+        "scalar_tensor",
+    ):
+        return _new(frame, op, args, node)
+    if op in table.LIKE:
+        like = facet(args.positional[0]) if args.positional else None
+        return tensors.like(frame, like or SOME_TENSOR, args, op)
+    base = op[:-1] if op.endswith("_") and op[:-1] in table.RESULT else op
+    if base in table.RESULT or base in table.SEVERAL or base in table.AUTOCAST:
+        return _operator(frame, base, args, node, in_place=base != op)
+    last = name.rpartition(".")[2]
+    if last in (
+        "manual_seed",
+        "seed",
+        "synchronize",
+        "empty_cache",
+        "set_device",
+        "barrier",
+        "init_process_group",
+        "save",
+        "set_default_dtype",
+        "all_reduce",
+        "broadcast",
+    ):
+        if last == "save":
+            for value in args.positional[:1]:
+                _saved(frame, value, node)
+        return NONE_VALUE
+    if last in ("is_tensor", "is_floating_point", "is_grad_enabled", "is_autocast_enabled"):
+        return TRUTHS
+    if last in ("device_count", "get_rank", "get_world_size", "current_device", "numel"):
+        return some("int")
+    if (
+        name.startswith(("torch.utils.data.", "torch.distributed.", "torch.profiler", "torch.cuda."))
+        or last[:1].isupper()
+    ):
+        owner = Obj(frame.site(node), frame.context_of_objects, External(name))
+        for index, value in enumerate(args.positional):
+            frame.write(owner, f"<{index}>", value, strong=False)
+        for word, value in args.keywords.items():
+            frame.write(owner, f"<{word}>", value, strong=False)
+        return one(owner)
+    return modules.unknown_result(frame, NEVER, args, node)
+
+
+def _saved(frame: Frame, value: Value, node: ast.AST) -> None:
+    for each in tensors_in(value):
+        if each.may_be_low and each.regions:
+            frame.analysis.event(frame, Act.SAVED, node, tensor=each, why="a low value")
+
+
+_LIST_OPERANDS = frozenset(
+    "cat concat concatenate stack hstack vstack dstack row_stack column_stack block_diag meshgrid "
+    "broadcast_tensors cartesian_prod einsum chain_matmul linalg.multi_dot".split()
+)
+_FIRST_ONLY = frozenset(
+    "split chunk unbind sum mean prod reshape flatten transpose permute unsqueeze squeeze softmax log_softmax "
+    "dropout argmax topk sort norm one_hot pad interpolate normalize gumbel_softmax".split()
+)
+
+
+def _operator(frame: Frame, op: str, args: Arguments, node: ast.AST, *, in_place: bool) -> Value:
+    """An operator of PyTorch, by its table."""
+    if op in _LIST_OPERANDS:
+        given: list[Value] = []
+        for value in args.positional:
+            for atom in value:
+                if isinstance(atom, (Tup,)) or (isinstance(atom, Obj) and atom.made_of is containers.LIST):
+                    items, rest = containers.sequence(frame, one(atom), node)
+                    given += [*items, *([rest] if rest else [])]
+                elif isinstance(atom, (Tensor, Opaque)):
+                    given.append(one(atom))
+        if "tensors" in args.keywords:
+            given.append(containers.elements(frame, args.keywords["tensors"], node))
+        return operate(frame, op, given or [UNKNOWN], node, args)
+    operands = [*args.positional]
+    named = [
+        value
+        for word, value in args.keywords.items()
+        if word not in ("out", "dtype", "device", "dim", "reduction", "keepdim")
+    ]
+    if not operands and named:
+        operands, named = named[:1], named[1:]
+    if op not in _FIRST_ONLY:
+        operands += named
+    if args.rest or args.others:
+        operands.append(join(args.rest, args.others))
+    if op in ("where",) and len(operands) == 1:
+        return many(one(made(INT, SHAPED)))
+    if op in ("where", "lerp_", "masked_fill") and len(operands) > 1:
+        operands = operands[1:] if op == "where" else operands[:1]
+    if op in ("embedding", "embedding_bag"):
+        operands = operands[1:2]
+    if op in (
+        "gather",
+        "index_select",
+        "scatter",
+        "scatter_add",
+        "index_add",
+        "take",
+        "cross_entropy",
+        "nll_loss",
+        "binary_cross_entropy",
+    ) and op not in ("scatter_add",):
+        operands = operands[:1] if op != "binary_cross_entropy" else operands[:2]
+    out = args.keywords.get("out")
+    found = operate(frame, op, operands or [UNKNOWN], node, args, in_place=in_place)
+    return out if out is not None and out != NONE_VALUE else found
+
+
+def _new(frame: Frame, op: str, args: Arguments, node: ast.AST) -> Value:
+    """A new tensor."""
+    pytorch = frame.analysis.pytorch
+    said = pytorch.precision_of(args.keywords["dtype"]) if "dtype" in args.keywords else None
+    where = pytorch.place_of(args.keywords["device"]) if "device" in args.keywords else None
+    rank = SHAPED
+    precision = F32
+    first = args.positional[0] if args.positional else NEVER
+    place = CPU if where is None else where
+    if op in ("tensor", "as_tensor", "from_numpy", "scalar_tensor"):
+        precision, rank, inherited = _data(frame, first, node)
+        if where is None and inherited is not None and op != "from_numpy":
+            place = inherited
+    elif op in ("randint", "randperm", "tril_indices", "triu_indices"):
+        precision = INT
+    elif op in ("arange", "range"):
+        kinds = {each.kind for value in args.positional for each in value if isinstance(each, (Const, Some))}
+        sure = all(isinstance(each, (Const, Some)) for value in args.positional for each in value)
+        precision = F32 if "float" in kinds else INT if sure and kinds <= {"int", "bool"} else INT | F32
+    elif op == "full":
+        value = args.get(1, "fill_value") or NEVER
+        kinds = {each.kind if isinstance(each, (Const, Some)) else "?" for each in value}
+        precision = (
+            F32 if kinds == {"float"} else INT if kinds == {"int"} else BOOL if kinds == {"bool"} else INT | F32 | BOOL
+        )
+    elif op == "normal" and any(isinstance(each, (Tensor, Opaque)) for each in first):
+        precision = (facet(first) or SOME_TENSOR).precision
+    if op in table.NEW or op == "full":
+        empty = first and all(isinstance(each, Tup) and not each.items and each.rest is None for each in first)
+        rank = (
+            SCALAR if empty or (not args.positional and op in ("rand", "randn", "zeros", "ones", "empty")) else SHAPED
+        )
+        if any(isinstance(each, Opaque) or (isinstance(each, Some) and each.kind == "size") for each in first):
+            rank = SCALAR | SHAPED
+        if args.rest:
+            rank = SCALAR | SHAPED
+    fresh = made(said if said is not None else precision, rank, place, born=frozenset({frame.site(node)}))
+    if constant(args.keywords.get("requires_grad", NEVER)) is True:
+        fresh = fresh.but(flows=FLOWS, leaf=frozenset({tensors.standalone(frame, node)}))
+    return one(fresh)
+
+
+def _data(frame: Frame, value: Value, node: ast.AST) -> tuple[int, int, int | None]:
+    """The precision and rank of a tensor that is made of data, and its place where that is a tensor's."""
+    precision, rank, place = 0, 0, None
+    for atom in value:
+        if isinstance(atom, (Const, Some)):
+            kinds = {"int": INT, "float": F32, "bool": BOOL, "number": INT | F32}
+            precision |= kinds.get(atom.kind, OTHER)
+            rank |= SCALAR if atom.kind in kinds else SCALAR | SHAPED
+        elif isinstance(atom, Tensor):
+            precision, rank, place = precision | atom.precision, rank | atom.rank, atom.place
+        elif isinstance(atom, Tup) or (isinstance(atom, Obj) and atom.made_of is containers.LIST):
+            inner, _, _ = _data(frame, containers.elements(frame, one(atom), node), node)
+            # Of numbers of several kinds, the highest kind decides.
+            precision |= (
+                F32 if inner & F32 and not inner & OTHER and not inner & ~(F32 | INT | BOOL) else inner
+            ) or F32
+            rank |= SHAPED
+        else:
+            precision, rank = precision | OTHER, SCALAR | SHAPED
+    return precision or OTHER, rank or SCALAR | SHAPED, place
+
+
+def _of_numpy(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
+    for value in args.all():
+        for each in tensors_in(value):
+            if each.may_be_low and each.regions:
+                frame.analysis.event(frame, Act.TO_NUMPY, node, tensor=each)
+        gradients.gauge(frame, value, node, "given to NumPy")
+    if name.startswith(("numpy.random.seed", "numpy.save")):
+        return NONE_VALUE
+    return some("ndarray")
+
+
+def _foreign(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
+    """Code of another package: nobody follows what it does with what it is given."""
+    analysis = frame.analysis
+    last = name.rpartition(".")[2]
+    for value in args.all():
+        gradients.gauge(frame, value, node, f"given to {name}")
+        if not name.startswith(_SILENT) and "schedul" not in name.lower() and "lr" not in last.lower():
+            gradients.handed_on(frame, value, node)
+        analysis.escaped(value)
+    for value in args.all():
+        for each in tensors_in(value):
+            autocast, _ = frame.now.context.low(each.place)
+            if each.may_be_low or (
+                autocast.may_be_on and each.precision & (F32 | OTHER) and not name.startswith(_SILENT)
+            ):
+                analysis.event(frame, Act.FOREIGN, node, tensor=each, why=name)
+    if last[:1].isupper():
+        owner = Obj(frame.site(node), frame.context_of_objects, External(name))
+        for index, value in enumerate(args.positional):
+            frame.write(owner, f"<{index}>", value, strong=False)
+        for word, value in args.keywords.items():
+            frame.write(owner, f"<{word}>", value, strong=False)
+        is_known = name.startswith((*_SILENT, "contextlib."))
+        return one(owner) if is_known else join(one(owner), one(Opaque((frame.site(node), last))))
+    if name.startswith("math."):
+        return some("float")
+    return modules.unknown_result(frame, NEVER, args, node)
+
+
+# By name
+
+
+def _partial(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    owner = Obj(frame.site(node), frame.context_of_objects, External("functools.partial"))
+    frame.analysis.partials[owner] = args.without_first()
+    if args.positional:
+        frame.write(owner, "func", args.positional[0], strong=False)
+    return one(owner)
+
+
+def _checkpoint(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    """Activation checkpointing runs what it is given."""
+    if not args.positional:
+        return UNKNOWN
+    rest = args.without_first()
+    rest.keywords = {
+        word: value
+        for word, value in rest.keywords.items()
+        if word not in ("use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug")
+    }
+    return frame.analysis.call(frame, args.positional[0], rest, node)
+
+
+def _checkpoint_sequential(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    return (
+        frame.analysis.call(frame, args.positional[0], Arguments(args.positional[2:3]), node)
+        if len(args.positional) > 2
+        else UNKNOWN
+    )
+
+
+def _parameter(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    given = facet(args.get(0, "data") or NEVER)
+    owner = Obj(frame.site(node), frame.context_of_objects, External("torch.nn.Parameter"))
+    base = given or made(F32, SHAPED)
+    is_frozen = constant(args.get(1, "requires_grad") or const(True)) is False
+    place = base.place if base.place != CPU else 4
+    return one(
+        made(base.precision, base.rank, place, flows=CUT if is_frozen else FLOWS, leaf=frozenset({Part(owner, "")}))
+    )
+
+
+def _autograd_grad(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    return gradients.gradient_of(frame, args, node)
+
+
+def _autograd_backward(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    gradients.backward(frame, args.get(0, "tensors") or UNKNOWN, args, node)
+    return NONE_VALUE
+
+
+def _embedding(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    weight = args.get(1, "weight") or UNKNOWN
+    return operate(frame, "index", [weight], node)
+
+
+def _spawn(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    """`mp.spawn(f, args=(...))` runs `f(rank, ...)`."""
+    given = args.get(1, "args")
+    more, rest = ([], NEVER) if given is None else containers.sequence(frame, given, node)
+    if args.positional:
+        frame.analysis.call(frame, args.positional[0], Arguments([some("int"), *more], rest), node)
+        frame.is_dead = False
+    return UNKNOWN
+
+
+def _thread(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    target = args.keywords.get("target")
+    given = args.keywords.get("args")
+    if target is not None:
+        more, rest = ([], NEVER) if given is None else containers.sequence(frame, given, node)
+        frame.analysis.call(frame, target, Arguments(more, rest), node)
+        frame.is_dead = False
+    return UNKNOWN
+
+
+def _reduce(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    if len(args.positional) < 2:
+        return UNKNOWN
+    inside = containers.elements(frame, args.positional[1], node)
+    found = frame.analysis.call(frame, args.positional[0], Arguments([inside, inside]), node)
+    frame.is_dead = False
+    return join(found, inside)
+
+
+def _ordered(kind: External) -> Callable[[Frame, Arguments, ast.AST], Value]:
+    def make(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+        from amp_migrate.flow.python import builtins
+
+        if kind is containers.DICT and args.positional and any(isinstance(e, External) for e in args.positional[0]):
+            args = args.without_first()  # `defaultdict(list)`
+            made_here = builtins.call(frame, "dict", args, node)
+            for each in made_here:
+                if isinstance(each, Obj):
+                    containers.put(frame, each, UNKNOWN)
+            return made_here
+        return builtins.call(frame, kind.name.removeprefix("builtins."), args, node)
+
+    return make
+
+
+def _getter(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    return UNKNOWN
+
+
+def _device(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    value = args.get(0, "device") or UNKNOWN
+    kinds = {
+        str(each.value).partition(":")[0]
+        for each in value
+        if isinstance(each, Const) and each.kind in ("str", "device")
+    }
+    if (
+        not kinds
+        or len(kinds) != len({e for e in value if isinstance(e, Const)})
+        or any(not isinstance(e, Const) for e in value)
+    ):
+        return join(frozenset(Const("device", kind) for kind in kinds), one(Some("device")))
+    return frozenset(Const("device", kind) for kind in kinds)
+
+
+def _rnn_pack(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    return args.get(0, "input") or UNKNOWN
+
+
+def _rnn_unpack(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    return tup([args.get(0, "sequence") or UNKNOWN, one(made(INT, SHAPED))])
+
+
+def _pad_sequence(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    return containers.elements(frame, args.get(0, "sequences") or UNKNOWN, node)
+
+
+def _exit(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    frame.may_raise()
+    frame.is_dead = True
+    return NEVER
+
+
+def _closing(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    return one(Obj(frame.site(node), frame.context_of_objects, External("contextlib.nullcontext")))
+
+
+def _parameters_to_vector(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    return containers.elements(frame, args.get(0, "parameters") or UNKNOWN, node)
+
+
+_BY_NAME: dict[str, Callable[[Frame, Arguments, ast.AST], Value]] = {
+    "functools.partial": _partial,
+    "functools.reduce": _reduce,
+    "torch.utils.checkpoint.checkpoint": _checkpoint,
+    "torch.utils.checkpoint.checkpoint_sequential": _checkpoint_sequential,
+    "torch.nn.Parameter": _parameter,
+    "torch.nn.parameter.Parameter": _parameter,
+    "torch.autograd.grad": _autograd_grad,
+    "torch.autograd.backward": _autograd_backward,
+    "torch.nn.functional.embedding": _embedding,
+    "torch.multiprocessing.spawn": _spawn,
+    "threading.Thread": _thread,
+    "multiprocessing.Process": _thread,
+    "torch.multiprocessing.Process": _thread,
+    "collections.OrderedDict": _ordered(containers.DICT),
+    "collections.defaultdict": _ordered(containers.DICT),
+    "collections.deque": _ordered(containers.LIST),
+    "torch.device": _device,
+    "torch.nn.utils.rnn.pack_padded_sequence": _rnn_pack,
+    "torch.nn.utils.rnn.pad_packed_sequence": _rnn_unpack,
+    "torch.nn.utils.rnn.pad_sequence": _pad_sequence,
+    "sys.exit": _exit,
+    "os._exit": _exit,
+    "contextlib.nullcontext": _closing,
+    "contextlib.suppress": _closing,
+    "torch.nn.utils.parameters_to_vector": _parameters_to_vector,
+    "operator.itemgetter": _getter,
+}
+IDENTITY_DECORATORS = ("functools.wraps", "functools.lru_cache", "functools.cache")

@@ -1,0 +1,777 @@
+"""Optimizers, scalers, and what is in the gradients: what each call does to every way that leads to it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+
+from amp_migrate.flow.domain import machine as states
+from amp_migrate.flow.domain.atoms import (
+    NEVER,
+    NONE_VALUE,
+    UNKNOWN,
+    Atom,
+    Const,
+    External,
+    Obj,
+    Opaque,
+    Part,
+    Some,
+    Tup,
+    Value,
+    const,
+    constant,
+    join,
+    one,
+    reads_of,
+    some,
+    tensors_in,
+    units_of,
+)
+from amp_migrate.flow.domain.machine import (
+    EMPTY,
+    MIXED,
+    NO_GRAD,
+    READY,
+    SCALED,
+    STEPPED,
+    TRUE,
+    UNKNOWN_GRAD,
+    UNSCALED,
+    Grad,
+    Key,
+    Machine,
+    changed,
+)
+from amp_migrate.flow.domain.tensor import (
+    ANY_UNIT,
+    BUFFER,
+    CUT,
+    FLOWS,
+    NOTHING,
+    OTHER,
+    PRODUCT,
+    PURE,
+    SCALAR,
+    SHAPED,
+    SOME_TENSOR,
+    UNKNOWN_UNITS,
+    Tensor,
+    Unit,
+    Units,
+    made,
+    multiplied,
+)
+from amp_migrate.flow.events import Act
+from amp_migrate.flow.python import containers
+from amp_migrate.flow.python.arguments import Arguments
+from amp_migrate.flow.python.frame import Frame
+from amp_migrate.flow.source import Code
+
+REGISTRY = External("<optimizers>")
+PARAMETERS = "<parameters>"
+AGAIN = ("again",)
+VIRTUAL = External("<the scaler of the plan>")
+
+
+class Registry:
+    """The optimizers and scalers that have been seen, where, and with which parameters."""
+
+    def __init__(self) -> None:
+        self.optimizers: dict[Atom, frozenset[Atom] | None] = {}
+        self.scalers: dict[Atom, None] = {}
+        self.homes: dict[Atom, set[Code]] = {}
+
+
+# Which optimizers a place is about
+
+
+def note_optimizer(frame: Frame, optimizer: Atom, leaves: frozenset[Atom] | None = None) -> None:
+    """Note that something is an optimizer; `leaves` are its parameters, None where nobody knows them."""
+    registry = frame.analysis.pytorch.registry
+    known = registry.optimizers.get(optimizer)
+    after = leaves if known is None else known | (leaves or NOTHING)
+    is_new = optimizer not in registry.optimizers or after != known
+    registry.optimizers[optimizer] = after
+    _note_home(frame, optimizer, is_new)
+
+
+def note_scaler(frame: Frame, scaler: Atom) -> None:
+    """Note that something is a scaler."""
+    registry = frame.analysis.pytorch.registry
+    is_new = scaler not in registry.scalers
+    registry.scalers[scaler] = None
+    _note_home(frame, scaler, is_new)
+
+
+def _note_home(frame: Frame, atom: Atom, is_new: bool) -> None:
+    homes = frame.analysis.pytorch.registry.homes.setdefault(atom, set())
+    home = _home(frame.code)
+    if home not in homes or is_new:
+        homes.add(home)
+        # Who has asked for the optimizers of a place before has to ask again.
+        for each in homes:
+            frame.analysis.heap.signal(REGISTRY, _label(each))
+
+
+def _home(code: Code) -> Code:
+    """The class of a method, for which all methods of the class know the same objects; else the function."""
+    while code.parent is not None and isinstance(code.node, (ast.Lambda,)):
+        code = code.parent
+    parent = code.parent
+    return parent if parent is not None and isinstance(parent.node, ast.ClassDef) else code
+
+
+def _label(code: Code) -> str:
+    return f"{code.file}:{code.site.line}:{code.site.column}"
+
+
+def relevant(frame: Frame, kind: dict[Atom, object]) -> list[Atom]:
+    """The optimizers, or scalers, that the code at hand may be about."""
+    analysis = frame.analysis
+    homes = {_home(frame.code)}
+    seen = {frame.task}
+    stack = [frame.task]
+    while stack:
+        task = stack.pop()
+        homes.add(_home(task.code))
+        for caller in task.callers:
+            if caller not in seen:
+                seen.add(caller)
+                stack.append(caller)
+    for home in homes:
+        analysis.heap.read(REGISTRY, _label(home), frame.task)
+    if not kind:
+        return []
+    known: set[object] = {key[1] for world in frame.now.worlds for key in world.now.keys if len(key) > 1}
+    places = analysis.pytorch.registry.homes
+    return [each for each in kind if each in known or places.get(each, set()) & homes]
+
+
+def overlap(parameters: frozenset[Atom] | None, leaves: Iterable[Atom]) -> bool | None:
+    """Whether some leaves are parameters of an optimizer; None where nobody can tell."""
+    leaves = list(leaves)
+    if not leaves:
+        return False
+    if parameters is None:
+        return None
+    answer: bool | None = False
+    for one_leaf in leaves:
+        for other in parameters:
+            found = _same_leaf(one_leaf, other)
+            if found:
+                return True
+            answer = None if found is None else answer
+    return answer
+
+
+def _same_leaf(a: Atom, b: Atom) -> bool | None:
+    if not isinstance(a, Part) or not isinstance(b, Part):
+        return None
+    if a.owner is b.owner:
+        return a.name == b.name or "*" in (a.name, b.name)
+    if isinstance(a.owner, Opaque) or isinstance(b.owner, Opaque):
+        if isinstance(a.owner, Opaque) and isinstance(b.owner, Opaque) and a.owner.path and b.owner.path:
+            short, long = sorted((a.owner.path, b.owner.path), key=len)
+            if long[: len(short)] == short:
+                return True
+        return None
+    return False
+
+
+def holders(frame: Frame, leaves: frozenset[Atom], surely: frozenset[Atom] | None = None) -> dict[Atom, bool | None]:
+    """The optimizers whose parameters some leaves are, and whether they surely are: None for one that may be.
+
+    Where nobody can tell for any of them, all are taken to be meant.
+    """
+    registry = frame.analysis.pytorch.registry
+    known = relevant(frame, registry.optimizers)  # type: ignore[arg-type]
+    answers = {each: overlap(registry.optimizers[each], leaves) for each in known}
+    found: dict[Atom, bool | None] = {}
+    for each, answer in answers.items():
+        if answer is False:
+            continue
+        is_sure = surely is None or bool(overlap(registry.optimizers[each], surely))
+        found[each] = answer if is_sure else None
+    if not any(answers.values()):
+        return dict.fromkeys(found, True)
+    return found
+
+
+def standalone_leaves(leaves: Iterable[Atom]) -> list[Part]:
+    """The leaves that are tensors by themselves, and no parameters of modules."""
+    return [
+        each
+        for each in leaves
+        if isinstance(each, Part) and isinstance(each.owner, Obj) and each.owner.external == "torch.Tensor"
+    ]
+
+
+# Changes of the state
+
+
+def _change(frame: Frame, keys: Iterable[Key], change: Callable[[Machine], Iterable[Machine]]) -> None:
+    frame.task.touched.update(keys)
+    frame.task.touched.add(AGAIN)
+    frame.now.worlds = changed(frame.now.worlds, change)
+
+
+def new_leaf(frame: Frame, leaf: Atom) -> None:
+    """A tensor gets a gradient of its own from now on: it has none yet."""
+    _change(frame, [grad_key(leaf)], lambda machine: (machine.but({grad_key(leaf): NO_GRAD}),))
+
+
+def grad_key(atom: Atom) -> Key:
+    """Where the state of gradients is kept."""
+    return ("grad", atom)
+
+
+def stage(machine: Machine, scaler: Atom, optimizer: Atom) -> str | None:
+    """What a scaler has done for an optimizer since its last update; None where nobody knows."""
+    known: str | None = machine.get(("stage", scaler, optimizer))
+    if known is None and (machine.get(("fresh", scaler)) or machine.get(("fresh", optimizer))):
+        return READY
+    return known
+
+
+def _accumulated(old: Grad, new: Grad) -> Grad:
+    """What is in gradients once those of another loss are added."""
+    if old.kind in (EMPTY, states.UNKNOWN):
+        return new
+    if old.kind == MIXED:
+        return old
+    if old.kind == new.kind and old.scaler is new.scaler and not old.outdated:
+        return new if not old.spent else new.but(spent=True)
+    if old.kind in (TRUE, UNSCALED) and new.kind == TRUE:
+        return new
+    return Grad(MIXED, new.scaler or old.scaler)
+
+
+def backward(frame: Frame, loss: Value, args: Arguments, node: ast.AST) -> None:
+    """`loss.backward()`: gradients for every leaf that the loss depends on."""
+    analysis = frame.analysis
+    tensors = list(tensors_in(loss)) or [SOME_TENSOR]
+    units: Units = NOTHING.union(*(each.units for each in tensors))
+    if frame.site(node) in analysis.overlay.scaled:
+        units = multiplied(units, frozenset({(VIRTUAL, 1)}))
+        note_scaler(frame, VIRTUAL)
+    reach = NOTHING.union(*(each.reach | each.leaf for each in tensors))
+    surely = tensors[0].surely | (tensors[0].leaf if len(tensors[0].leaf) == 1 else NOTHING)
+    for each in tensors[1:]:
+        surely &= each.surely
+    if not reach:
+        reach = surely = frozenset({Part(Opaque(), "*")})
+    optimizers = holders(frame, reach, surely)
+    event = analysis.event(frame, Act.BACKWARD, node, subject=loss, optimizer=frozenset(optimizers), leaves=reach)
+    event.units = event.units | units
+    kinds = [_kind(each) for each in units]
+    event.scaler = join(event.scaler, frozenset(each.scaler for each in kinds if each.scaler is not None))
+    owned = [
+        leaf
+        for leaf in standalone_leaves(reach)
+        if not any(
+            answer for each, answer in optimizers.items() if overlap(analysis.pytorch.registry.optimizers[each], [leaf])
+        )
+    ]
+    targets: dict[Atom, bool | None] = {**optimizers, **{leaf: leaf in surely or None for leaf in owned}}
+    keys = [grad_key(each) for each in targets]
+
+    def change(machine: Machine) -> Iterable[Machine]:
+        for kind in kinds:
+            found: list[dict[Key, object]] = [{}]
+            for atom, answer in targets.items():
+                old = machine.get(grad_key(atom), UNKNOWN_GRAD)
+                new = _accumulated(old, kind)
+                options = [new] if answer else [new, old]
+                found = [{**each, grad_key(atom): option} for each in found for option in options][:16]
+            for changes in found:
+                yield machine.but(changes)
+
+    _change(frame, keys, change)
+    _clear_graph(frame)
+
+
+def _clear_graph(frame: Frame) -> None:
+    frame.may_raise()
+
+
+def _kind(unit: Unit) -> Grad:
+    if unit is None:
+        return Grad(TRUE)
+    scaler, power = unit
+    if scaler == "?":
+        return UNKNOWN_GRAD
+    return Grad(SCALED, scaler) if power == 1 else Grad(MIXED, scaler)
+
+
+def units_of_grad(grad: Grad) -> Units:
+    """The loss scale in gradients that are in a state."""
+    if grad.kind == SCALED:
+        return frozenset({(grad.scaler, 1)})
+    if grad.kind == MIXED:
+        return frozenset({ANY_UNIT})
+    return UNKNOWN_UNITS if grad.kind == states.UNKNOWN else PURE
+
+
+def states_of(frame: Frame, leaves: frozenset[Atom]) -> tuple[Units, list[Key]]:
+    """The loss scale in the gradients of some leaves, over all ways, and where that is kept."""
+    found = holders(frame, leaves)
+    keys = [grad_key(each) for each in found]
+    keys += [
+        grad_key(leaf)
+        for leaf in standalone_leaves(leaves)
+        if any(world.now.get(grad_key(leaf)) for world in frame.now.worlds)
+    ]
+    units: Units = NOTHING
+    for world in frame.now.worlds:
+        for key in keys:
+            units |= units_of_grad(world.now.get(key, UNKNOWN_GRAD))
+    frame.task.touched.update(keys)
+    frame.task.touched.add(AGAIN)
+    return units or PURE, keys
+
+
+def read(frame: Frame, tensor: Tensor, node: ast.AST) -> Value:
+    """`p.grad`: a gradient, with the scale that is in it here."""
+    if not tensor.leaf and tensor is not SOME_TENSOR and not tensor.flows & 2:
+        return join(NONE_VALUE, one(SOME_TENSOR))
+    leaves = tensor.leaf or frozenset({Part(Opaque(), "*")})
+    units, keys = states_of(frame, leaves)
+    frame.analysis.event(frame, Act.READ, node, leaves=leaves, optimizer=frozenset(key[1] for key in keys))
+    gradient = Tensor(
+        tensor.precision,
+        tensor.rank,
+        tensor.place,
+        0,
+        1,
+        NOTHING,
+        NOTHING,
+        NOTHING,
+        NOTHING,
+        units,
+        frozenset({frame.site(node)}),
+        NOTHING,
+    )
+    return join(NONE_VALUE, one(gradient))
+
+
+def measured(frame: Frame, parameters: Value, node: ast.AST, why: str) -> None:
+    """Gradients are clipped or measured by a function of PyTorch's."""
+    leaves = leaves_of(frame, parameters, node)
+    _, keys = states_of(frame, leaves)
+    frame.analysis.event(frame, Act.CLIP, node, leaves=leaves, optimizer=frozenset(key[1] for key in keys), why=why)
+
+
+def leaves_of(frame: Frame, value: Value, node: ast.AST) -> frozenset[Atom]:
+    """The leaves in something that holds parameters: a sequence, groups in dictionaries, one tensor."""
+    found: set[Atom] = set()
+    stack: list[tuple[Value, int]] = [(value, 0)]
+    seen: set[object] = set()
+    while stack:
+        current, depth = stack.pop()
+        for atom in current:
+            if atom in seen:
+                continue
+            seen.add(atom)
+            if isinstance(atom, Tensor):
+                found |= atom.leaf
+            elif isinstance(atom, Opaque):
+                found.add(
+                    Part(Opaque(atom.path[:-1] if atom.path and atom.path[-1] in ("[]", "()") else atom.path), "*")
+                )
+            elif isinstance(atom, Tup) and depth < 5:
+                stack += [(item, depth + 1) for item in (*atom.items, atom.rest or NEVER)]
+            elif isinstance(atom, Obj) and atom.made_of in (containers.LIST, containers.SET):
+                stack.append((containers.contents(frame, atom), depth + 1))
+            elif isinstance(atom, Obj) and atom.made_of is containers.DICT:
+                inside = frame.read(atom, "['params']") or containers.contents(frame, atom)
+                stack.append((inside, depth + 1))
+    return frozenset(found)
+
+
+def gauge(frame: Frame, value: Value, node: ast.AST, why: str) -> None:
+    """Something is made of a value that shows its size: an event where a loss scale may be in a gradient."""
+    reads = reads_of(value)
+    if not reads:
+        return
+    scalers = frozenset(each[0] for each in units_of(value) if each is not None and isinstance(each[0], Atom))
+    if scalers:
+        frame.analysis.event(frame, Act.GAUGE, node, sources=reads, why=why, scaler=scalers)
+
+
+def changed_in_place(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.AST) -> None:
+    """A tensor is changed: a gradient by a number, or a parameter by a gradient."""
+    if name in ("zero",) and tensor.reads:
+        return
+    for value in args.positional:
+        if reads_of(value) and not tensor.reads:
+            gauge(frame, value, node, "added to a parameter")
+    if tensor.tags & BUFFER:
+        for value in args.positional:
+            for each in tensors_in(value):
+                if each.may_be_low and each.tags & PRODUCT:
+                    why = "a running buffer is updated from products"
+                    frame.analysis.event(frame, Act.RISK, node, tensor=each, why=why)
+    if tensor.reads and name in ("clamp", "clip", "copy", "add"):
+        gauge(frame, one(tensor), node, "changed by a number")
+
+
+def hook(frame: Frame, tensor: Tensor, function: Value, node: ast.AST) -> None:
+    """A hook gets gradients whenever there are some: while they are scaled."""
+    analysis = frame.analysis
+    scalers = relevant(frame, analysis.pytorch.registry.scalers)  # type: ignore[arg-type]
+    units: Units = frozenset((each, 1) for each in scalers) or PURE
+    gradient = SOME_TENSOR.but(units=units, reads=frozenset({frame.site(node)}), precision=tensor.precision)
+    analysis.event(frame, Act.HOOK, node, leaves=tensor.leaf)
+    frame.analysis.call(frame, function, Arguments([one(gradient)]), node)
+    frame.is_dead = False
+
+
+# Optimizers
+
+
+def make_optimizer(frame: Frame, optimizer: Obj, args: Arguments, node: ast.AST) -> None:
+    """An optimizer is made of parameters."""
+    given = args.get(0, "params")
+    leaves = None if given is None else leaves_of(frame, given, node)
+    if leaves is not None and any(
+        isinstance(each, Part) and isinstance(each.owner, Opaque) and not each.owner.path for each in leaves
+    ):
+        leaves = None
+    if given is not None:
+        frame.write(optimizer, PARAMETERS, given)
+    note_optimizer(frame, optimizer, leaves)
+    frame.analysis.event(frame, Act.OPTIMIZER_MADE, node, optimizer=one(optimizer), leaves=leaves or NOTHING)
+    if optimizer not in frame.analysis.plural:
+        _change(
+            frame,
+            [grad_key(optimizer), ("fresh", optimizer)],
+            lambda m: (m.but({grad_key(optimizer): NO_GRAD, ("fresh", optimizer): True}),),
+        )
+
+
+def optimizer_method(frame: Frame, optimizer: Atom, name: str, args: Arguments, node: ast.AST) -> Value:
+    """A call of a method of an optimizer."""
+    if name == "step":
+        note_optimizer(frame, optimizer)
+        closure = args.get(0, "closure")
+        if closure is not None and closure != NONE_VALUE:
+            frame.analysis.event(frame, Act.CLOSURE, node, optimizer=one(optimizer))
+            frame.analysis.call(frame, closure, Arguments(), node)
+            frame.is_dead = False
+        if frame.site(node) in frame.analysis.overlay.stepped:
+            note_scaler(frame, VIRTUAL)
+            _scaler_step(frame, VIRTUAL, one(optimizer), node)
+            _update(frame, VIRTUAL, node)
+            return NONE_VALUE
+        step_optimizer(frame, optimizer, node)
+        return NONE_VALUE
+    if name == "zero_grad":
+        note_optimizer(frame, optimizer)
+        clear(frame, {optimizer: True}, node)
+        return NONE_VALUE
+    if name == "add_param_group":
+        given = args.get(0, "param_group")
+        if given is not None:
+            note_optimizer(frame, optimizer, leaves_of(frame, given, node))
+        return NONE_VALUE
+    if name in ("state_dict", "load_state_dict"):
+        act = Act.SAVED if name == "state_dict" else Act.LOADED
+        frame.analysis.event(frame, act, node, optimizer=one(optimizer))
+        return UNKNOWN
+    return UNKNOWN
+
+
+def step_optimizer(frame: Frame, optimizer: Atom, node: ast.AST) -> None:
+    """`optimizer.step()` itself."""
+    key = grad_key(optimizer)
+    frame.task.touched.add(key)
+    frame.analysis.event(frame, Act.STEP, node, optimizer=one(optimizer))
+    _change(frame, [key], lambda m: (m.but({key: m.get(key, UNKNOWN_GRAD).but(spent=True)}),))
+
+
+def clear(frame: Frame, optimizers: dict[Atom, bool | None], node: ast.AST) -> None:
+    """Gradients are set to nothing; of an optimizer that may not be meant, they may stay."""
+    frame.analysis.event(frame, Act.ZERO, node, optimizer=frozenset(optimizers))
+    keys = [grad_key(each) for each in optimizers]
+
+    def change(machine: Machine) -> Iterable[Machine]:
+        yield machine.but({grad_key(each): NO_GRAD for each in optimizers})
+        if None in optimizers.values():
+            yield machine.but({grad_key(each): NO_GRAD for each, answer in optimizers.items() if answer})
+
+    _change(frame, keys, change)
+
+
+def clear_leaves(frame: Frame, leaves: frozenset[Atom], node: ast.AST) -> None:
+    """The gradients of some leaves are set to nothing: by a module's `zero_grad`, or one by one."""
+    targets = holders(frame, leaves)
+    registry = frame.analysis.pytorch.registry
+    sure = {each: answer if _covers(registry.optimizers[each], leaves) else None for each, answer in targets.items()}
+    own: dict[Atom, bool | None] = dict.fromkeys(standalone_leaves(leaves), True)
+    if sure or own:
+        clear(frame, {**sure, **own}, node)
+
+
+def _covers(parameters: frozenset[Atom] | None, leaves: frozenset[Atom]) -> bool:
+    """Whether some leaves are all the parameters of an optimizer, as far as it can be seen."""
+    return parameters is None or all(overlap(leaves, [each]) is not False for each in parameters)
+
+
+# Scalers
+
+
+def make_scaler(frame: Frame, scaler: Obj, args: Arguments, node: ast.AST) -> None:
+    """A scaler is made."""
+    note_scaler(frame, scaler)
+    frame.analysis.event(frame, Act.SCALER_MADE, node, scaler=one(scaler))
+    enabled = args.keywords.get("enabled")
+    frame.write(scaler, "<enabled>", const(True) if enabled is None else enabled)
+    keys: list[Key] = [("fresh", scaler), ("checked", scaler), ("idle", scaler)]
+    stale = [("stage", scaler, each) for each in frame.analysis.pytorch.registry.optimizers]
+    changes: dict[Key, object] = {
+        ("fresh", scaler): True,
+        ("checked", scaler): False,
+        ("idle", scaler): True,
+        **dict.fromkeys(stale),
+    }
+    _change(frame, [*keys, *stale], lambda m: (m.but(changes),))
+
+
+def is_off(frame: Frame, scaler: Atom) -> bool:
+    """Whether a scaler is switched off in the text."""
+    return isinstance(scaler, Obj) and constant(frame.read(scaler, "<enabled>")) is False
+
+
+def scaler_method(frame: Frame, scaler: Atom, name: str, args: Arguments, node: ast.AST) -> Value:
+    """A call of a method of a scaler."""
+    analysis = frame.analysis
+    note_scaler(frame, scaler)
+    first = args.get(0, {"scale": "outputs"}.get(name, "optimizer"))
+    if name == "scale":
+        if first is None or is_off(frame, scaler):
+            return first or NEVER
+        # Only now does it have a scale: before, `step`, `unscale_` and `update` raise.
+        _change(frame, [("idle", scaler)], lambda machine: (machine.but({("idle", scaler): None}),))
+        return scaled(frame, first, scaler)
+    if name == "get_scale":
+        return some("float", PURE if is_off(frame, scaler) else frozenset({(scaler, 1)}))
+    if name == "is_enabled":
+        return frozenset({Some("bool")})
+    optimizers = UNKNOWN if first is None else frozenset(each for each in first if each != Const("NoneType", None))
+    if name == "step":
+        if len(args.positional) > 1 or "closure" in args.keywords:
+            closure = args.get(1, "closure") or NEVER
+            analysis.event(frame, Act.CLOSURE, node, scaler=one(scaler), optimizer=optimizers)
+            if closure:
+                analysis.call(frame, closure, Arguments(), node)
+                frame.is_dead = False
+        if is_off(frame, scaler):
+            for each in optimizers:
+                if isinstance(each, Atom):
+                    step_optimizer(frame, each, node)
+            return NONE_VALUE
+        _scaler_step(frame, scaler, optimizers, node)
+        return UNKNOWN
+    if is_off(frame, scaler):
+        return NONE_VALUE
+    if name == "unscale_":
+        _unscale(frame, scaler, optimizers, node)
+    elif name == "update":
+        _update(frame, scaler, node)
+    elif name in ("state_dict", "load_state_dict"):
+        analysis.event(frame, Act.SAVED if name == "state_dict" else Act.LOADED, node, scaler=one(scaler))
+        return UNKNOWN
+    return NONE_VALUE
+
+
+def scaled(frame: Frame, value: Value, scaler: Atom) -> Value:
+    """A loss, or several, multiplied by the scale."""
+    unit: Units = frozenset({(scaler, 1)})
+    found = NEVER
+    for atom in value:
+        if isinstance(atom, Tensor):
+            found = join(
+                found,
+                one(
+                    atom.but(
+                        units=multiplied(atom.units, unit),
+                        leaf=NOTHING,
+                        reach=atom.reach | atom.leaf,
+                        precision=atom.precision,
+                    )
+                ),
+            )
+        elif isinstance(atom, Opaque):
+            tensor = atom.tensor or SOME_TENSOR.but(reach=frozenset({Part(atom, "*")}))
+            found = join(found, one(Opaque((), tensor.but(units=multiplied(tensor.units, unit)))))
+        elif isinstance(atom, Tup):
+            items = tuple(scaled(frame, each, scaler) for each in atom.items)
+            found = join(found, one(Tup(items, None if atom.rest is None else scaled(frame, atom.rest, scaler))))
+        elif isinstance(atom, Obj) and atom.made_of is containers.LIST:
+            found = join(found, one(Tup((), scaled(frame, containers.contents(frame, atom), scaler))))
+    if not found:
+        found = one(SOME_TENSOR.but(units=unit))
+    return found
+
+
+def _one_by_one(
+    frame: Frame, optimizers: Value, change: Callable[[Atom, Machine], Machine], keys: Callable[[Atom], list[Key]]
+) -> None:
+    atoms = [each for each in optimizers if isinstance(each, Atom) and each not in frame.analysis.plural]
+    known = [each for each in atoms if not isinstance(each, Opaque) or each.path]
+    if not known:
+        return
+    for each in known:
+        note_optimizer(frame, each)
+    _change(frame, [key for each in known for key in keys(each)], lambda m: [change(each, m) for each in known])
+
+
+def _keys(scaler: Atom) -> Callable[[Atom], list[Key]]:
+    def keys(optimizer: Atom) -> list[Key]:
+        return [
+            ("idle", scaler),
+            grad_key(optimizer),
+            ("stage", scaler, optimizer),
+            ("checked", scaler),
+            ("fresh", scaler),
+            ("fresh", optimizer),
+        ]
+
+    return keys
+
+
+def _unscale(frame: Frame, scaler: Atom, optimizers: Value, node: ast.AST) -> None:
+    for each in optimizers:
+        if isinstance(each, Atom):
+            frame.task.touched.update(_keys(scaler)(each))
+    frame.analysis.event(frame, Act.UNSCALE, node, scaler=one(scaler), optimizer=optimizers)
+    registry = frame.analysis.pytorch.registry
+
+    def change(optimizer: Atom, machine: Machine) -> Machine:
+        key = grad_key(optimizer)
+        changes = {
+            key: _divided(machine.get(key, UNKNOWN_GRAD), scaler),
+            ("stage", scaler, optimizer): states.UNSCALED_BY,
+            ("checked", scaler): True,
+        }
+        mine = registry.optimizers.get(optimizer)
+        for other, theirs in registry.optimizers.items():
+            # One parameter in two optimizers: the other's gradients are partly divided now.
+            if other is not optimizer and mine and theirs and overlap(mine, theirs):
+                old = machine.get(grad_key(other))
+                if old is not None and old.kind == SCALED:
+                    changes[grad_key(other)] = Grad(MIXED, scaler)
+        return machine.but(changes)
+
+    shared = [grad_key(each) for each in registry.optimizers]
+    _one_by_one(
+        frame,
+        optimizers,
+        change,
+        lambda each: [*_keys(scaler)(each), *(shared if registry.optimizers.get(each) else [])],
+    )
+
+
+def _divided(old: Grad, scaler: Atom) -> Grad:
+    if old.kind == SCALED and old.scaler is scaler:
+        return Grad(UNSCALED, scaler, old.spent)
+    if old.kind in (EMPTY, states.UNKNOWN):
+        return old if old.kind == EMPTY else Grad(UNSCALED, scaler)
+    return Grad(MIXED, scaler)
+
+
+def _scaler_step(frame: Frame, scaler: Atom, optimizers: Value, node: ast.AST) -> None:
+    for each in optimizers:
+        if isinstance(each, Atom):
+            frame.task.touched.update(_keys(scaler)(each))
+            note_optimizer(frame, each)
+    frame.analysis.event(frame, Act.SCALER_STEP, node, scaler=one(scaler), optimizer=optimizers)
+
+    def change(optimizer: Atom, machine: Machine) -> Machine:
+        key = grad_key(optimizer)
+        old = machine.get(key, UNKNOWN_GRAD)
+        after = _divided(old, scaler) if stage(machine, scaler, optimizer) != states.UNSCALED_BY else old
+        return machine.but(
+            {key: after.but(spent=True), ("stage", scaler, optimizer): STEPPED, ("checked", scaler): True}
+        )
+
+    _one_by_one(frame, optimizers, change, _keys(scaler))
+
+
+def _update(frame: Frame, scaler: Atom, node: ast.AST) -> None:
+    keys: list[Key] = [("checked", scaler), ("fresh", scaler), ("idle", scaler)]
+    for each in relevant(frame, frame.analysis.pytorch.registry.optimizers):  # type: ignore[arg-type]
+        keys += [("stage", scaler, each), grad_key(each)]
+    frame.task.touched.update(keys)
+    frame.analysis.event(frame, Act.UPDATE, node, scaler=one(scaler))
+
+    def change(machine: Machine) -> Iterable[Machine]:
+        changes: dict[Key, object] = {("checked", scaler): False, ("fresh", scaler): True}
+        for key in machine.keys:
+            if key[0] == "stage" and key[1] is scaler:
+                changes[key] = None
+            elif key[0] == "grad":
+                old = machine.get(key)
+                if old.kind == SCALED and old.scaler is scaler:
+                    changes[key] = old.but(outdated=True)
+        yield machine.but(changes)
+
+    _change(frame, keys, change)
+
+
+def handed_on(frame: Frame, value: Value, node: ast.AST) -> None:
+    """A scaler or an optimizer goes where nobody follows it: nothing is known of it any more."""
+    registry = frame.analysis.pytorch.registry
+    gone = [
+        each for each in value if isinstance(each, Atom) and (each in registry.optimizers or each in registry.scalers)
+    ]
+    if not gone:
+        return
+    frame.analysis.event(frame, Act.HANDED_ON, node, subject=frozenset(gone))
+
+    def change(machine: Machine) -> Iterable[Machine]:
+        yield machine.but({key: None for key in machine.keys if any(each in key for each in gone)})
+
+    keys = {key for world in frame.now.worlds for key in world.now.keys if any(each in key for each in gone)}
+    _change(frame, keys, change)
+
+
+def updated_by_hand(frame: Frame, old: Value, operand: Value, node: ast.AST) -> None:
+    """`p -= lr * p.grad`: a parameter is changed by a gradient."""
+    if reads_of(operand) and not reads_of(old) and any(each.leaf for each in tensors_in(old)):
+        gauge(frame, operand, node, "added to a parameter")
+
+
+def gradient_of(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    """`torch.autograd.grad(outputs, inputs)`: gradients with the scale of the outputs."""
+    outputs, inputs = args.get(0, "outputs") or UNKNOWN, args.get(1, "inputs") or UNKNOWN
+    units = NOTHING.union(*(each.units for each in tensors_in(outputs))) or PURE
+    create = constant(args.get(4, "create_graph") or const(False)) is not False
+    wanted = list(tensors_in(inputs)) or [SOME_TENSOR]
+    source = next(iter(tensors_in(outputs)), SOME_TENSOR)
+    frame.analysis.event(frame, Act.OWN_GRADIENT, node, subject=outputs, why="create_graph" if create else "")
+    found = NEVER
+    for each in wanted:
+        gradient = made(
+            each.precision if each.is_known else OTHER,
+            SCALAR | SHAPED,
+            each.place,
+            flows=FLOWS if create else CUT,
+            reach=source.reach if create else NOTHING,
+            surely=source.surely if create else NOTHING,
+            units=units,
+            reads=frozenset({frame.site(node)}) if units != PURE else NOTHING,
+        )
+        found = join(found, one(gradient))
+    return one(Tup((), found))
+
+
+def is_optimizer_class(name: str) -> bool:
+    """Whether a class of another package makes optimizers."""
+    last = name.rpartition(".")[2]
+    return (
+        name.startswith(("torch.optim.", "apex.optimizers.", "apex.contrib.optimizers."))
+        and "lr_scheduler" not in name
+        and last[:1].isupper()
+    ) or name == "torch.optim.Optimizer"

@@ -1,0 +1,525 @@
+"""Modules of PyTorch: their parameters, and what running one gives."""
+
+from __future__ import annotations
+
+import ast
+
+from amp_migrate.flow.domain.atoms import (
+    NEVER,
+    NONE_VALUE,
+    TRUTHS,
+    UNKNOWN,
+    Atom,
+    Class,
+    Const,
+    External,
+    Func,
+    Method,
+    Native,
+    Obj,
+    Opaque,
+    Part,
+    Value,
+    Wrapped,
+    const,
+    constant,
+    join,
+    join_all,
+    many,
+    one,
+    some,
+    tensors_in,
+    tup,
+)
+from amp_migrate.flow.domain.contexts import ON
+from amp_migrate.flow.domain.tensor import (
+    ANYWHERE,
+    BUFFER,
+    CPU,
+    CUT,
+    DEVICE,
+    F32,
+    FLOWS,
+    LOW,
+    NOTHING,
+    OTHER,
+    PURE,
+    SHAPED,
+    SOME_TENSOR,
+    Tensor,
+    few_leaves,
+    join_tensors,
+    made,
+)
+from amp_migrate.flow.events import Act
+from amp_migrate.flow.python import attributes, containers
+from amp_migrate.flow.python.arguments import Arguments
+from amp_migrate.flow.python.frame import Frame
+from amp_migrate.flow.pytorch import gradients
+from amp_migrate.flow.pytorch.operators import operate
+from amp_migrate.tables import operators as table
+from amp_migrate.tables.torch_names import MODULE_FACTORIES
+
+WRAPPERS = frozenset(
+    (
+        "torch.nn.DataParallel torch.nn.parallel.DataParallel torch.nn.parallel.DistributedDataParallel "
+        "torch.nn.parallel.distributed.DistributedDataParallel apex.parallel.DistributedDataParallel"
+    ).split()
+)
+_CHAINS = frozenset(
+    "torch.nn.Sequential torch.nn.ModuleList torch.nn.ModuleDict torch.nn.ParameterList torch.nn.ParameterDict".split()
+)
+_HANDS_BACK = frozenset(
+    "to cuda cpu float double half bfloat16 train eval requires_grad_ apply type xpu compile share_memory".split()
+)
+_PARAMETERS = frozenset("parameters named_parameters".split())
+_BUFFERS = frozenset("buffers named_buffers".split())
+_INSIDE = frozenset("modules named_modules children named_children".split())
+HOOKS = "<hooks>"
+DTYPE, PLACE, FROZEN = "<dtype>", "<place>", "<frozen>"
+
+
+def is_module_name(name: str) -> bool:
+    """Whether a class or factory of another package makes modules of PyTorch."""
+    if name.startswith(("torch.nn.utils.", "torch.nn.functional.", "torch.nn.init.", "torch.nn.parameter")):
+        return False
+    if name in ("torch.nn.Parameter", "torch.nn.ParameterList"):
+        return name == "torch.nn.ParameterList"
+    return name.startswith(MODULE_FACTORIES) and (
+        not name.startswith("torch.nn.") or name.rpartition(".")[2][:1].isupper()
+    )
+
+
+def make(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
+    """A new module of a class of PyTorch's, or of another package's factory."""
+    owner = Obj(frame.site(node), frame.context_of_objects, External(name))
+    if frame.runs_often:
+        frame.analysis.many.add(owner)
+    if name in WRAPPERS:
+        frame.write(owner, "module", args.get(0, "module") or UNKNOWN, strong=False)
+        ids = args.get(1, "device_ids")
+        frame.write(owner, "device_ids", NONE_VALUE if ids is None else ids, strong=False)
+    elif name == "torch.nn.Sequential":
+        fill(frame, owner, args, node)
+    elif name in _CHAINS and args.positional:
+        given = args.positional[0]
+        for each in given:
+            if isinstance(each, Obj) and each.made_of is containers.DICT:
+                containers.merge_dict(frame, owner, one(each), node)
+            else:
+                items, rest = containers.sequence(frame, one(each), node)
+                _number(frame, owner, items, rest)
+    else:
+        for index, value in enumerate(args.positional):
+            frame.write(owner, f"<{index}>", value, strong=False)
+        for word, value in args.keywords.items():
+            frame.write(owner, f"<{word}>", value, strong=False)
+    return one(owner)
+
+
+def fill(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> None:
+    """The modules that a chain is made of."""
+    if len(args.positional) == 1 and any(
+        isinstance(each, Obj) and each.made_of is containers.DICT for each in args.positional[0]
+    ):
+        for name, value in containers.keyword_pairs(frame, args.positional[0]):
+            frame.write(owner, f"[{name!r}]" if name else containers.REST, value, strong=False)
+        return
+    _number(frame, owner, args.positional, args.rest)
+
+
+def _number(frame: Frame, owner: Obj, items: list[Value], rest: Value) -> None:
+    for index, value in enumerate(items):
+        frame.write(owner, f"[{index}]", value, strong=False)
+    if rest:
+        frame.write(owner, containers.REST, join(rest, frame.read(owner, containers.REST)), strong=False)
+
+
+def parts(frame: Frame, owner: Obj) -> list[Value]:
+    """Everything that a module holds: attributes, and what is in a chain or list of modules."""
+    return [
+        frame.read(owner, name) for name in frame.analysis.heap.names(owner, frame.task) if not name.startswith("<")
+    ]
+
+
+def inside(frame: Frame, start: Atom) -> list[Obj]:
+    """A module and all modules in it."""
+    found: dict[Obj, None] = {}
+    stack: list[Atom | Tensor] = [start]
+    while stack:
+        atom = stack.pop()
+        if not isinstance(atom, Obj) or atom in found or not attributes.is_module(frame, atom):
+            continue
+        found[atom] = None
+        for value in parts(frame, atom):
+            stack += [each for each in value if isinstance(each, Obj)]
+    return list(found)
+
+
+def leaves(frame: Frame, start: Atom) -> frozenset[Atom]:
+    """The leaves of gradients that a module's parameters are."""
+    if isinstance(start, Opaque):
+        return frozenset({Part(start, "*")})
+    found: set[Atom] = set()
+    for each in inside(frame, start):
+        if each.external and each.external not in _CHAINS and each.external not in WRAPPERS:
+            op = table.LAYERS.get(each.external.rpartition(".")[2])
+            if op is None or op in table.WEIGHTED or each.external.rpartition(".")[2] == "Embedding":
+                found.add(Part(each, "*"))
+        for value in parts(frame, each):
+            for atom in value:
+                if isinstance(atom, Tensor) and atom.leaf:
+                    found |= {
+                        leaf
+                        for leaf in atom.leaf
+                        if isinstance(leaf, Part)
+                        and isinstance(leaf.owner, Obj)
+                        and leaf.owner.external == "torch.nn.Parameter"
+                    }
+                elif isinstance(atom, Opaque) and atom.path:
+                    found.add(Part(atom, "*"))
+    return frozenset(found)
+
+
+def weights(frame: Frame, owner: Obj, name: str = "*") -> Tensor:
+    """The parameters of a layer as one tensor."""
+    precision = 0
+    for each in frame.read(owner, DTYPE):
+        if isinstance(each, Const) and isinstance(each.value, int):
+            precision |= each.value
+    frozen = constant(frame.read(owner, FROZEN))
+    place = 0
+    for each in frame.read(owner, PLACE):
+        if isinstance(each, Const) and isinstance(each.value, int):
+            place |= each.value
+    return made(
+        precision or F32,
+        SHAPED,
+        DEVICE if place & DEVICE else place or ANYWHERE,
+        flows=FLOWS if frozen is None else CUT | FLOWS,
+        leaf=frozenset({Part(owner, name)}),
+    )
+
+
+# Running a module
+
+
+def run(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Value:
+    """A module of the project is called: its hooks and its `forward` run."""
+    analysis = frame.analysis
+    analysis.event(frame, Act.RUN, node, subject=one(owner))
+    kind = owner.made_of
+    assert isinstance(kind, Class)
+    forward = attributes.load_of_class(frame, kind, owner, owner, "forward")
+    projects: Value = frozenset(each for each in forward if isinstance(each, (Method, Func, Opaque, Wrapped)))
+    own = frame.read(owner, "forward")
+    if own:
+        projects = join(projects, own)
+    if projects:
+        found = analysis.call(frame, projects, args, node)
+    else:
+        native = next((each.name for each in forward if isinstance(each, Native)), "")
+        found = _run_base(frame, owner, native, args, node)
+    return _hooked(frame, owner, args, found, node)
+
+
+def _run_base(frame: Frame, owner: Obj, native: str, args: Arguments, node: ast.AST) -> Value:
+    """A class of the project that inherits its `forward` from PyTorch."""
+    for name in _bases(frame, owner):
+        if name in ("torch.nn.Sequential",):
+            return _chain(frame, owner, args, node)
+        if is_module_name(name) and name != "torch.nn.Module":
+            return _layer(frame, owner, name, args, node)
+    return unknown_result(frame, one(owner), args, node, is_module=True)
+
+
+def _bases(frame: Frame, owner: Obj) -> list[str]:
+    from amp_migrate.flow.python.classes import external_bases
+
+    return list(external_bases(frame, owner.made_of))
+
+
+def _hooked(frame: Frame, owner: Obj, args: Arguments, result: Value, node: ast.AST) -> Value:
+    hooks = frame.read(owner, HOOKS)
+    if not hooks:
+        return result
+    given = frame.analysis.call(frame, hooks, Arguments([one(owner), tup(args.positional), result]), node)
+    frame.is_dead = False
+    changed = frozenset(each for each in given if each != Const("NoneType", None))
+    return join(result, changed)
+
+
+def call_object(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Value:
+    """Calling an object of a class of PyTorch's, or of another package's."""
+    name = owner.external
+    if name in WRAPPERS:
+        inner = frame.read(owner, "module")
+        frame.analysis.event(frame, Act.RUN, node, subject=one(owner))
+        return frame.analysis.call(frame, inner, args, node)
+    if name == "torch.nn.Sequential":
+        frame.analysis.event(frame, Act.RUN, node, subject=one(owner))
+        return _hooked(frame, owner, args, _chain(frame, owner, args, node), node)
+    if is_module_name(name):
+        frame.analysis.event(frame, Act.RUN, node, subject=one(owner))
+        return _hooked(frame, owner, args, _layer(frame, owner, name, args, node), node)
+    if name.startswith(("builtins.", "contextlib.")):
+        return NEVER
+    for value in args.all():
+        for each in tensors_in(value):
+            if each.may_be_low:
+                frame.analysis.event(frame, Act.FOREIGN, node, tensor=each, why=name)
+    return unknown_result(frame, one(owner), args, node)
+
+
+def _chain(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Value:
+    """A chain of modules, one after the other; of an unknown number, each may come after each."""
+    value = args.get(0, "input") or UNKNOWN
+    names = frame.analysis.heap.names(owner, frame.task)
+    numbered = [name for name in names if name.startswith("[") and name != containers.REST]
+    for name in numbered:
+        value = frame.analysis.call(frame, frame.read(owner, name), Arguments([value]), node)
+        if frame.is_dead:
+            return NEVER
+    rest = frame.read(owner, containers.REST)
+    if rest:
+        for _ in range(6):
+            before = value
+            given = frame.analysis.call(frame, rest, Arguments([value]), node)
+            frame.is_dead = False
+            value = join(value, given)
+            if value == before:
+                break
+        return given
+    return value
+
+
+def _layer(frame: Frame, owner: Obj, name: str, args: Arguments, node: ast.AST) -> Value:
+    last = name.rpartition(".")[2]
+    given = [*args.positional, *args.keywords.values()] or [args.rest or UNKNOWN]
+    if last == "Embedding":
+        weight = weights(frame, owner)
+        return operate(frame, "index", [one(weight.but(leaf=NOTHING, reach=weight.leaf, surely=weight.leaf))], node)
+    op = table.LAYERS.get(last)
+    if op is None or not name.startswith(("torch.nn.", "apex.normalization.")):
+        return unknown_result(frame, one(owner), args, node, is_module=True)
+    operands = list(given)
+    if op in table.WEIGHTED:
+        operands = (
+            [given[0], one(weights(frame, owner)), *given[1:]]
+            if op != "multi_head_attention_forward"
+            else [given[0], one(weights(frame, owner))]
+        )
+    whole = Arguments(operands)
+    reduction = frame.read(owner, "<reduction>")
+    if reduction:
+        whole.keywords["reduction"] = reduction
+    if op in ("batch_norm", "instance_norm"):
+        # Its weights stay in float32, and what comes out is what went in.
+        return operate(frame, op, operands[:2], node, whole)
+    return operate(frame, op, operands, node, whole)
+
+
+def unknown_result(frame: Frame, callee: Value, args: Arguments, node: ast.AST, *, is_module: bool = False) -> Value:
+    """What something unknown gives: nobody knows its shape; its tensors may be low where autocast is on.
+
+    Args:
+        is_module: whether it is a module, whose result depends on its parameters.
+    """
+    given = [each for value in args.all() for each in tensors_in(value)]
+    whole: Tensor | None = None
+    for each in given:
+        whole = each if whole is None else join_tensors(whole, each)
+    autocast, _ = frame.now.context.low(ANYWHERE if whole is None else whole.place)
+    precision, regions = OTHER, NOTHING
+    if autocast.may_be_on:
+        precision, regions = OTHER | autocast.dtype, autocast.regions
+    if whole is not None:
+        precision |= whole.precision & LOW
+        regions |= whole.regions
+    flows = (FLOWS if is_module else FLOWS | CUT) if frame.now.context.gradients & ON else CUT
+    own = (
+        frozenset({Part(each, "*") for each in callee if isinstance(each, (Opaque, Obj))}) if flows & FLOWS else NOTHING
+    )
+    reach = own | (NOTHING.union(*(each.reach | each.leaf for each in given)) if flows & FLOWS else NOTHING)
+    tensor = made(
+        precision,
+        SHAPED | 1,
+        ANYWHERE if whole is None else whole.place | ANYWHERE,
+        flows=flows,
+        regions=regions,
+        reach=few_leaves(reach),
+        surely=reach if is_module and flows & FLOWS and len(callee) == 1 else NOTHING,
+        units=PURE if whole is None else whole.units,
+        reads=NOTHING if whole is None else whole.reads,
+        born=frozenset({frame.site(node)}),
+    )
+    if is_module and autocast.may_be_on and autocast.cache & ON:
+        for module in callee:
+            if isinstance(module, Obj) or (isinstance(module, Opaque) and module.path):
+                cast_weight(frame, Part(module, "*"), bool(frame.now.context.gradients & ON), frame.site(node))
+    return one(Opaque((frame.site(node), "()"), tensor))
+
+
+def cast_weight(frame: Frame, leaf: Atom, with_gradient: bool, site: object) -> None:
+    """Autocast casts a weight, and keeps the cast until the outermost region ends."""
+    state = frame.now
+    if not isinstance(site, tuple):
+        return
+    outermost = state.context.cuda.outermost
+    if with_gradient:
+        if any(gradients._same_leaf(leaf, each) for each in state.casts):
+            frame.analysis.cached_casts.setdefault((leaf, site), None)  # type: ignore[arg-type]
+            event = frame.analysis.event(frame, Act.WEIGHT_CAST, _At(site), leaves=frozenset({leaf}))
+            event.code = frame.code
+    else:
+        state.casts |= {leaf}
+    if outermost & frame.task.context.cuda.outermost:
+        frame.task.casts.add((leaf, with_gradient, site))  # type: ignore[arg-type]
+
+
+class _At(ast.expr):
+    """A place that is known without its node."""
+
+    def __init__(self, site: tuple[object, ...]) -> None:
+        super().__init__()
+        _, self.lineno, self.col_offset, self.end_lineno, self.end_col_offset = site  # type: ignore[assignment]
+
+
+# Attributes and methods
+
+
+def attribute(frame: Frame, owner: Obj, name: str) -> Value:
+    """An attribute of a module of PyTorch's own."""
+    if name in ("weight", "bias", "in_proj_weight", "weight_ih_l0", "weight_hh_l0"):
+        return one(weights(frame, owner, name))
+    if name in ("running_mean", "running_var"):
+        return one(made(F32, SHAPED, ANYWHERE, tags=BUFFER))
+    if name == "training":
+        return TRUTHS
+    if name in (
+        "in_features",
+        "out_features",
+        "in_channels",
+        "out_channels",
+        "num_features",
+        "embedding_dim",
+        "num_embeddings",
+    ):
+        return some("int")
+    return one(Native(name, owner))
+
+
+def method(frame: Frame, owner: Atom, name: str, args: Arguments, node: ast.AST) -> Value:
+    """A call of a method that every module has."""
+    analysis = frame.analysis
+    if name in _HANDS_BACK:
+        moved(frame, owner, name, args)
+        if name == "apply" and args.positional:
+            inner = frozenset(each for each in inside(frame, owner)) or one(owner)
+            analysis.call(frame, args.positional[0], Arguments([inner]), node)
+            frame.is_dead = False
+        return one(owner)
+    if name in _PARAMETERS:
+        return _listed(name, join_all(one(_parameter(frame, leaf)) for leaf in leaves(frame, owner)))
+    if name in _BUFFERS:
+        return _listed(name, one(made(OTHER, SHAPED, ANYWHERE, tags=BUFFER)))
+    if name in _INSIDE:
+        kinds = inside(frame, owner)
+        return _listed(name, join_all(one(each) for each in (kinds[1:] if "children" in name else kinds)))
+    if name == "zero_grad":
+        gradients.clear_leaves(frame, leaves(frame, owner), node)
+        return NONE_VALUE
+    if name in ("state_dict", "load_state_dict"):
+        analysis.event(frame, Act.SAVED if name == "state_dict" else Act.LOADED, node, subject=one(owner))
+        return UNKNOWN
+    if name == "register_buffer":
+        value = args.get(1, "tensor") or UNKNOWN
+        marked = frozenset(each.but(tags=each.tags | BUFFER) if isinstance(each, Tensor) else each for each in value)
+        _set(frame, owner, args.get(0, "name"), marked)
+        return NONE_VALUE
+    if name in ("register_parameter", "add_module", "register_module"):
+        _set(frame, owner, args.get(0, "name"), args.get(1, "module") or args.get(1, "param") or UNKNOWN)
+        return NONE_VALUE
+    if name in ("register_forward_hook", "register_forward_pre_hook"):
+        if name == "register_forward_hook":
+            frame.write(owner, HOOKS, args.get(0, "hook") or UNKNOWN, strong=False)
+        return UNKNOWN
+    if "backward_hook" in name:
+        tensor = SOME_TENSOR.but(leaf=leaves(frame, owner))
+        gradients.hook(frame, tensor, NEVER, node)
+        return UNKNOWN
+    if name in ("append", "extend", "insert", "update"):
+        value = args.positional[-1] if args.positional else UNKNOWN
+        inner = value if name in ("append", "insert") else containers.elements(frame, value, node)
+        frame.write(owner, containers.REST, join(inner, frame.read(owner, containers.REST)), strong=False)
+        return one(owner)
+    if name in ("keys",):
+        return many(some("str"))
+    if name in ("values", "items"):
+        whole = join_all(parts(frame, owner)) if isinstance(owner, Obj) else UNKNOWN
+        return many(whole) if name == "values" else many(tup([some("str"), whole]))
+    if name in ("__init__", "extra_repr", "_init_weights"):
+        return NONE_VALUE
+    if name in ("no_sync", "join"):
+        return one(Obj(frame.site(node), frame.context_of_objects, External("contextlib.nullcontext")))
+    if name in ("forward", "__call__") and isinstance(owner, Obj):
+        if isinstance(owner.made_of, Class):
+            return _run_base(frame, owner, name, args, node)
+        return call_object(frame, owner, args, node)
+    if name in ("get_submodule", "get_parameter"):
+        return join_all(one(each) for each in inside(frame, owner)[:20])
+    return UNKNOWN
+
+
+def _listed(name: str, inside_it: Value) -> Value:
+    """What a method of a module lists: by themselves, or with their names."""
+    return many(tup([some("str"), inside_it])) if name.startswith("named_") else many(inside_it)
+
+
+def _set(frame: Frame, owner: Atom, name: Value | None, value: Value) -> None:
+    known = None if name is None else constant(name)
+    frame.write(owner, known if isinstance(known, str) else attributes.ANY_ATTRIBUTE, value, strong=False)
+
+
+def _parameter(frame: Frame, leaf: Atom) -> Tensor:
+    assert isinstance(leaf, Part)
+    if isinstance(leaf.owner, Obj) and leaf.owner.external != "torch.nn.Parameter":
+        return weights(frame, leaf.owner, leaf.name)
+    precision = F32 if isinstance(leaf.owner, Obj) else OTHER
+    return made(precision, SHAPED, ANYWHERE, flows=FLOWS, leaf=frozenset({leaf}))
+
+
+def moved(frame: Frame, owner: Atom, name: str, args: Arguments) -> None:
+    """A module is moved to a device, or its weights are cast."""
+    pytorch = frame.analysis.pytorch
+    precision = pytorch.DTYPES.get(table.DTYPE_METHODS.get(name, ""))
+    place = {"cuda": DEVICE, "cpu": CPU}.get(name)
+    pytorch.places |= place or 0
+    if name in ("to", "type"):
+        for value in [*args.positional, *args.keywords.values()]:
+            precision = pytorch.precision_of(value) if pytorch.precision_of(value) is not None else precision
+            place = pytorch.place_of(value) if pytorch.place_of(value) is not None else place
+    if precision is None and place is None and name != "requires_grad_":
+        return
+    for each in inside(frame, owner):
+        if precision is not None:
+            frame.write(each, DTYPE, const(precision), strong=False)
+        if place is not None:
+            frame.write(each, PLACE, const(place), strong=False)
+        if name == "requires_grad_" and constant(args.get(0, "") or const(True)) is False:
+            frame.write(each, FROZEN, const(True), strong=False)
+
+
+def get_item(frame: Frame, owner: Obj, index: Value) -> Value:
+    """An element of a list, dictionary or chain of modules."""
+    name = containers.key(index)
+    if name is not None and not name.startswith("[-"):
+        found = join(frame.read(owner, name), frame.read(owner, containers.REST))
+        if found:
+            return found
+    return containers.contents(frame, owner) or UNKNOWN
+
+
+def iterate(frame: Frame, owner: Obj) -> Value:
+    """The elements of a list or chain of modules, in any order."""
+    return containers.contents(frame, owner) or UNKNOWN

@@ -1,0 +1,557 @@
+"""What an operator makes of tensors where it stands: under autocast, without gradients, on scaled values."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from amp_migrate.flow.domain.atoms import (
+    NEVER,
+    TRUTHS,
+    Const,
+    Opaque,
+    Some,
+    Tup,
+    Value,
+    constant,
+    join,
+    many,
+    one,
+    reads_of,
+    tup,
+    units_of,
+)
+from amp_migrate.flow.domain.contexts import OFF, ON, Autocast
+from amp_migrate.flow.domain.tensor import (
+    ANY_UNIT,
+    BOOL,
+    BOUNDED,
+    BUFFER,
+    COMPLEMENT,
+    CUT,
+    EXPONENTIAL,
+    F32,
+    F64,
+    FLOATING,
+    FLOWS,
+    GRAM,
+    INT,
+    LOW,
+    NOTHING,
+    OTHER,
+    PATIENT,
+    PROBABILITY,
+    PRODUCT,
+    PURE,
+    ROUNDED,
+    SCALAR,
+    SHAPED,
+    SOME_TENSOR,
+    SQUARE,
+    SUMMED,
+    Tensor,
+    Units,
+    combined,
+    few_leaves,
+    join_tensors,
+    multiplied,
+    powered,
+)
+from amp_migrate.flow.events import Act
+from amp_migrate.flow.python.arguments import Arguments
+from amp_migrate.flow.python.frame import Frame
+from amp_migrate.flow.source import Site
+from amp_migrate.tables import operators as table
+
+_NO_ARGUMENTS = Arguments()
+
+
+def facet(value: Value) -> Tensor | None:
+    """What is known of the tensors in an operand; None for one that is none, as a number is."""
+    found: Tensor | None = None
+    for each in value:
+        own = each if isinstance(each, Tensor) else (each.tensor or SOME_TENSOR) if isinstance(each, Opaque) else None
+        if own is not None:
+            found = own if found is None else join_tensors(found, own)
+    return found
+
+
+def operate(
+    frame: Frame,
+    name: str,
+    operands: Sequence[Value],
+    node: ast.AST,
+    args: Arguments = _NO_ARGUMENTS,
+    *,
+    in_place: bool = False,
+) -> Value:
+    """What an operator gives.
+
+    Args:
+        operands: all that may be tensors, in order.
+        args: the arguments as they are written, for `dim`, `dtype` and the like.
+        in_place: whether the first operand is changed: autocast leaves such an operator alone.
+    """
+    analysis = frame.analysis
+    analysis.pytorch.used.add(name)
+    tensors = [each for each in map(facet, operands) if each is not None]
+    if not tensors:
+        return one(Opaque())
+    kind = table.RESULT.get(name)
+    treatment = None if in_place else table.AUTOCAST.get(name)
+    place = 0
+    for each in tensors:
+        place |= each.place if each.rank != SCALAR or len(tensors) == 1 else 0
+    autocast, is_sure = frame.now.context.low(place or tensors[0].place)
+    if kind == table.WITH_INDICES and name in ("max", "min") and len(tensors) > 1:
+        kind = table.PROMOTED  # the larger of two, element by element
+    numbers = _numbers(operands)
+    plain = OTHER if kind is None else _natural(kind, tensors, numbers)
+    precision = plain
+    if treatment and autocast.may_be_on:
+        cast = _cast(treatment, kind, tensors, autocast, numbers)
+        precision = cast if autocast.on == ON and is_sure else cast | plain
+    said = dtype_of(frame, args)
+    if said is not None and kind not in (table.INTEGER, table.BOOLEAN):
+        precision = said
+    if in_place:
+        precision = tensors[0].precision
+    _watch(frame, name, treatment, tensors, operands, autocast, node, args, kind)
+    result = _facts(frame, name, kind, tensors, operands, precision, autocast, treatment, node, args)
+    return _shape_of_result(frame, name, kind, result, args, node)
+
+
+def _numbers(operands: Sequence[Value]) -> int:
+    """What numbers of Python there are among the operands: they decide where a tensor is of a lower kind."""
+    kinds = {each.kind for value in operands for each in value if isinstance(each, (Const, Some))}
+    found = F32 if kinds & {"float", "number"} else 0
+    return found | (INT if kinds & {"int", "number"} else 0)
+
+
+def _natural(kind: str, tensors: list[Tensor], numbers: int) -> int:
+    """The precision that comes out where autocast does nothing."""
+    first = tensors[0].precision
+    if kind == table.BOOLEAN:
+        return BOOL
+    if kind == table.INTEGER:
+        return INT
+    if kind == table.DOUBLE:
+        return F64
+    if kind == table.EITHER:
+        both = 0
+        for each in tensors:
+            both |= each.precision
+        return both
+    if kind in (table.SAME, table.WITH_INDICES, table.PIECES):
+        return first
+    if kind == table.COUNTED:
+        return first & ~BOOL | (INT if first & BOOL else 0)
+    if kind == table.AGREEING:
+        both = tensors[0].precision
+        for each in tensors[1:]:
+            both = both & each.precision or both
+        return both
+    found = combined([(each.precision, each.rank) for each in tensors])
+    if kind == table.FLOATED and found & (INT | BOOL):
+        found = found & ~(INT | BOOL) | F32
+    elif numbers & F32 and found & (INT | BOOL):
+        found = found & ~(INT | BOOL) | F32 | (found & (INT | BOOL) if numbers & INT else 0)
+    elif numbers & INT and found & BOOL:
+        found |= INT
+    return found
+
+
+def _cast(treatment: str, kind: str | None, tensors: list[Tensor], autocast: Autocast, numbers: int) -> int:
+    """The precision that comes out where autocast is on."""
+    if treatment in (table.FLOAT, table.FLOAT_UNLESS_SAID, table.REFUSED):
+        after = [each.precision & ~(LOW | OTHER) | (F32 if each.precision & (LOW | OTHER) else 0) for each in tensors]
+    elif treatment == table.LOW:
+        low = autocast.dtype
+        after = [
+            each.precision & ~(LOW | F32 | OTHER) | (low if each.precision & (LOW | F32 | OTHER) else 0)
+            for each in tensors
+        ]
+    else:
+        after = [combined([(each.precision, SHAPED) for each in tensors])] * len(tensors)
+    if kind is None:
+        return after[0]
+    return _natural(
+        kind, [each.but(precision=precision) for each, precision in zip(tensors, after, strict=True)], numbers
+    )
+
+
+def _facts(
+    frame: Frame,
+    name: str,
+    kind: str | None,
+    tensors: list[Tensor],
+    operands: Sequence[Value],
+    precision: int,
+    autocast: Autocast,
+    treatment: str | None,
+    node: ast.AST,
+    args: Arguments,
+) -> Tensor:
+    is_view = name in table.VIEWS
+    regions: frozenset[Site] = NOTHING
+    if precision & LOW:
+        regions = regions.union(*(each.regions for each in tensors))
+        if treatment == table.LOW and autocast.may_be_on:
+            regions |= autocast.regions
+    flows, reach, surely = _gradients(frame, tensors, precision)
+    born = tensors[0].born if is_view and tensors[0].born else frozenset({frame.site(node)})
+    tags = _tags(name, tensors, operands, precision)
+    place = tensors[0].place
+    for each in tensors[1:]:
+        place = place if each.rank == SCALAR else place & each.place or place | each.place
+    return Tensor(
+        precision,
+        _rank(name, tensors, args),
+        place,
+        tags,
+        flows,
+        regions,
+        tensors[0].leaf if is_view and name != "clone" else NOTHING,
+        reach,
+        surely,
+        _units(name, kind, operands, tensors),
+        NOTHING if name in table.SIZELESS and name not in ("sign", "sgn") else NOTHING.union(*map(reads_of, operands)),
+        born,
+    )
+
+
+def _gradients(frame: Frame, tensors: list[Tensor], precision: int) -> tuple[int, frozenset[object], frozenset[object]]:
+    """Whether a gradient flows through what comes out, and to what."""
+    mode = frame.now.context.gradients
+    floating = precision & (FLOATING | OTHER | 64)
+    if mode == OFF or not floating:
+        return CUT, NOTHING, NOTHING
+    flows = FLOWS if any(each.flows == FLOWS for each in tensors) else 0
+    if not flows:
+        for each in tensors:
+            flows |= each.flows
+    if mode & OFF:
+        flows |= CUT
+    if not flows & FLOWS:
+        return CUT, NOTHING, NOTHING
+    reach: frozenset[object] = NOTHING
+    surely: frozenset[object] = NOTHING
+    for each in tensors:
+        if each.flows & FLOWS:
+            reach |= each.reach | each.leaf
+            if each.flows == FLOWS and mode == ON:
+                surely |= each.surely | (each.leaf if len(each.leaf) == 1 else NOTHING)
+    return flows, few_leaves(reach), surely
+
+
+def _rank(name: str, tensors: list[Tensor], args: Arguments) -> int:
+    if name in table.ALWAYS_SCALAR:
+        return SCALAR
+    if name in table.LOSSES:
+        reduction = args.keywords.get("reduction")
+        return SCALAR if reduction is None or constant(reduction) in ("mean", "sum", "batchmean") else SCALAR | SHAPED
+    if name in table.REDUCING:
+        has_dim = (
+            len(args.positional) > (1 if name not in ("norm", "linalg.norm", "linalg.vector_norm", "quantile") else 2)
+            or "dim" in args.keywords
+        )
+        keeps = "axis" in args.keywords or args.rest or args.others
+        if not has_dim and not keeps:
+            return SCALAR
+        return SHAPED if constant(args.keywords.get("keepdim", NEVER)) is True else SCALAR | SHAPED
+    if name in table.SHAPED_RESULTS:
+        return SHAPED
+    if name in table.VIEWS and name not in ("clone", "detach", "contiguous", "cuda", "cpu", "requires_grad"):
+        return (
+            SCALAR | SHAPED
+            if name in ("view", "reshape", "squeeze", "select", "view_as", "reshape_as", "expand")
+            else tensors[0].rank
+            if name not in ("unsqueeze", "flatten")
+            else SHAPED
+        )
+    if table.RESULT.get(name) in (table.PROMOTED, table.FLOATED, table.BOOLEAN) and len(tensors) > 1:
+        if any(each.rank == SHAPED for each in tensors):
+            return SHAPED
+        return SCALAR if all(each.rank == SCALAR for each in tensors) else SCALAR | SHAPED
+    if name in ("matmul", "einsum", "mv", "tensordot", "inner", "gather", "index_select", "take"):
+        return SCALAR | SHAPED
+    return tensors[0].rank
+
+
+def _tags(name: str, tensors: list[Tensor], operands: Sequence[Value], precision: int) -> int:
+    """What is known of the range of what comes out."""
+    carried = 0
+    for each in tensors:
+        carried |= each.tags & (BUFFER | GRAM | SQUARE | SUMMED | EXPONENTIAL | PRODUCT | ROUNDED)
+    first = tensors[0]
+    if name in _MIXING and not all(each.tags & BUFFER for each in tensors):
+        carried &= ~BUFFER
+    if name in table.VIEWS:
+        return first.tags
+    if name in table.PROBABILITIES:
+        tags = PROBABILITY | BOUNDED
+    elif name in table.PRODUCTS:
+        tags = carried & (BUFFER | ROUNDED) | PRODUCT
+        born = [each.born for each in tensors[:2]]
+        if len(born) == 2 and len(born[0]) == 1 and born[0] == born[1] and not first.tags & BOUNDED:
+            tags |= GRAM
+    elif name in table.SQUARES or (
+        name in ("mul", "multiply")
+        and len(tensors) == 2
+        and len(tensors[0].born) == 1
+        and tensors[0].born == tensors[1].born
+    ):
+        tags = carried | SQUARE
+    elif name in table.EXPONENTIALS:
+        tags = carried | EXPONENTIAL
+    elif name in table.SUMS:
+        tags = carried | SUMMED
+    elif name in table.BOUNDED:
+        tags = BOUNDED
+    elif name in ("sub", "subtract", "rsub"):
+        number = operands[1 if name == "rsub" else 0] if len(operands) > 1 else NEVER
+        is_one = constant(number) == 1 and len(tensors) == 1
+        tags = carried | (
+            COMPLEMENT
+            if is_one and first.tags & PROBABILITY
+            else PROBABILITY
+            if is_one and first.tags & COMPLEMENT
+            else 0
+        )
+    elif name in ("add", "clamp", "clip", "clamp_min", "clamp_max"):
+        numbers = [constant(each) for each in operands[1:]] + [constant(each) for each in operands[:1]]
+        is_tiny = any(isinstance(each, float) and 0 < abs(each) < 0.01 for each in numbers) and len(tensors) == 1
+        tags = carried | (
+            first.tags & (PROBABILITY | COMPLEMENT | BOUNDED) | PATIENT if is_tiny or name != "add" else 0
+        )
+    elif name in ("mean", "where", "index", "getitem", "neg", "float", "to"):
+        tags = carried | first.tags
+    else:
+        tags = carried
+    if tags & (PROBABILITY | COMPLEMENT) and precision & LOW:
+        tags |= ROUNDED
+    return tags
+
+
+def _units(name: str, kind: str | None, operands: Sequence[Value], tensors: list[Tensor]) -> Units:
+    """The loss scale in what comes out."""
+    given = [units_of(each) for each in operands]
+    if all(each is PURE or each == PURE for each in given):
+        return PURE
+    if name in table.SIZELESS:
+        return PURE
+    if name in ("mul", "multiply", "matmul", "mm", "bmm", "linear", "dot", "einsum", "mv") or name.startswith("conv"):
+        found = given[0]
+        for each in given[1:]:
+            found = multiplied(found, each)
+        return found
+    if name in ("div", "divide", "true_divide"):
+        return multiplied(given[0], given[1], -1) if len(given) > 1 else given[0]
+    if name == "square" or (name == "pow" and len(operands) > 1):
+        power = 2 if name == "square" else constant(operands[1])
+        return powered(given[0], power if isinstance(power, (int, float)) else None)
+    if name in ("sqrt", "rsqrt", "reciprocal"):
+        return powered(given[0], {"sqrt": 0.5, "rsqrt": -0.5, "reciprocal": -1}[name])
+    found = frozenset().union(*given)
+    if name in table.PROPORTIONAL or kind in (
+        table.SAME,
+        table.PIECES,
+        table.WITH_INDICES,
+        table.PROMOTED,
+        table.COUNTED,
+    ):
+        return PURE if found == PURE else found
+    return frozenset({ANY_UNIT})
+
+
+def _shape_of_result(
+    frame: Frame, name: str, kind: str | None, result: Tensor, args: Arguments, node: ast.AST
+) -> Value:
+    """A tensor; for some operators, several."""
+    if kind == table.WITH_INDICES:
+        has_dim = len(args.positional) > 1 or "dim" in args.keywords or bool(args.rest)
+        if name not in table.REDUCED_OR_INDEXED or has_dim:
+            with_other = len(args.positional) > 1 and facet(args.positional[1]) is not None
+            if name in ("max", "min") and with_other:  # the larger of two, element by element
+                return one(result)
+            indices = result.but(
+                precision=INT,
+                flows=CUT,
+                reach=NOTHING,
+                surely=NOTHING,
+                units=PURE,
+                reads=NOTHING,
+                tags=0,
+                regions=NOTHING,
+            )
+            return tup([one(result), one(indices)])
+        return one(result)
+    if kind == table.PIECES:
+        return many(one(result.but(rank=SCALAR | SHAPED)))
+    if name in table.SEVERAL:
+        return tup([one(result)] * table.SEVERAL[name])
+    if name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
+        hidden = tup([one(result), one(result)]) if name == "lstm" else one(result)
+        return tup([one(result), hidden])
+    if name == "lstm_cell":
+        return tup([one(result), one(result)])
+    if name == "multi_head_attention_forward":
+        return tup([one(result), join(one(result), frozenset({Const("NoneType", None)}))])
+    if name == "nonzero" and constant(args.keywords.get("as_tuple", NEVER)) is True:
+        return many(one(result))
+    return one(result)
+
+
+def dtype_of(frame: Frame, args: Arguments, name: str = "dtype") -> int | None:
+    """The precision that a call names; None where it names none."""
+    value = args.keywords.get(name)
+    if value is None or value == frozenset({Const("NoneType", None)}):
+        return None
+    return frame.analysis.pytorch.precision_of(value)
+
+
+# What is watched
+
+
+def _watch(
+    frame: Frame,
+    name: str,
+    treatment: str | None,
+    tensors: list[Tensor],
+    operands: Sequence[Value],
+    autocast: Autocast,
+    node: ast.AST,
+    args: Arguments,
+    kind: str | None,
+) -> None:
+    analysis = frame.analysis
+    low = [each for each in tensors if each.may_be_low]
+    if treatment == table.LOW and autocast.may_be_on and autocast.cache & ON:
+        for each in tensors:
+            for leaf in each.leaf:
+                if each.precision & (F32 | OTHER) and each.flows & FLOWS:
+                    analysis.pytorch.cast_weight(frame, leaf, bool(frame.now.context.gradients & ON), frame.site(node))
+    if treatment == table.REFUSED and autocast.may_be_on:
+        analysis.event(frame, Act.REFUSED, node, tensor=tensors[0], why=name)
+    if low:
+        first = low[0]
+        for each in low[1:]:
+            first = join_tensors(first, each)
+        if name in table.NO_HALF_KERNEL:
+            analysis.event(frame, Act.NO_KERNEL, node, tensor=first, why=name)
+        if autocast.on & OFF and not (autocast.may_be_on and autocast.asked):
+            if treatment in (table.FLOAT, table.FLOAT_UNLESS_SAID) and first.regions and dtype_of(frame, args) is None:
+                analysis.event(frame, Act.LEFT_FLOAT, node, tensor=first, why=name)
+            if kind == table.AGREEING:
+                others = [each for each in tensors if each.precision & (F32 | F64) and each.precision & ~LOW]
+                if others and first.regions:
+                    analysis.event(frame, Act.MISMATCH, node, tensor=first, why=name)
+        if any(each.place == 1 for each in low) and first.regions and kind != table.SAME:
+            analysis.event(frame, Act.ON_CPU, node, tensor=first, why=name)
+    if name in table.LOGARITHMS or name == "binary_cross_entropy":
+        for each in tensors[:1]:
+            if each.tags & (PROBABILITY | COMPLEMENT) and each.tags & ROUNDED:
+                analysis.event(frame, Act.RISK, node, tensor=each, why="a rounded probability")
+    if treatment == table.LOW and autocast.may_be_on and name in table.PRODUCTS:
+        born = [each.born for each in tensors[:2]]
+        if len(born) == 2 and len(born[0]) == 1 and born[0] == born[1] and not tensors[0].tags & BOUNDED:
+            analysis.event(frame, Act.RISK, node, tensor=tensors[0], why="products of a matrix with itself")
+        for each in tensors:
+            if each.tags & BUFFER and not each.tags & BOUNDED:
+                analysis.event(frame, Act.RISK, node, tensor=each, why="a running buffer is multiplied")
+    if name in ("add", "sub", "subtract") and len(operands) == 2:
+        _added(frame, operands, node)
+
+
+def _added(frame: Frame, operands: Sequence[Value], node: ast.AST) -> None:
+    """Scaled and true numbers added: a measure of gradients that depends on the scale."""
+    units = [units_of(each) for each in operands]
+    for own, other, value in ((units[0], units[1], operands[0]), (units[1], units[0], operands[1])):
+        if any(each is not None for each in own) and None in other and other != own:
+            zero = [each for each in operands if constant(each) == 0]
+            if not zero and reads_of(value):
+                frame.analysis.pytorch.gauge(frame, value, node, "added to something")
+
+
+def compare(frame: Frame, left: Value, right: Value, node: ast.AST) -> Value:
+    """What a comparison of tensors gives: booleans of their shape."""
+    tensors = [each for each in (facet(left), facet(right)) if each is not None]
+    units = [units_of(left), units_of(right)]
+    if units[0] != units[1]:
+        for value in (left, right):
+            frame.analysis.pytorch.gauge(frame, value, node, "compared")
+    found = NEVER
+    if any(isinstance(each, Tensor) for each in left | right):
+        rank = SHAPED if any(each.rank == SHAPED for each in tensors) else SCALAR | SHAPED
+        found = one(Tensor(BOOL, rank, tensors[0].place, 0, CUT, *_NOTHINGS, PURE, NOTHING, NOTHING))
+    if any(isinstance(each, Opaque) for each in left | right) or not found:
+        found = join(join(found, TRUTHS), one(Opaque()))
+    return found
+
+
+# Adding a buffer to something else does not make that a buffer.
+_MIXING = frozenset("add sub subtract cat concat stack where hstack vstack lerp".split())
+_NOTHINGS = (NOTHING, NOTHING, NOTHING, NOTHING)
+
+
+def element(frame: Frame, tensor: Tensor, node: ast.AST) -> Value:
+    """What iterating over a tensor gives."""
+    return one(tensor.but(rank=SCALAR | SHAPED, leaf=NOTHING, reach=tensor.reach | tensor.leaf))
+
+
+def subscript(frame: Frame, tensor: Tensor, index: Value, node: ast.Subscript) -> Value:
+    """A part of a tensor."""
+    return one(
+        tensor.but(
+            rank=SCALAR | SHAPED,
+            leaf=NOTHING,
+            reach=tensor.reach | tensor.leaf,
+            surely=tensor.surely | tensor.leaf if len(tensor.leaf) == 1 else tensor.surely,
+        )
+    )
+
+
+def index_store(frame: Frame, tensor: Tensor, index: Value, value: Value, node: ast.AST) -> None:
+    """Store into a part of a tensor: by a tensor as index, both must be of one precision."""
+    given = facet(value)
+    if given is None:
+        return
+    by_tensor = any(isinstance(each, Tensor) and each.rank != SCALAR for each in index) or any(
+        isinstance(item, Tensor) for each in index if isinstance(each, (Tup,)) for part in each.items for item in part
+    )
+    autocast, _ = frame.now.context.low(tensor.place)
+    differs = given.may_be_low and tensor.precision & (F32 | F64)
+    if by_tensor and differs and given.regions and autocast.on & OFF:
+        frame.analysis.event(frame, Act.INDEX_STORE, node, tensor=given)
+
+
+def cast(tensor: Tensor, precision: int) -> Tensor:
+    """A tensor in another precision."""
+    regions = tensor.regions if precision & LOW else NOTHING
+    leaf = tensor.leaf if precision == tensor.precision else NOTHING
+    reach, surely = tensor.reach, tensor.surely
+    if not leaf and tensor.leaf:
+        reach, surely = reach | tensor.leaf, surely | (tensor.leaf if len(tensor.leaf) == 1 else NOTHING)
+    flows = tensor.flows if precision & (FLOATING | OTHER | 64) else CUT
+    tags = tensor.tags
+    if tags & (PROBABILITY | COMPLEMENT) and (tensor.precision | precision) & LOW:
+        tags |= ROUNDED
+    return tensor.but(
+        precision=precision, regions=regions, leaf=leaf, reach=reach, surely=surely, flows=flows, tags=tags
+    )
+
+
+def cast_all(frame: Frame, value: Value, node: ast.AST) -> Value:
+    """A value as it is once its tensors are cast to float32, those that are floating."""
+    found = NEVER
+    for each in value:
+        if isinstance(each, Opaque):
+            after = None if each.tensor is None else _as_float(each.tensor, LOW)
+            found = join(found, one(Opaque(each.path, after, each.hint)))
+        else:
+            found = join(found, one(_as_float(each, LOW | OTHER) if isinstance(each, Tensor) else each))
+    return found
+
+
+def _as_float(tensor: Tensor, kinds: int) -> Tensor:
+    return cast(tensor, tensor.precision & ~kinds | F32) if tensor.precision & kinds else tensor

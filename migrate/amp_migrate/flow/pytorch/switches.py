@@ -1,0 +1,219 @@
+"""What switches autocast and gradients: contexts, decorators, and the functions that do it without a `with`."""
+
+from __future__ import annotations
+
+import ast
+
+from amp_migrate.flow.domain.atoms import (
+    NONE_VALUE,
+    UNKNOWN,
+    Atom,
+    Const,
+    External,
+    Func,
+    Method,
+    Obj,
+    Opaque,
+    Value,
+    Wrapped,
+    const,
+    constant,
+    join,
+    one,
+)
+from amp_migrate.flow.domain.contexts import DEFAULT_DTYPE, OFF, ON, Autocast, Context
+from amp_migrate.flow.domain.tensor import BF16, LOW, Tensor
+from amp_migrate.flow.events import Act
+from amp_migrate.flow.overlay import Region
+from amp_migrate.flow.python.arguments import Arguments
+from amp_migrate.flow.python.frame import Frame
+from amp_migrate.flow.source import Site
+
+AUTOCAST = {
+    "torch.amp.autocast": "", "torch.autocast": "", "torch.cuda.amp.autocast": "cuda", "torch.cpu.amp.autocast": "cpu",
+    "torch.amp.autocast_mode.autocast": "",
+}  # fmt: skip
+GRAD_MODES = {
+    "torch.no_grad": OFF, "torch.inference_mode": OFF, "torch.enable_grad": ON, "torch.set_grad_enabled": 0,
+    "torch.autograd.no_grad": OFF, "torch.autograd.enable_grad": ON, "torch.autograd.grad_mode.no_grad": OFF,
+    "torch.autograd.set_grad_enabled": 0, "torch.autograd.inference_mode": OFF,
+}  # fmt: skip
+CUSTOM = frozenset(
+    ("torch.amp.custom_fwd", "torch.cuda.amp.custom_fwd", "torch.amp.custom_bwd", "torch.cuda.amp.custom_bwd")
+)
+_SWITCH = "<on>"
+
+
+def is_switch(name: str) -> bool:
+    """Whether a class of PyTorch's is a context that switches something."""
+    return name in AUTOCAST or name in GRAD_MODES or name in CUSTOM
+
+
+def made(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
+    """An object that switches autocast or gradients where it is entered."""
+    owner = Obj(frame.site(node), frame.context_of_objects, External(name))
+    if name in AUTOCAST:
+        is_old = bool(AUTOCAST[name])
+        names = (
+            ("enabled", "dtype", "cache_enabled") if is_old else ("device_type", "dtype", "enabled", "cache_enabled")
+        )
+        for index, each in enumerate(names):
+            value = args.get(index, each)
+            if value is not None:
+                frame.write(owner, each, value, strong=False)
+    elif name in GRAD_MODES:
+        value = args.get(0, "mode")
+        if (
+            name.endswith("no_grad")
+            and args.positional
+            and any(isinstance(e, (Func, Method)) for e in args.positional[0])
+        ):
+            return decorated(frame, External(name), args.positional[0])
+        frame.write(owner, _SWITCH, value if value is not None else const(True), strong=False)
+        if GRAD_MODES[name] == 0:
+            # It switches as soon as it is made, and back where a `with` ends.
+            frame.now.context = frame.now.context.but(gradients=_mode(value or UNKNOWN, ON))
+    elif name in CUSTOM:
+        if args.positional and any(isinstance(each, (Func, Method, Wrapped)) for each in args.positional[0]):
+            return decorated(frame, External(name), args.positional[0])
+        frame.write(owner, "cast_inputs", args.keywords.get("cast_inputs", NONE_VALUE), strong=False)
+        frame.write(owner, "device_type", args.keywords.get("device_type", const("cuda")), strong=False)
+    return one(owner)
+
+
+def _mode(value: Value, wanted: int) -> int:
+    known = constant(value)
+    if known is None:
+        return ON | OFF
+    return wanted if known else (ON | OFF) & ~wanted
+
+
+def context_of(frame: Frame, atom: Atom | Tensor, base: Context, node: ast.AST) -> tuple[Context, Value]:
+    """The context that entering something gives, and what `as` binds."""
+    if isinstance(atom, Obj):
+        name = atom.external
+        if name in AUTOCAST:
+            return _autocast(frame, atom, name, base, node), one(atom)
+        if name in GRAD_MODES:
+            mode = GRAD_MODES[name]
+            switched = frame.read(atom, _SWITCH)
+            return base.but(gradients=_mode(switched, mode or ON) if mode != ON else ON), one(atom)
+        if name in CUSTOM:
+            return _custom(frame, atom, base), one(atom)
+        return base, one(atom)
+    if isinstance(atom, External) and atom.name in GRAD_MODES:
+        return base.but(gradients=GRAD_MODES[atom.name] or ON), NONE_VALUE
+    if isinstance(atom, Opaque):
+        word = atom.name.lower()
+        if "autocast" in word or word in (".amp_ctx", "amp_ctx"):
+            # What is called so, and nobody sees made, may be one: nothing says in which dtype.
+            site = frame.site(node)
+            cuda = Autocast(ON | OFF, LOW, ON, frozenset({site}), base.cuda.outermost or frozenset({site}), True)
+            return base.but(cuda=cuda), one(atom)
+        return base, one(atom.part(".__enter__"))
+    return base, UNKNOWN if not isinstance(atom, Const) else NONE_VALUE
+
+
+def _autocast(frame: Frame, atom: Obj, name: str, base: Context, node: ast.AST) -> Context:
+    enabled = frame.read(atom, "enabled") or const(True)
+    devices = const(AUTOCAST[name]) if AUTOCAST[name] else frame.read(atom, "device_type")
+    cache = frame.read(atom, "cache_enabled") or const(True)
+    given = frame.read(atom, "dtype")
+    site = atom.site
+    found: Context | None = None
+    for device in ("cuda", "cpu"):
+        answer = _is_device(devices, device)
+        if answer is False:
+            continue
+        dtype = frame.analysis.pytorch.precision_of(given) if given and given != NONE_VALUE else DEFAULT_DTYPE[device]
+        on = _mode(enabled, ON)
+        old = getattr(base, device)
+        switch = Autocast(
+            on if answer else on | OFF,
+            (dtype or LOW) & LOW or (LOW if dtype is None else BF16),
+            _mode(cache, ON),
+            frozenset({site}) if on & ON else frozenset(),
+            old.outermost if old.outermost else frozenset({site}),
+            constant(enabled) is None or (old.asked and on == ON and False),
+        )
+        if on & ON:
+            frame.analysis.event(frame, Act.REGION, node, why=device)
+        after = base.but(**{device: switch})
+        found = after if found is None else found.join(after)
+    return found or base
+
+
+def _is_device(value: Value, device: str) -> bool | None:
+    """Whether a device type is meant; None where it may be. One that nobody can tell is taken for the GPU."""
+    names = {each.value for each in value if isinstance(each, Const) and each.kind in ("str", "device")}
+    if not names or len(names) != len(value):
+        return device == "cuda"
+    kinds = {str(each).partition(":")[0] for each in names}
+    if device not in kinds:
+        return False
+    # A script that picks the GPU where there is one is read as on a machine that has one.
+    return True if len(kinds) == 1 or device == "cuda" else None
+
+
+def _custom(frame: Frame, atom: Obj, base: Context) -> Context:
+    """A function of autograd's own under `custom_fwd`: switched off where it casts its inputs."""
+    cast = frame.read(atom, "cast_inputs")
+    if not cast or cast == NONE_VALUE or "custom_bwd" in atom.external:
+        return base
+    return base.but(cuda=Autocast(OFF, base.cuda.dtype, base.cuda.cache, frozenset(), base.cuda.outermost))
+
+
+def overlaid(frame: Frame, region: Region) -> Context:
+    """The context of a region that is taken to be there."""
+    base = frame.now.context
+    old = getattr(base, region.device)
+    switch = Autocast(
+        ON if region.enabled else OFF,
+        region.dtype,
+        ON if region.cache else OFF,
+        frozenset({region.first}) if region.enabled else frozenset(),
+        old.outermost or frozenset({region.first}),
+    )
+    return base.but(**{region.device: switch})
+
+
+def decorated(frame: Frame, atom: Atom, value: Value) -> Value:
+    """Functions that run in a context."""
+    found: Value = frozenset()
+    for each in value:
+        wrapped = Wrapped("under", each, atom) if isinstance(each, (Func, Wrapped, Method)) else each
+        found = join(found, one(wrapped))
+    return found
+
+
+def switch(frame: Frame, name: str, args: Arguments, node: ast.AST) -> bool:
+    """Whether a function of PyTorch's switches autocast; it is done."""
+    last = name.rpartition(".")[2]
+    if not name.startswith("torch.set_autocast"):
+        return False
+    base = frame.now.context
+    site: Site = frame.site(node)
+    if last in ("set_autocast_enabled", "set_autocast_cpu_enabled"):
+        device = "cpu" if "cpu" in last or constant(args.get(0, "") or UNKNOWN) == "cpu" else "cuda"
+        enabled = args.positional[-1] if args.positional else UNKNOWN
+        old = getattr(base, device)
+        on = _mode(enabled, ON)
+        frame.now.context = base.but(
+            **{
+                device: Autocast(
+                    on,
+                    old.dtype & LOW or DEFAULT_DTYPE[device],
+                    old.cache,
+                    frozenset({site}),
+                    old.outermost or frozenset({site}),
+                )
+            }
+        )
+    elif last in ("set_autocast_dtype", "set_autocast_gpu_dtype", "set_autocast_cpu_dtype"):
+        device = "cpu" if "cpu" in last or constant(args.get(0, "") or UNKNOWN) == "cpu" else "cuda"
+        dtype = frame.analysis.pytorch.precision_of(args.positional[-1]) if args.positional else None
+        old = getattr(base, device)
+        frame.now.context = base.but(
+            **{device: Autocast(old.on, dtype or LOW, old.cache, old.regions, old.outermost, old.asked)}
+        )
+    return True

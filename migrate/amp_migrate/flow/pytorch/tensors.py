@@ -1,0 +1,247 @@
+"""Attributes and methods of tensors."""
+
+from __future__ import annotations
+
+import ast
+
+from amp_migrate.flow.domain.atoms import (
+    NEVER,
+    NONE_VALUE,
+    TRUTHS,
+    UNKNOWN,
+    Const,
+    External,
+    Native,
+    Obj,
+    Opaque,
+    Part,
+    Some,
+    Value,
+    const,
+    constant,
+    one,
+    some,
+)
+from amp_migrate.flow.domain.tensor import (
+    ANYWHERE,
+    BUFFER,
+    CPU,
+    CUT,
+    DEVICE,
+    F32,
+    FLOWS,
+    INT,
+    LOW,
+    NOTHING,
+    OTHER,
+    SHAPED,
+    SOME_TENSOR,
+    Tensor,
+    made,
+)
+from amp_migrate.flow.events import Act
+from amp_migrate.flow.python.arguments import Arguments
+from amp_migrate.flow.python.frame import Frame
+from amp_migrate.flow.pytorch import gradients
+from amp_migrate.flow.pytorch.operators import cast, facet, operate
+from amp_migrate.tables import operators as table
+
+_SIZES = frozenset(
+    ("size", "shape", "stride", "numel", "nelement", "dim", "ndim", "ndimension", "element_size", "storage_offset")
+)
+_TRUTHS = frozenset(
+    "is_cuda is_contiguous is_leaf is_sparse is_floating_point is_complex requires_grad is_same_size has_names".split()
+)
+_SAME_ATTRIBUTES = {"T": "t", "mT": "transpose", "H": "t", "real": "real", "imag": "imag", "mH": "transpose"}
+_REDUCTIONS_THAT_SHOW = frozenset("item tolist numpy __float__".split())
+STANDALONE = External("torch.Tensor")
+
+
+def attribute(frame: Frame, tensor: Tensor, name: str, node: ast.AST) -> Value:
+    """An attribute of a tensor; a method stays bound to it until it is called."""
+    if name == "grad":
+        return gradients.read(frame, tensor, node)
+    if name == "data":
+        return one(_detached(tensor).but(leaf=tensor.leaf))
+    if name in _SAME_ATTRIBUTES:
+        return operate(frame, _SAME_ATTRIBUTES[name], [one(tensor)], node)
+    if name == "shape":
+        return some("size")
+    if name in ("ndim", "itemsize", "nbytes", "_version", "names", "layout"):
+        return some("int")
+    if name == "dtype":
+        return dtype_value(tensor)
+    if name == "device":
+        return one(Const("device", {CPU: "cpu", DEVICE: "cuda"}.get(tensor.place, "")))
+    if name in ("is_cuda", "is_leaf", "requires_grad", "is_sparse", "is_quantized"):
+        return TRUTHS
+    if name == "grad_fn":
+        return UNKNOWN
+    return one(Native(name, tensor))  # type: ignore[arg-type]
+
+
+def dtype_value(tensor: Tensor) -> Value:
+    """The dtype of a tensor as a value: an unknown one where the precision is not certain."""
+    known = {1: "torch.float16", 2: "torch.bfloat16", F32: "torch.float32", 8: "torch.float64", 32: "torch.bool"}
+    if tensor.precision in known:
+        return one(External(known[tensor.precision]))
+    return one(Some("dtype")) if tensor.precision != INT else one(External("torch.int64"))
+
+
+def method(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.AST) -> Value:
+    """A call of a method of a tensor."""
+    pytorch = frame.analysis.pytorch
+    if name in table.DTYPE_METHODS:
+        return one(cast(tensor, pytorch.DTYPES[table.DTYPE_METHODS[name]]))
+    if name in ("to", "type", "type_as"):
+        return _to(frame, tensor, args)
+    if name in ("cuda", "cpu"):
+        pytorch.places |= DEVICE if name == "cuda" else CPU
+        moved = tensor.but(place=DEVICE if name == "cuda" else CPU)
+        return one(
+            moved
+            if moved is tensor
+            else moved.but(
+                leaf=NOTHING,
+                reach=tensor.reach | tensor.leaf,
+                surely=tensor.surely | (tensor.leaf if len(tensor.leaf) == 1 else NOTHING),
+            )
+        )
+    if name in ("detach", "detach_"):
+        return one(_detached(tensor))
+    if name in ("item", "tolist", "__float__", "__int__"):
+        return some("float" if tensor.precision & ~(INT | 32) else "int", tensor.units, tensor.reads)
+    if name == "numpy":
+        _to_numpy(frame, tensor, node)
+        return frozenset({Some("ndarray", tensor.units, tensor.reads)})
+    if name == "backward":
+        gradients.backward(frame, one(tensor), args, node)
+        return NONE_VALUE
+    if name == "requires_grad_":
+        wanted = constant(args.get(0, "requires_grad") or const(True))
+        return one(_requiring(frame, tensor, node, wanted is not False))
+    if name == "retain_grad":
+        return NONE_VALUE
+    if name in ("register_hook", "register_post_accumulate_grad_hook"):
+        gradients.hook(frame, tensor, args.get(0, "hook") or UNKNOWN, node)
+        return UNKNOWN
+    if name in _SIZES:
+        return some("size") if name in ("size", "stride") and not args.positional and not args.keywords else some("int")
+    if name in _TRUTHS:
+        return TRUTHS
+    if name in ("data_ptr", "__len__", "get_device"):
+        if name == "data_ptr" and tensor.may_be_low:
+            frame.analysis.event(frame, Act.FOREIGN, node, tensor=tensor, why="data_ptr")
+        return some("int")
+    if name in table.LIKE:
+        return like(frame, tensor, args, name)
+    if name == "new_tensor":
+        return like(frame, tensor, args, name)
+    if name == "apply_":
+        return one(tensor)
+    operands = [one(tensor), *args.positional]
+    whole = Arguments(
+        [one(tensor), *args.positional], args.rest, args.keywords, args.others, [None, *args.nodes], args.keyword_nodes
+    )
+    if name.endswith("_") and not name.endswith("__"):
+        base = name[:-1]
+        if base in table.RESULT or base in ("fill", "zero", "copy", "normal", "uniform", "resize", "set"):
+            gradients.changed_in_place(frame, tensor, base, args, node)
+            result = operate(frame, base if base in table.RESULT else "fill", operands, node, whole, in_place=True)
+            after = facet(result)
+            if after is None:
+                return result
+            return one(after.but(leaf=tensor.leaf, tags=after.tags | (tensor.tags & BUFFER)))
+    if name == "index":
+        return one(tensor)
+    return operate(frame, name, _operands(name, operands), node, whole)
+
+
+def _operands(name: str, operands: list[Value]) -> list[Value]:
+    """The operands that decide: of `cat` and its like, what is in the list."""
+    return operands if name not in ("split", "chunk", "view", "reshape", "sum", "mean", "permute") else operands[:1]
+
+
+def _detached(tensor: Tensor) -> Tensor:
+    return tensor.but(flows=CUT, reach=NOTHING, surely=NOTHING, leaf=NOTHING)
+
+
+def _requiring(frame: Frame, tensor: Tensor, node: ast.AST, wanted: bool) -> Tensor:
+    """A tensor that gets a gradient of its own."""
+    if not wanted:
+        return _detached(tensor)
+    if tensor.leaf or tensor.flows == FLOWS:
+        return tensor.but(flows=FLOWS)
+    return tensor.but(flows=FLOWS, leaf=frozenset({standalone(frame, node)}))
+
+
+def standalone(frame: Frame, node: ast.AST) -> Part:
+    """The leaf that a tensor is which gets a gradient of its own."""
+    leaf = Part(Obj(frame.site(node), frame.context_of_objects, STANDALONE), "")
+    gradients.new_leaf(frame, leaf)
+    return leaf
+
+
+def _to(frame: Frame, tensor: Tensor, args: Arguments) -> Value:
+    """`to`, `type` and `type_as`: another precision, another place, or both."""
+    pytorch = frame.analysis.pytorch
+    precision, place = tensor.precision, tensor.place
+    for value in [*args.positional, *(args.keywords.get(each, NEVER) for each in ("dtype", "device", "other"))]:
+        said = pytorch.precision_of(value) if value else None
+        if said is not None:
+            precision = said
+        where = pytorch.place_of(value) if value else None
+        if where is not None:
+            place = where
+        other = facet(value) if value else None
+        if other is not None:
+            unknown = not any(isinstance(each, Tensor) for each in value) and other is SOME_TENSOR
+            precision = precision | OTHER if unknown else other.precision
+            place = ANYWHERE if unknown else other.place
+    if args.rest or args.others:
+        precision |= OTHER
+    moved = tensor if precision == tensor.precision else cast(tensor, precision)
+    if place != tensor.place:
+        moved = moved.but(
+            place=place,
+            leaf=NOTHING,
+            reach=moved.reach | moved.leaf,
+            surely=moved.surely | (moved.leaf if len(moved.leaf) == 1 else NOTHING),
+        )
+    return one(moved)
+
+
+def like(frame: Frame, tensor: Tensor, args: Arguments, name: str) -> Value:
+    """A new tensor in the precision of another."""
+    pytorch = frame.analysis.pytorch
+    said = pytorch.precision_of(args.keywords["dtype"]) if "dtype" in args.keywords else None
+    where = pytorch.place_of(args.keywords["device"]) if "device" in args.keywords else None
+    rank = tensor.rank if name.endswith("_like") else SHAPED
+    fresh = made(
+        said if said is not None else tensor.precision,
+        rank,
+        where if where is not None else tensor.place,
+        regions=NOTHING if said is not None and not said & LOW else tensor.regions,
+    )
+    return one(fresh)
+
+
+def _to_numpy(frame: Frame, tensor: Tensor, node: ast.AST) -> None:
+    if tensor.may_be_low:
+        frame.analysis.event(frame, Act.TO_NUMPY, node, tensor=tensor)
+
+
+def unknown_attribute(frame: Frame, owner: Opaque, name: str, node: ast.AST) -> Value:
+    """An attribute of something unknown that is a tensor, or holds tensors."""
+    assert owner.tensor is not None
+    if (
+        name in table.RESULT
+        or name in table.DTYPE_METHODS
+        or name in ("to", "numpy", "item", "backward", "cuda", "cpu", "detach", "tolist", "grad")
+    ):
+        return one(Native(name, owner)) if name != "grad" else gradients.read(frame, owner.tensor, node)
+    if name in ("shape", "device", "dtype", "ndim"):
+        return attribute(frame, owner.tensor, name, node)
+    if name in _SIZES or (name.endswith("_") and name[:-1] in table.RESULT):
+        return one(Native(name, owner))
+    return one(owner.part(f".{name}"))

@@ -1,0 +1,269 @@
+"""What is asked of an analysis: values, contexts, callees, and what is wrong with precision and gradients.
+
+Every answer can be that nobody knows: an unknown value, an empty set, None.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from amp_migrate.flow.analysis import Analysis
+from amp_migrate.flow.domain.atoms import NEVER, Atom, Obj, Opaque, Value, tensor_of
+from amp_migrate.flow.domain.contexts import ON, Context
+from amp_migrate.flow.domain.machine import (
+    EMPTY,
+    MIXED,
+    READY,
+    SCALED,
+    STEPPED,
+    TRUE,
+    UNKNOWN_GRAD,
+    UNSCALED_BY,
+    Facts,
+    Grad,
+    Machine,
+)
+from amp_migrate.flow.domain.tensor import ANYWHERE, BF16, DEVICE
+from amp_migrate.flow.events import Act, Event
+from amp_migrate.flow.pytorch.gradients import AGAIN, stage
+from amp_migrate.flow.source import Code, Site, site_of
+
+# What is wrong wherever it happens, whatever the scaler is in.
+_WRONG_BY_ITSELF = {
+    Act.WEIGHT_CAST: "a weight's cast was kept without a gradient, and serves where one is wanted",
+    Act.REFUSED: "autocast refuses it",
+    Act.NO_KERNEL: "no kernel takes half precision",
+    Act.MISMATCH: "operands of a product differ in precision",
+    Act.INDEX_STORE: "a low value is stored by index into another precision",
+    Act.LEFT_FLOAT: "computed in half precision outside of a region, where autocast computes in float32",
+    Act.RISK: "may overflow, or round, in half precision",
+    Act.GAUGE: "depends on the loss scale",
+    Act.ON_CPU: "computed in half precision on the CPU",
+    Act.FOREIGN: "code of another language gets a half-precision value",
+}
+
+
+@dataclass(frozen=True, order=True)
+class Fault:
+    """Something that is wrong with precision or gradients.
+
+    Attributes:
+        site: where.
+        what: what it is, in words that are the same for every fault of a kind.
+        always: whether on all ways that lead there, at first or in every later round of a loop; else on some.
+        why: what there is to say beside it: the operator, the reason.
+    """
+
+    site: Site
+    what: str
+    always: bool = True
+    why: str = ""
+
+
+class Questions:
+    """Answers about a program that has been interpreted."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self.analysis = analysis
+
+    # Values
+
+    def node_at(self, site: Site) -> ast.AST | None:
+        """The expression or statement of a file in focus that stands at a place."""
+        return self._nodes.get(site)
+
+    @cached_property
+    def _nodes(self) -> dict[Site, ast.AST]:
+        found: dict[Site, ast.AST] = {}
+        for file in self.analysis.focus:
+            module = self.analysis.module(file)
+            for node in () if module is None else ast.walk(module.tree):
+                if isinstance(node, (ast.expr, ast.stmt)):
+                    found.setdefault(site_of(file, node), node)
+        return found
+
+    def value_at(self, site: Site) -> Value:
+        """What an expression may be; nothing at all where it is never reached, or not in focus."""
+        node = self.node_at(site)
+        if isinstance(node, ast.Expr):
+            node = node.value
+        return NEVER if node is None else self.analysis.values.get(node, NEVER)
+
+    def precision_at(self, site: Site) -> int | None:
+        """The precisions that a tensor may have, as bits; None where it is no tensor, or never reached."""
+        tensor = tensor_of(self.value_at(site))
+        return None if tensor is None else tensor.precision
+
+    def context_at(self, site: Site) -> Context | None:
+        """What is switched on at a statement; None where it is never reached."""
+        node = self.node_at(site)
+        return None if node is None else self.analysis.contexts.get(node)
+
+    def callees(self, site: Site) -> tuple[Code, ...]:
+        """The functions of the project that a call may run."""
+        node = self.node_at(site)
+        return () if node is None else tuple(self.analysis.callees.get(node, ()))
+
+    def is_module(self, value: Value) -> bool | None:
+        """Whether a value is a module; None where nobody can tell. The name of something unknown says nothing here."""
+        answers: set[bool | None] = set()
+        for atom in value:
+            if isinstance(atom, Obj):
+                answers.add(self._is_module(atom))
+            elif isinstance(atom, Opaque):
+                answers.add(True if self.analysis.pytorch.is_module_name(atom.hint) else None)
+            else:
+                answers.add(False)
+        return answers.pop() if len(answers) == 1 else None
+
+    def _is_module(self, atom: Obj) -> bool:
+        return self.analysis.is_module(atom)
+
+    @property
+    def reaches_device(self) -> bool | None:
+        """Whether the program names a GPU anywhere; None where it names a device that nobody can tell."""
+        places = self.analysis.pytorch.places
+        return True if places & DEVICE else None if places & ANYWHERE else False
+
+    # What happens
+
+    def events(self, *acts: Act) -> list[Event]:
+        """What happens of some kinds, in the order of files and places."""
+        found = [each for each in self.analysis.events.values() if not acts or each.act in acts]
+        return sorted(found, key=lambda each: (each.site, each.act.value, each.why))
+
+    def leaving(self, region: Site) -> list[Event]:
+        """What is done with values that a region made low, where it is more than computing in the region goes on."""
+        acts = (Act.TO_NUMPY, Act.MISMATCH, Act.INDEX_STORE, Act.LEFT_FLOAT, Act.ON_CPU, Act.SAVED, Act.COMPARES_DTYPE)
+        return [each for each in self.events(*acts) if each.tensor is not None and region in each.tensor.regions]
+
+    def faults(self) -> list[Fault]:
+        """Everything that is wrong with precision or gradients, in order of place."""
+        return sorted(set(self._faults()))
+
+    def _faults(self) -> Iterator[Fault]:
+        for event in self.analysis.events.values():
+            what = _WRONG_BY_ITSELF.get(event.act)
+            if what is not None:
+                yield Fault(event.site, what, True, event.why)
+            elif event.act is Act.TO_NUMPY and event.tensor is not None and event.tensor.precision & BF16:
+                yield Fault(event.site, "NumPy has no bfloat16")
+            elif event.act is Act.BACKWARD and event.context is not None and event.context.cuda.may_be_on:
+                yield Fault(event.site, "a loss goes backward inside a region", event.context.cuda.on == ON)
+            elif event.act is Act.BACKWARD and event.scaler and not self.has_regions:
+                yield Fault(event.site, "a loss is scaled, and nothing is computed in half precision")
+            yield from self._wrong_states(event)
+
+    @cached_property
+    def has_regions(self) -> bool:
+        """Whether some region of autocast is entered anywhere."""
+        return any(each.act is Act.REGION for each in self.analysis.events.values()) or bool(self.analysis.regions)
+
+    def _wrong_states(self, event: Event) -> Iterator[Fault]:
+        for what, is_wrong in _STATES.get(event.act, ()):
+            for scaler in _atoms(event.scaler):
+                for optimizer in _atoms(event.optimizer):
+                    wrong = [each for each in event.states if is_wrong(each[0], scaler, optimizer)]
+                    if wrong:
+                        others = {each[0] for each in event.states} - {each[0] for each in wrong}
+                        yield Fault(event.site, what, _is_always({each[0] for each in wrong}, others), _ways(wrong))
+
+
+def _atoms(value: Value) -> list[Atom | None]:
+    """What a value may be; one unknown where that is nothing."""
+    return [each for each in value if isinstance(each, Atom)] or [None]
+
+
+def _is_always(wrong: set[Machine], right: set[Machine]) -> bool:
+    """Whether something is wrong on all ways: on those that come first, or on those that come round a loop."""
+    for again in (True, None):
+        if any(each.get(AGAIN) == again for each in wrong) and not any(each.get(AGAIN) == again for each in right):
+            return True
+    return False
+
+
+def _ways(states: Iterable[tuple[Machine, Facts]]) -> str:
+    """What tests have come to on one of the ways, as a message shows it."""
+    told = (sorted((text, outcome) for text, outcome, _ in facts) for _, facts in states)
+    shortest = min(told, key=lambda facts: (len(facts), facts))
+    return ", ".join(f"{text} is {'true' if outcome else 'false'}" for text, outcome in shortest)
+
+
+def _grad(machine: Machine, optimizer: Atom | None) -> Grad:
+    found: Grad = machine.get(("grad", optimizer), UNKNOWN_GRAD)
+    return found
+
+
+def _is(*kinds: str) -> Callable[[Machine, Atom | None, Atom | None], bool]:
+    return lambda machine, scaler, optimizer: _grad(machine, optimizer).kind in kinds
+
+
+def _in_stage(wanted: str) -> Callable[[Machine, Atom | None, Atom | None], bool]:
+    def holds(machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
+        return scaler is not None and optimizer is not None and stage(machine, scaler, optimizer) == wanted
+
+    return holds
+
+
+def _has_none(machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
+    return _grad(machine, optimizer).kind == EMPTY and _in_stage(READY)(machine, scaler, optimizer)
+
+
+def _is_true_and_ready(machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
+    return _is(TRUE)(machine, scaler, optimizer) and _in_stage(READY)(machine, scaler, optimizer)
+
+
+def _is_another_scalers(machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
+    grad = _grad(machine, optimizer)
+    return grad.kind == SCALED and grad.scaler is not scaler
+
+
+def _is_outdated(machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
+    grad = _grad(machine, optimizer)
+    return grad.kind == SCALED and grad.outdated and not grad.spent
+
+
+def _is_unchecked(machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
+    return machine.get(("checked", scaler)) is False
+
+
+def _is_idle(machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
+    return bool(machine.get(("idle", scaler)))
+
+
+_Test = Callable[[Machine, "Atom | None", "Atom | None"], bool]
+_STATES: dict[Act, tuple[tuple[str, _Test], ...]] = {
+    Act.UNSCALE: (
+        ("gradients are unscaled twice", _in_stage(UNSCALED_BY)),
+        ("gradients are unscaled after the step", _in_stage(STEPPED)),
+        ("gradients that are not scaled are divided by the scale", _is(TRUE, MIXED)),
+        ("gradients of another scaler are unscaled", _is_another_scalers),
+    ),
+    Act.SCALER_STEP: (
+        ("a scaler steps twice without an update", _in_stage(STEPPED)),
+        ("a scaler steps an optimizer without gradients", _has_none),
+        ("true gradients are added to scaled ones", _is(MIXED)),
+        ("a scaler steps on gradients that are not scaled", _is_true_and_ready),
+        ("gradients of another scaler are stepped on", _is_another_scalers),
+        ("gradients are of an older scale", _is_outdated),
+        ("a scaler that has scaled nothing steps", _is_idle),
+    ),
+    Act.SCALER_MADE: (("a scaler is made anew", lambda m, s, o: m.get(("fresh", s)) is not None),),
+    Act.UPDATE: (("a scaler updates without having looked at gradients", _is_unchecked),),
+    Act.STEP: (
+        ("an optimizer steps past its scaler", _is(SCALED)),
+        ("true gradients are added to scaled ones", _is(MIXED)),
+    ),
+    Act.CLIP: (
+        ("gradients are clipped while they are scaled", _is(SCALED)),
+        ("gradients of several scales are clipped", _is(MIXED)),
+    ),
+}
+
+
+def faults(analysis: Analysis) -> list[Fault]:
+    """What is wrong in a program that has been interpreted: see `Questions.faults`."""
+    return Questions(analysis).faults()

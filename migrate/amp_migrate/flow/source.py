@@ -1,0 +1,199 @@
+"""A file as the interpreter sees it: Python's own tree, and which names each of its functions binds."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple, TypeAlias
+
+FunctionNode: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda"
+ScopeNode: TypeAlias = "ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda"
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+class Site(NamedTuple):
+    """A place in a text, as Python's parser gives it: lines from 1, columns in bytes of UTF-8 from 0."""
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+def site_of(file: str, node: ast.AST) -> Site:
+    """Where a node stands; the whole file for a module."""
+    if not isinstance(node, (ast.expr, ast.stmt, ast.excepthandler, ast.arg, ast.keyword, ast.alias)):
+        return Site(file, 0, 0, 0, 0)
+    return Site(file, node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0)
+
+
+@dataclass(eq=False)
+class Code:
+    """A module, class body, function or lambda, with the names that are its own.
+
+    Attributes:
+        bound: the names that it binds, parameters included; none that it declares global or nonlocal.
+        inner: the functions and classes that are defined in it.
+    """
+
+    file: str
+    node: ScopeNode
+    parent: Code | None
+    name: str
+    bound: set[str] = field(default_factory=set)
+    used: set[str] = field(default_factory=set)
+    global_names: set[str] = field(default_factory=set)
+    nonlocal_names: set[str] = field(default_factory=set)
+    inner: list[Code] = field(default_factory=list)
+    is_generator: bool = False
+
+    @cached_property
+    def site(self) -> Site:
+        """Where it is defined."""
+        return site_of(self.file, self.node)
+
+    @property
+    def is_function(self) -> bool:
+        """Whether it is a function, and not the body of a module or class."""
+        return isinstance(self.node, FUNCTIONS)
+
+    @cached_property
+    def captured(self) -> frozenset[str]:
+        """The names bound here that a function inside reads or rebinds."""
+        return frozenset(self.bound & self._free_inside) if self.is_function else frozenset()
+
+    @cached_property
+    def rebound(self) -> frozenset[str]:
+        """The names bound here that a function inside rebinds."""
+        return frozenset(self.bound & self._nonlocal_inside) if self.is_function else frozenset()
+
+    @cached_property
+    def _nonlocal_inside(self) -> set[str]:
+        return set().union(*(each.nonlocal_names | each._nonlocal_inside for each in self.inner))
+
+    @cached_property
+    def _free_inside(self) -> set[str]:
+        found: set[str] = set()
+        for each in self.inner:
+            own = each.bound if each.is_function else set()
+            found |= (each.used | each.nonlocal_names | each._free_inside) - (own - each.nonlocal_names)
+        return found
+
+    def home(self, name: str) -> Code | None:
+        """The function around this one whose variable a name is; None for a name of the module, or of nobody."""
+        code = self.parent
+        while code is not None:
+            if code.is_function and name in code.bound:
+                return code
+            code = code.parent
+        return None
+
+    @cached_property
+    def parameters(self) -> tuple[ast.arg, ...]:
+        """All parameters of a function, the starred ones included, in the order in which they are bound."""
+        if not isinstance(self.node, FUNCTIONS):
+            return ()
+        a = self.node.args
+        stars = [each for each in (a.vararg, a.kwarg) if each is not None]
+        return (*a.posonlyargs, *a.args, *a.kwonlyargs, *stars)
+
+    @property
+    def body(self) -> list[ast.stmt]:
+        """Its statements; a lambda returns its only expression."""
+        if isinstance(self.node, ast.Lambda):
+            given = ast.Return(self.node.body)
+            return [ast.copy_location(given, self.node.body)]
+        return self.node.body
+
+
+@dataclass(eq=False)
+class Module:
+    """A parsed file.
+
+    Attributes:
+        codes: the functions, lambdas and classes of the file by their nodes, and the module itself.
+        rebound: the names of the module that functions rebind, by `global`.
+    """
+
+    file: str
+    tree: ast.Module
+    lines: int
+    codes: dict[ast.AST, Code]
+    rebound: frozenset[str]
+
+    @property
+    def code(self) -> Code:
+        """The module's own code."""
+        return self.codes[self.tree]
+
+    @property
+    def functions(self) -> Iterator[Code]:
+        """Every function of the file, and no lambda, in source order."""
+        return (each for each in self.codes.values() if isinstance(each.node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+
+
+def read_module(file: str, text: str) -> Module | None:
+    """Parse a file; None where the running Python cannot."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+    codes: dict[ast.AST, Code] = {tree: Code(file, tree, None, "")}
+    _scan(file, tree, codes[tree], codes)
+    rebound = {name for code in codes.values() if code.is_function for name in code.global_names}
+    return Module(file, tree, text.count("\n") + 1, codes, frozenset(rebound))
+
+
+def _scan(file: str, start: ast.AST, code: Code, codes: dict[ast.AST, Code]) -> None:
+    """Note which names the code that a node belongs to binds and uses, and that of all functions inside."""
+    stack: list[tuple[ast.AST, Code]] = [(each, code) for each in reversed(list(ast.iter_child_nodes(start)))]
+    while stack:
+        node, code = stack.pop()
+        kind = type(node)
+        if kind is ast.Name:
+            assert isinstance(node, ast.Name)
+            (code.used if type(node.ctx) is ast.Load else code.bound).add(node.id)
+            continue
+        inside = code
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
+            if not isinstance(node, ast.Lambda):
+                code.bound.add(name)
+            inside = codes[node] = Code(file, node, code, name)
+            code.inner.append(inside)
+            if isinstance(node, FUNCTIONS):
+                inside.bound |= {each.arg for each in inside.parameters}
+                outer: list[ast.AST] = [*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None)]
+                outer += [each.annotation for each in inside.parameters if each.annotation is not None]
+                outer += [] if isinstance(node, ast.Lambda) else node.decorator_list
+                body = [node.body] if isinstance(node, ast.Lambda) else node.body
+                stack += [(each, inside) for each in reversed(body)]
+                stack += [(each, code) for each in reversed(outer)]
+            else:
+                stack += [(each, inside) for each in reversed(node.body)]
+                stack += [(each, code) for each in reversed([*node.decorator_list, *node.bases, *node.keywords])]
+            continue
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            code.bound |= {(each.asname or each.name.partition(".")[0]) for each in node.names}
+        elif isinstance(node, ast.Global):
+            code.global_names |= set(node.names)
+        elif isinstance(node, ast.Nonlocal):
+            code.nonlocal_names |= set(node.names)
+        elif (isinstance(node, ast.ExceptHandler) and node.name) or (
+            isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name
+        ):
+            code.bound.add(node.name)
+        elif isinstance(node, ast.MatchMapping) and node.rest:
+            code.bound.add(node.rest)
+        elif isinstance(node, (ast.Yield, ast.YieldFrom)):
+            code.is_generator = True
+        stack += [(each, inside) for each in reversed(list(ast.iter_child_nodes(node)))]
+    for each in codes.values():
+        each.bound -= each.global_names | each.nonlocal_names

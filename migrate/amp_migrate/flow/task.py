@@ -1,0 +1,69 @@
+"""One function with what it is given: what it returns, and what it does to scalers, gradients, contexts and cells."""
+
+from __future__ import annotations
+
+from amp_migrate.flow.domain.atoms import NEVER, Atom, FrameRef, Value
+from amp_migrate.flow.domain.contexts import Context
+from amp_migrate.flow.domain.machine import Key, Machine, Worlds
+from amp_migrate.flow.domain.state import Cell
+from amp_migrate.flow.source import Code, Site
+
+
+class Task:
+    """A function, or a module's own code, for one set of arguments and contexts, and its summary so far.
+
+    Attributes:
+        given: the values of its parameters.
+        context: what is switched on where it is called.
+        entries: the states of scalers and gradients that it has been asked about.
+        value: what it may return.
+        exits: for each entry, the states that it may leave behind; what it raises in `raised`.
+        touched: what it asks or changes of a state, itself or by what it calls.
+        cells: attributes whose value is known where it returns.
+        written: attributes that it may change.
+        casts: the leaves that it casts in the regions of its callers, with and without a gradient, and where.
+        leaves_on: what is switched on where it returns; None where it does not return.
+        is_many: whether it may run more than once in a run of the program.
+    """
+
+    def __init__(self, code: Code, ref: FrameRef, given: dict[str, Value], context: Context) -> None:
+        self.code, self.ref, self.given, self.context = code, ref, given, context
+        self.entries: set[Machine] = set()
+        self.value: Value = NEVER
+        self.exits: dict[Machine, set[Machine]] = {}
+        self.raised: dict[Machine, set[Machine]] = {}
+        self.touched: set[Key] = set()
+        self.cells: dict[Cell, Value] = {}
+        self.written: set[Cell] = set()
+        self.casts: set[tuple[Atom, bool, Site]] = set()
+        self.leaves_on: Context | None = None
+        self.callers: dict[Task, int] = {}
+        self.version = 0
+        self.is_active = False
+        self.is_outdated = False
+        self.has_run = False
+        self.is_many = False
+        self.called_at: Site | None = None
+        self.runs = 0
+        self.widenings = 0
+
+    def raises(self, worlds: Worlds) -> None:
+        """Note that something may be raised in these worlds."""
+        for world in worlds:
+            self.raised.setdefault(world.entry, set()).add(world.now)
+
+    def summary(self) -> tuple[object, ...]:
+        """What callers go by: they look again when it changes."""
+        return (
+            self.value,
+            sum(map(len, self.exits.values())),
+            sum(map(len, self.raised.values())),
+            len(self.touched),
+            dict(self.cells),
+            len(self.written),
+            len(self.casts),
+            self.leaves_on,
+        )
+
+    def __repr__(self) -> str:
+        return f"{self.code.file}:{self.code.site.line} {self.code.name}"

@@ -1,0 +1,292 @@
+"""PyTorch's operators: what CUDA's autocast does to each, and what comes out in which precision.
+
+A name stands for the function of `torch` and of `torch.nn.functional` and for the method of a tensor at once,
+a trailing
+underscore left out; `linalg.` and `fft.` are written. Composite functions (`cross_entropy`, `normalize`) are listed by
+what comes out of them as a whole. A test asks PyTorch itself, operator by operator, under CUDA's autocast and without.
+An operator that is not listed is unknown.
+"""
+
+from __future__ import annotations
+
+# What autocast does.
+LOW, FLOAT, FLOAT_UNLESS_SAID, WIDEST, REFUSED = "low", "float32", "float32 unless a dtype is said", "widest", "refused"
+# What comes out where autocast does nothing.
+SAME = "that of the first tensor"
+PROMOTED = "the promotion of all"
+FLOATED = "the promotion of all, floating"
+AGREEING = "that of all, which must agree"
+COUNTED = "that of the first tensor, integers as int64"
+EITHER = "that of one of the tensors"
+INTEGER, BOOLEAN, DOUBLE = "int64", "bool", "float64"
+# More than one tensor comes out.
+WITH_INDICES = "that of the first tensor, with indices"
+PIECES = "pieces of the first tensor"
+
+
+def _each(kind: str, names: str) -> dict[str, str]:
+    return dict.fromkeys(names.split(), kind)
+
+
+AUTOCAST: dict[str, str] = {
+    **_each(
+        LOW,
+        """
+        linear matmul mm mv bmm addmm addmv addr addbmm baddbmm einsum chain_matmul linalg.multi_dot linalg.vecdot
+        conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d prelu
+        scaled_dot_product_attention lstm gru rnn_tanh lstm_cell gru_cell rnn_tanh_cell
+        linalg.matmul multi_head_attention_forward matrix_power linalg.matrix_power
+        """,
+    ),
+    **_each(
+        FLOAT,
+        """
+        acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow float_power softplus
+        arccos arcsin layer_norm rms_norm group_norm local_response_norm renorm logsumexp dist pdist cdist
+        cosine_similarity pairwise_distance normalize
+        nll_loss kl_div l1_loss mse_loss huber_loss smooth_l1_loss soft_margin_loss poisson_nll_loss
+        cosine_embedding_loss hinge_embedding_loss margin_ranking_loss multi_margin_loss multilabel_margin_loss
+        triplet_margin_loss triplet_margin_with_distance_loss binary_cross_entropy_with_logits
+        cross_entropy interpolate upsample upsample_nearest upsample_bilinear gaussian_nll_loss softmin
+        square multilabel_soft_margin_loss lp_pool1d lp_pool2d trapezoid trapz cumulative_trapezoid gumbel_softmax
+        ctc_loss
+        """,
+    ),
+    **_each(
+        FLOAT_UNLESS_SAID,
+        "sum prod cumsum cumprod softmax log_softmax norm linalg.vector_norm linalg.matrix_norm linalg.norm",
+    ),
+    **_each(
+        WIDEST,
+        "addcdiv addcmul atan2 arctan2 bilinear cross linalg.cross dot vdot grid_sample grid_sampler index_put "
+        "tensordot scatter_add",
+    ),
+    **_each(REFUSED, "binary_cross_entropy"),
+}
+
+RESULT: dict[str, str] = {
+    **_each(
+        SAME,
+        """
+        abs absolute relu relu6 elu selu celu gelu silu mish hardtanh hardswish hardsigmoid hardshrink softshrink
+        tanhshrink threshold leaky_relu rrelu logsigmoid softsign glu neg negative positive sign sgn ceil floor round
+        trunc fix frac clone contiguous view reshape view_as reshape_as expand expand_as flatten unflatten
+        squeeze unsqueeze transpose swapaxes swapdims movedim moveaxis permute t adjoint flip fliplr flipud roll rot90
+        repeat tile repeat_interleave broadcast_to narrow select index_select gather take take_along_dim masked_select
+        diag diagonal diag_embed tril triu unfold fold pad pixel_shuffle pixel_unshuffle channel_shuffle
+        dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout feature_dropout
+        avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
+        max_pool1d max_pool2d max_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d lp_pool1d lp_pool2d
+        batch_norm instance_norm masked_fill masked_scatter index_fill index_copy index_add scatter scatter_reduce
+        scatter_add index_put clamp_min clamp_max amax amin mean nanmean std var quantile
+        zero fill copy nan_to_num real imag bernoulli normal uniform exponential random
+        cumulative_trapezoid diff trace renorm linalg.inv inverse pinverse linalg.pinv cholesky
+        linalg.cholesky cholesky_inverse matrix_exp
+        linalg.matrix_exp matrix_power linalg.matrix_power linalg.det det logdet logcumsumexp
+        prelu normalize rms_norm layer_norm group_norm local_response_norm pdist gumbel_softmax softmin
+        softmax log_softmax softplus renorm logsumexp embedding_bag interpolate upsample
+        upsample_nearest upsample_bilinear multi_head_attention_forward lstm gru rnn_tanh grid_sample
+        grid_sampler glu corrcoef cov trapz trapezoid linalg.norm linalg.vector_norm
+        linalg.matrix_norm norm ravel index msort erfinv
+        """,
+    ),
+    **_each(
+        PROMOTED,
+        """
+        add sub subtract mul multiply rsub where maximum minimum fmax fmin fmod remainder floor_divide lerp clamp
+        clip cat concat concatenate hstack vstack dstack row_stack column_stack stack
+        outer ger kron cross linalg.cross addcmul addcdiv bitwise_and bitwise_or bitwise_xor
+        bitwise_left_shift bitwise_right_shift block_diag cartesian_prod dist cosine_similarity pairwise_distance
+        cosine_embedding_loss hinge_embedding_loss margin_ranking_loss triplet_margin_loss mse_loss l1_loss
+        smooth_l1_loss huber_loss soft_margin_loss triplet_margin_with_distance_loss poisson_nll_loss kl_div
+        """,
+    ),
+    **_each(
+        FLOATED,
+        """
+        div divide true_divide sqrt rsqrt exp exp2 expm1 log log1p log2 log10 sin cos tan asin acos atan sinh cosh tanh
+        asinh acosh atanh arcsin arccos arctan arctanh arcsinh arccosh sigmoid erf erfc lgamma digamma polygamma
+        reciprocal sinc atan2 arctan2 logaddexp logaddexp2 xlogy logit i0 deg2rad rad2deg expit
+        float_power hypot copysign nextafter         """,
+    ),
+    **_each(
+        AGREEING,
+        """
+        matmul mm mv bmm addmm addmv addbmm baddbmm addr dot vdot einsum linear chain_matmul linalg.multi_dot
+        linalg.matmul conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d bilinear
+        scaled_dot_product_attention tensordot inner cdist linalg.solve cholesky_solve
+        linalg.solve_triangular linalg.vecdot lstm_cell gru_cell rnn_tanh_cell
+        """,
+    ),
+    **_each(COUNTED, "sum nansum prod cumsum cumprod"),
+    **_each(
+        INTEGER,
+        """
+        argmax argmin argsort nonzero argwhere bincount count_nonzero searchsorted bucketize one_hot
+        multinomial         """,
+    ),
+    **_each(
+        BOOLEAN,
+        """
+        eq ne lt le gt ge equal isfinite isnan isinf isposinf isneginf isreal logical_and logical_or logical_not
+        logical_xor all any isclose greater greater_equal less less_equal not_equal isin signbit is_nonzero allclose
+        """,
+    ),
+    **_each(WITH_INDICES, "sort topk kthvalue mode cummax cummin"),
+    **_each(PIECES, "split split_with_sizes chunk unbind tensor_split hsplit vsplit dsplit meshgrid broadcast_tensors"),
+    # A loss of class scores keeps their precision, whatever its targets are.
+    **_each(
+        SAME,
+        """
+        cross_entropy nll_loss binary_cross_entropy binary_cross_entropy_with_logits multi_margin_loss
+        multilabel_margin_loss multilabel_soft_margin_loss gaussian_nll_loss ctc_loss
+        """,
+    ),
+    # Powers: a number as exponent leaves the precision; a tensor promotes.
+    "pow": PROMOTED,
+    "float_power": DOUBLE,
+    **_each(
+        EITHER,
+        "binary_cross_entropy_with_logits hinge_embedding_loss inner huber_loss soft_margin_loss "
+        "multilabel_soft_margin_loss gaussian_nll_loss",
+    ),
+    **_each(
+        SAME,
+        "svd linalg.svd qr linalg.qr linalg.eigh slogdet linalg.slogdet var_mean std_mean aminmax linalg.lstsq frexp",
+    ),
+    "square": SAME,
+    "bitwise_not": SAME,
+    "max": WITH_INDICES,
+    "min": WITH_INDICES,
+    "median": WITH_INDICES,
+    "nanmedian": WITH_INDICES,
+}
+
+# With a `dim`, these give indices as well; without one, a scalar.
+REDUCED_OR_INDEXED = frozenset("max min median nanmedian".split())
+# Without a `dim` these give a scalar.
+REDUCING = frozenset(
+    (
+        "sum nansum prod mean nanmean std var norm linalg.norm linalg.vector_norm linalg.matrix_norm amax amin "
+        "max min median nanmedian "
+        "argmax argmin logsumexp all any count_nonzero quantile dist trace"
+    ).split()
+)
+ALWAYS_SCALAR = frozenset("dot vdot trace dist equal allclose is_nonzero logdet det linalg.det".split())
+# A loss gives a scalar unless it is told not to.
+LOSSES = frozenset(name for name in RESULT if name.endswith("_loss")) | frozenset(
+    "cross_entropy kl_div binary_cross_entropy binary_cross_entropy_with_logits".split()
+)
+
+# The elements stay what they are, looked at in another shape or place.
+VIEWS = frozenset(
+    (
+        "view reshape view_as reshape_as expand expand_as flatten unflatten squeeze unsqueeze transpose "
+        "swapaxes swapdims "
+        "movedim moveaxis permute t adjoint contiguous clone detach broadcast_to narrow select cuda cpu "
+        "requires_grad ravel "
+        "repeat tile flip index_select gather chunk split unbind unfold roll diagonal masked_select"
+    ).split()
+)
+# The first of them rounds its result to one, or to zero, where it is far from it: in float16 from a logit of 8 on.
+PROBABILITIES = frozenset("sigmoid softmax hardsigmoid softmin gumbel_softmax expit".split())
+BOUNDED = PROBABILITIES | frozenset("tanh sin cos normalize cosine_similarity sign hardtanh softsign erf".split())
+PRODUCTS = frozenset(name for name, kind in AUTOCAST.items() if kind == LOW) - {"prelu"} | frozenset(
+    ("tensordot", "inner")
+)
+SQUARES = frozenset("square pow float_power".split())
+EXPONENTIALS = frozenset("exp exp2 expm1 sinh cosh".split())
+SUMS = frozenset(
+    "sum nansum prod cumsum cumprod norm linalg.norm linalg.vector_norm linalg.matrix_norm std var logsumexp "
+    "dist cdist trace".split()
+)
+LOGARITHMS = frozenset("log log2 log10 log1p xlogy logit".split())
+# What comes out is proportional to what goes in: a loss scale stays what it is.
+PROPORTIONAL = VIEWS | frozenset(
+    (
+        "abs absolute neg negative positive sum nansum mean nanmean norm linalg.norm linalg.vector_norm "
+        "linalg.matrix_norm max min amax "
+        "amin median std maximum minimum cat concat stack hstack vstack add sub subtract relu leaky_relu dropout "
+        "cumsum sort topk trace masked_fill where pad index_put scatter masked_scatter lerp dist quantile flatten to"
+    ).split()
+)
+# The size of what goes in does not matter.
+SIZELESS = frozenset(name for name, kind in RESULT.items() if kind in (INTEGER, BOOLEAN)) | frozenset(
+    "sign sgn normalize cosine_similarity zeros_like ones_like empty_like rand_like randn_like full_like".split()
+)
+# No kernel takes these in half precision, or they raise.
+NO_HALF_KERNEL = frozenset(
+    (
+        "inverse linalg.inv pinverse linalg.pinv linalg.solve cholesky linalg.cholesky svd linalg.svd linalg.svdvals "
+        "linalg.eigh linalg.eigvalsh linalg.eig linalg.eigvals qr linalg.qr lu linalg.lu det linalg.det logdet slogdet "
+        "linalg.slogdet cholesky_solve cholesky_inverse linalg.solve_triangular linalg.lstsq lstsq matrix_exp "
+        "linalg.matrix_exp symeig geqrf ormqr linalg.householder_product histc bincount_weights lu_solve"
+    ).split()
+)
+SEVERAL = {
+    "svd": 3, "linalg.svd": 3, "qr": 2, "linalg.qr": 2, "linalg.eigh": 2, "linalg.eig": 2, "slogdet": 2,
+    "linalg.slogdet": 2, "var_mean": 2, "std_mean": 2, "aminmax": 2, "linalg.lstsq": 4, "frexp": 2, "lu": 2,
+}  # fmt: skip
+
+# New tensors: those of the default type unless a dtype is said, and those like another tensor.
+NEW = frozenset("rand randn zeros ones empty eye linspace logspace empty_strided hann_window hamming_window".split())
+LIKE = frozenset(
+    "zeros_like ones_like empty_like rand_like randn_like full_like new_zeros new_ones new_empty new_full".split()
+)
+
+# The layers of `torch.nn`, by the operator that their call runs.
+LAYERS: dict[str, str] = {
+    "Linear": "linear", "Conv1d": "conv1d", "Conv2d": "conv2d", "Conv3d": "conv3d",
+    "ConvTranspose1d": "conv_transpose1d", "ConvTranspose2d": "conv_transpose2d", "ConvTranspose3d": "conv_transpose3d",
+    "LazyLinear": "linear", "LazyConv2d": "conv2d", "Bilinear": "bilinear", "PReLU": "prelu",
+    "LayerNorm": "layer_norm", "GroupNorm": "group_norm", "RMSNorm": "rms_norm",
+    "BatchNorm1d": "batch_norm", "BatchNorm2d": "batch_norm", "BatchNorm3d": "batch_norm",
+    "SyncBatchNorm": "batch_norm",
+    "InstanceNorm1d": "instance_norm", "InstanceNorm2d": "instance_norm", "InstanceNorm3d": "instance_norm",
+    "LocalResponseNorm": "local_response_norm", "ReLU": "relu", "ReLU6": "relu6", "LeakyReLU": "leaky_relu",
+    "ELU": "elu", "SELU": "selu", "CELU": "celu", "GELU": "gelu", "SiLU": "silu", "Mish": "mish",
+    "Hardswish": "hardswish", "Hardsigmoid": "hardsigmoid", "Hardtanh": "hardtanh", "Sigmoid": "sigmoid",
+    "Tanh": "tanh", "Softmax": "softmax", "LogSoftmax": "log_softmax", "Softmax2d": "softmax", "Softplus": "softplus",
+    "Softsign": "softsign", "LogSigmoid": "logsigmoid", "Threshold": "threshold", "GLU": "glu", "Softmin": "softmin",
+    "Dropout": "dropout", "Dropout1d": "dropout", "Dropout2d": "dropout", "Dropout3d": "dropout",
+    "AlphaDropout": "dropout", "Identity": "contiguous", "Flatten": "flatten", "Unflatten": "unflatten",
+    "Upsample": "interpolate", "UpsamplingNearest2d": "interpolate", "UpsamplingBilinear2d": "interpolate",
+    "AvgPool1d": "avg_pool1d", "AvgPool2d": "avg_pool2d", "AvgPool3d": "avg_pool3d", "MaxPool1d": "max_pool1d",
+    "MaxPool2d": "max_pool2d", "MaxPool3d": "max_pool3d", "AdaptiveAvgPool1d": "adaptive_avg_pool1d",
+    "AdaptiveAvgPool2d": "adaptive_avg_pool2d", "AdaptiveAvgPool3d": "adaptive_avg_pool3d",
+    "AdaptiveMaxPool1d": "adaptive_max_pool1d", "AdaptiveMaxPool2d": "adaptive_max_pool2d",
+    "AdaptiveMaxPool3d": "adaptive_max_pool3d", "PixelShuffle": "pixel_shuffle", "PixelUnshuffle": "pixel_unshuffle",
+    "ZeroPad2d": "pad", "ReflectionPad2d": "pad", "ReplicationPad2d": "pad", "ConstantPad2d": "pad",
+    "ReflectionPad1d": "pad", "ConstantPad1d": "pad", "Unfold": "unfold", "Fold": "fold",
+    "CosineSimilarity": "cosine_similarity", "PairwiseDistance": "pairwise_distance", "LSTMCell": "lstm_cell",
+    "GRUCell": "gru_cell", "RNNCell": "rnn_tanh_cell", "LSTM": "lstm", "GRU": "gru", "RNN": "rnn_tanh",
+    "MultiheadAttention": "multi_head_attention_forward", "ChannelShuffle": "channel_shuffle",
+    "CrossEntropyLoss": "cross_entropy", "NLLLoss": "nll_loss", "MSELoss": "mse_loss", "L1Loss": "l1_loss",
+    "SmoothL1Loss": "smooth_l1_loss", "HuberLoss": "huber_loss", "KLDivLoss": "kl_div",
+    "BCELoss": "binary_cross_entropy", "BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
+    "CosineEmbeddingLoss": "cosine_embedding_loss", "HingeEmbeddingLoss": "hinge_embedding_loss",
+    "MarginRankingLoss": "margin_ranking_loss", "MultiMarginLoss": "multi_margin_loss",
+    "MultiLabelMarginLoss": "multilabel_margin_loss", "MultiLabelSoftMarginLoss": "multilabel_soft_margin_loss",
+    "PoissonNLLLoss": "poisson_nll_loss", "SoftMarginLoss": "soft_margin_loss", "GaussianNLLLoss": "gaussian_nll_loss",
+    "TripletMarginLoss": "triplet_margin_loss", "TripletMarginWithDistanceLoss": "triplet_margin_with_distance_loss",
+    "CTCLoss": "ctc_loss", "NLLLoss2d": "nll_loss",
+}  # fmt: skip
+# Those with weights of their own, which their operator gets as well.
+WEIGHTED = frozenset(
+    "linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d bilinear prelu layer_norm "
+    "group_norm "
+    "rms_norm batch_norm instance_norm lstm_cell gru_cell rnn_tanh_cell lstm gru rnn_tanh "
+    "multi_head_attention_forward".split()
+)
+# Whose result has a shape, whatever goes in.
+SHAPED_RESULTS = frozenset(
+    "linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d mm bmm addmm baddbmm "
+    "addbmm mv addmv addr layer_norm group_norm batch_norm embedding scaled_dot_product_attention cat concat "
+    "stack one_hot "
+    "lstm gru rnn_tanh prelu avg_pool2d max_pool2d adaptive_avg_pool2d interpolate flatten".split()
+)
+DTYPE_METHODS = {
+    "float": "torch.float32", "half": "torch.float16", "double": "torch.float64", "bfloat16": "torch.bfloat16",
+    "int": "torch.int32", "long": "torch.int64", "short": "torch.int16", "bool": "torch.bool", "byte": "torch.uint8",
+    "char": "torch.int8", "cfloat": "torch.complex64", "cdouble": "torch.complex128",
+}  # fmt: skip

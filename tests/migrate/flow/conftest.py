@@ -1,0 +1,75 @@
+"""Texts that are analysed, and answers about what stands in them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from textwrap import dedent
+
+import pytest
+from amp_migrate.flow.analysis import Analysis
+from amp_migrate.flow.domain.atoms import Value, join_all
+from amp_migrate.flow.events import Act, Event
+from amp_migrate.flow.overlay import Overlay
+
+HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn, optim\n"
+
+
+class Texts:
+    """Files by name, imports resolved as from one folder."""
+
+    def __init__(self, texts: dict[str, str]) -> None:
+        self.texts = texts
+
+    def text(self, file: str) -> str | None:
+        """The text of a file."""
+        return self.texts.get(file)
+
+    def locate(self, dotted: str, importer: str) -> str | None:
+        """The file of an import."""
+        name = dotted.lstrip(".").replace(".", "/")
+        folder = importer.rpartition("/")[0] if dotted.startswith(".") else ""
+        stem = "/".join(filter(None, (folder, name)))
+        return next((each for each in (f"{stem}/__init__.py", f"{stem}.py") if each.lstrip("/") in self.texts), None)
+
+
+class Told:
+    """What an analysis says of one text."""
+
+    def __init__(self, analysis: Analysis, file: str) -> None:
+        self.analysis = analysis
+        self.file = file
+
+    def value(self, name: str) -> Value:
+        """What a variable, or an attribute written `self.x`, is given in the text, over all places together."""
+        found = [
+            value
+            for node, value in self.analysis.values.items()
+            if isinstance(node, (ast.Name, ast.Attribute))
+            and isinstance(node.ctx, ast.Store)
+            and ast.unparse(node) == name
+        ]
+        return join_all(found)
+
+    def events(self, *acts: Act) -> list[Event]:
+        """What happens of some kinds, in the order of the text."""
+        found = [each for each in self.analysis.events.values() if each.act in acts and each.site.file == self.file]
+        return sorted(found, key=lambda each: each.site)
+
+    def lines(self, *acts: Act) -> list[int]:
+        """The lines of the text, counted behind its head, where something of a kind happens."""
+        shift = HEAD.count("\n")
+        return sorted({each.site.line - shift for each in self.events(*acts)})
+
+
+@pytest.fixture
+def told() -> Callable[..., Told]:
+    """Analyse a text, with other files beside it."""
+
+    def analyse(text: str, overlay: Overlay | None = None, **others: str) -> Told:
+        texts = {"train.py": HEAD + dedent(text).removeprefix("\n")}
+        texts |= {f"{name}.py": dedent(each).removeprefix("\n") for name, each in others.items()}
+        compile(texts["train.py"], "train.py", "exec")
+        return Told(Analysis(Texts(texts), list(texts), overlay=overlay).run(), "train.py")
+
+    return analyse

@@ -1,0 +1,200 @@
+"""What every construct of Python hands on: the classes of values that come out of small programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from amp_migrate.flow.domain.atoms import NEVER, UNBOUND, show
+from amp_migrate.flow.source import read_module
+
+Tell = Callable[..., Any]
+
+CASES = {
+    "a tuple is unpacked": ("a, (b, *c) = 1, (2, 3, 4)\nd = c[0]", {"a": "1", "b": "2", "d": "3 | 4"}),
+    "names are swapped": ("a, b = 1, 2\na, b = b, a", {"a": "1 | 2", "b": "1 | 2"}),
+    "a branch joins": ("if input():\n    a = 1\nelse:\n    a = 'x'\nb = a", {"b": "'x' | 1"}),
+    "a loop that counts": ("n = 0\nfor i in range(3):\n    n = n + 1\nm = n", {"m": "some int"}),
+    "a while loop": ("x = None\nwhile x is None:\n    x = 1 if input() else None\ny = x", {"y": "1"}),
+    "a closure": (
+        "def f(a):\n    def g():\n        return a\n    return g\nx = f(1)()\ny = f('s')()",
+        {"x": "1", "y": "'s'"},
+    ),
+    "a closure that rebinds": (
+        "def f():\n    n = 1\n    def g():\n        nonlocal n\n        n = 's'\n    g()\n    return n\nx = f()",
+        {"x": "'s'"},
+    ),
+    "a global": ("n = 1\ndef f():\n    global n\n    n = 's'\nf()\nx = n", {"x": "'s' | 1"}),
+    "defaults and keywords": (
+        "def f(a, b=2, *c, d, **e):\n    return a, b, c, d, e['k']\nx = f(1, d=3, k=4)",
+        {"x": "(1, 2, (), 3, 4)"},
+    ),
+    "stars": ("def f(a, b, c=0):\n    return a, b, c\nx = f(*(1, 2), **{'c': 3})", {"x": "(1, 2, 3)"}),
+    "a lambda": ("x = (lambda a, b=2: (a, b))(1)", {"x": "(1, 2)"}),
+    "a comprehension": (
+        "x = [i for i in (1, 2) if i][0]\ny = {k: v for k, v in [('a', 1)]}['a']",
+        {"x": "1 | 2", "y": "1"},
+    ),
+    "a comprehension's name is its own": ("i = 's'\nx = [i for i in (1, 2)]\ny = i", {"y": "'s'"}),
+    "a generator": (
+        "def f():\n    yield 1\n    yield 2\nx = next(f())\nfor y in f():\n    pass",
+        {"x": "1 | 2", "y": "1 | 2"},
+    ),
+    "a dictionary": (
+        "d = {'a': 1}\nd['b'] = 2\nd.update(c=3)\nx, y, z = d['a'], d['b'], d.get('c')",
+        {"x": "1", "y": "2", "z": "3 | None"},
+    ),
+    "a list": ("l = [1]\nl.append(2)\nl += [3]\nx = l[0]", {"x": "1 | 3"}),
+    "an attribute": (
+        "class A:\n    n = 1\n    def __init__(self, m):\n        self.m = m\na = A(2)\nx, y = a.n, a.m",
+        {"x": "1", "y": "2"},
+    ),
+    "two objects of a class": (
+        "class A:\n    def __init__(self, m):\n        self.m = m\na, b = A(1), A('s')\nx, y = a.m, b.m",
+        {"x": "1", "y": "'s'"},
+    ),
+    "inheritance and super": (
+        "class A:\n    def f(self):\n        return 1\nclass B(A):\n    def f(self):\n"
+        "        return super().f(), 2\nx = B().f()",
+        {"x": "(1, 2)"},
+    ),
+    "a diamond": (
+        "class A:\n    def f(self):\n        return 'a'\nclass B(A):\n    pass\nclass C(A):\n"
+        "    def f(self):\n        return 'c'\nclass D(B, C):\n    pass\nx = D().f()",
+        {"x": "'c'"},
+    ),
+    "methods of a class": (
+        "class A:\n    @staticmethod\n    def s(a):\n        return a\n    @classmethod\n"
+        "    def c(cls):\n        return cls\n    @property\n    def p(self):\n        return 3\n"
+        "x, y, z = A.s(1), A.c(), A().p",
+        {"x": "1", "y": "class A", "z": "3"},
+    ),
+    "a property that is set": (
+        "class A:\n    @property\n    def p(self):\n        return self._p\n    @p.setter\n"
+        "    def p(self, v):\n        self._p = v\na = A()\na.p = 4\nx = a.p",
+        {"x": "4"},
+    ),
+    "a call of an object": ("class A:\n    def __call__(self, a):\n        return a\nx = A()(5)", {"x": "5"}),
+    "operators of a class": ("class A:\n    def __add__(self, o):\n        return 'sum'\nx = A() + 1", {"x": "'sum'"}),
+    "a subscript of a class": (
+        "class A:\n    def __getitem__(self, i):\n        return 'item'\nx = A()[0]",
+        {"x": "'item'"},
+    ),
+    "iteration over a class": (
+        "class A:\n    def __iter__(self):\n        yield 1\nfor x in A():\n    pass",
+        {"x": "1"},
+    ),
+    "a context manager": (
+        "class A:\n    def __enter__(self):\n        return 7\n    def __exit__(self, *e):\n"
+        "        pass\nwith A() as x:\n    pass",
+        {"x": "7"},
+    ),
+    "a generator as a manager": (
+        "from contextlib import contextmanager\n@contextmanager\ndef f(a):\n    yield a\n"
+        "with f(1) as x, f('s') as y:\n    pass",
+        {"x": "1", "y": "'s'"},
+    ),
+    "an exception": (
+        "x = 0\ntry:\n    x = 1\n    input()\n    x = 2\nexcept ValueError:\n    y = x\nfinally:\n    z = x",
+        {"y": "0 | 1", "z": "0 | 1 | 2"},
+    ),
+    "a return in a try": ("def f():\n    try:\n        return 1\n    finally:\n        print()\nx = f()", {"x": "1"}),
+    "a raise ends a way": (
+        "def f(a):\n    if a is None:\n        raise ValueError\n    return a\nx = f(None if input() else 1)",
+        {"x": "1"},
+    ),
+    "a test for None": (
+        "x = 1 if input() else None\nif x is not None:\n    y = x\nelse:\n    z = x",
+        {"y": "1", "z": "None"},
+    ),
+    "a test of a type": (
+        "x = 1 if input() else 's'\nif isinstance(x, str):\n    y = x\nelse:\n    z = x",
+        {"y": "'s'", "z": "1"},
+    ),
+    "a test of an argument": (
+        "def f(a, both=False):\n    if both:\n        return a, a\n    return a\nx, y = f(1), f(1, both=True)",
+        {"x": "1", "y": "(1, 1)"},
+    ),
+    "and, or, not": ("a = None or 1\nb = 0 and 's'\nc = not None", {"a": "1", "b": "0", "c": "True"}),
+    "a walrus": ("if (x := 3) and input():\n    y = x", {"y": "3"}),
+    "a match": (
+        "v = (1, 's')\nmatch v:\n    case (a, b):\n        x = b\n    case _:\n        x = None",
+        {"x": "'s' | 1 | None"},
+    ),
+    "async": ("async def f():\n    return 1\nasync def g():\n    return await f()\n", {}),
+    "a partial": (
+        "from functools import partial\ndef f(a, b):\n    return a, b\nx = partial(f, 1)(b=2)",
+        {"x": "(1, 2)"},
+    ),
+    "a decorator": (
+        "def d(f):\n    def w(*a, **k):\n        return 'w', f(*a, **k)\n    return w\n@d\n"
+        "def f(a):\n    return a\nx = f(1)",
+        {"x": "('w', 1)"},
+    ),
+    "a registry": (
+        "R = {}\ndef register(f):\n    R[f.__name__] = f\n    return f\n@register\ndef one():\n"
+        "    return 1\nx = R['one']()",
+        {"x": "1"},
+    ),
+    "getattr and setattr": (
+        "class A:\n    pass\na = A()\nsetattr(a, 'n', 1)\nx = getattr(a, 'n')\ny = getattr(a, 'm', 2)",
+        {"x": "1", "y": "2"},
+    ),
+    "a dataclass": (
+        "from dataclasses import dataclass\n@dataclass\nclass A:\n    n: int\n    m: str = 'd'\n"
+        "x = A(1)\ny, z = x.n, x.m",
+        {"y": "1", "z": "'d'"},
+    ),
+    "recursion": ("def f(n):\n    return 'end' if n == 0 else f(n - 1)\nx = f(5)", {"x": "'end'"}),
+    "mutual recursion": (
+        "def f(n):\n    return g(n) if input() else 1\ndef g(n):\n    return f(n) if input() else 's'\nx = f(0)",
+        {"x": "'s' | 1"},
+    ),
+    "map, zip, enumerate": (
+        "x = list(map(lambda a: (a, 1), [2]))[0]\nfor i, (a, b) in enumerate(zip([1], ['s'])):\n    y = a, b",
+        {"x": "(2, 1)", "y": "(1, 's')"},
+    ),
+    "a name that is deleted": ("x = 1\ndel x\nx = 2\ny = x", {"y": "2"}),
+    "strings": ("a = 'x' + 'y'\nb = a.upper()\nc = f'{a}'", {"a": "'xy'", "b": "'XY'", "c": "some str"}),
+    "slices": ("a = (1, 2, 3)[1:]\nb = [1, 2][-1]", {"a": "(2, 3)", "b": "2"}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_comes_out(told: Tell, name: str) -> None:
+    text, wanted = CASES[name]
+    answer = told(text + "\n")
+    assert {each: show(answer.value(each)) for each in wanted} == wanted
+
+
+def test_imports_are_followed_through_files_stars_and_packages(told: Tell) -> None:
+    answer = told(
+        "from lib import *\nfrom lib import f as g\nimport lib as l\nfrom other import again\n"
+        "x, y, z, w = f(), g(), l.f(), again()\n",
+        lib="from base import f\n",
+        base="def f():\n    return 1\n",
+        other="from lib import f as again\n",
+    )
+    assert [show(answer.value(name)) for name in "xyzw"] == ["1"] * 4
+
+
+def test_what_nobody_can_know_is_unknown(told: Tell) -> None:
+    answer = told("import somewhere\nx = somewhere.f(1)\ny = x.a\nz = missing\n")
+    assert all(show(answer.value(name)).startswith("unknown") for name in "xyz")
+
+
+def test_code_that_is_not_reached_has_no_values(told: Tell) -> None:
+    answer = told("def f():\n    return 1\n    x = 2\n\n\nf()\nif False:\n    y = 3\n")
+    assert answer.value("x") == answer.value("y") == NEVER
+
+
+def test_a_name_that_may_not_be_bound_is_told_from_one_that_is(told: Tell) -> None:
+    answer = told("if input():\n    x = 1\ny = x\n")
+    assert UNBOUND not in answer.value("y")
+
+
+def test_a_file_that_python_cannot_parse_is_unknown(told: Tell) -> None:
+    assert read_module("old.py", "print 'python 2'\n") is None
+    answer = told("from old import f\nx = f()\n", old="print 'python 2'\n")
+    assert show(answer.value("x")).startswith("unknown")

@@ -1,0 +1,365 @@
+"""What regions make low, what that meets, and what is unsafe in half precision."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from amp_migrate.flow.domain.tensor import BF16, F16, F32
+from amp_migrate.flow.events import Act
+from amp_migrate.flow.overlay import Overlay
+from amp_migrate.flow.questions import Questions
+
+from .overlays import migrated
+
+Tell = Callable[..., Any]
+MLP = "model = nn.Sequential(nn.Linear(8, 32), nn.LayerNorm(32), nn.ReLU(), nn.Linear(32, 8)).cuda()\n"
+
+
+def moved(told: Tell, text: str, *, cache: bool = True, **others: str) -> Any:
+    """A float32 text as if its marked lines stood in regions."""
+    text = dedent(text).removeprefix("\n")
+    return told(text, migrated(text, cache=cache), **others)
+
+
+def precision(answer: Any, name: str) -> int:
+    (tensor,) = answer.value(name)
+    found: int = tensor.precision
+    return found
+
+
+CACHED = (
+    "def scst(model, x, y):\n    with torch.no_grad():\n"
+    "        base = F.mse_loss(model(x), y)\n    return F.mse_loss(model(x), y) - base\n\n\n"
+    + MLP
+    + "x = torch.randn(16, 8).cuda()\nloss = scst(model, x, x)  # region\n"
+)
+
+
+def test_a_weight_used_without_and_with_gradients_in_one_region(told: Tell) -> None:
+    answer = moved(told, CACHED)
+    assert answer.lines(Act.WEIGHT_CAST) == [4]
+    assert moved(told, CACHED, cache=False).lines(Act.WEIGHT_CAST) == []
+
+
+def test_regions_inside_the_callee_keep_no_cast_too_long(told: Tell) -> None:
+    text = CACHED.replace("  # region", "").replace("model(x), y)\n    return", "model(x), y)  # region\n    return")
+    assert moved(told, text.replace("y) - base", "y) - base  # region")).lines(Act.WEIGHT_CAST) == []
+
+
+def test_a_module_that_runs_itself_without_gradients_first(told: Tell) -> None:
+    answer = moved(
+        told,
+        """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.mlp = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 8))
+
+            def forward(self, x):
+                with torch.no_grad():
+                    x = x - 0.1 * self.mlp(x)
+                return self.mlp(x)
+
+
+        model = Net().cuda()
+        out = model(torch.randn(4, 8).cuda())  # region
+        """,
+    )
+    assert answer.lines(Act.WEIGHT_CAST) == [9]
+
+
+def test_a_running_buffer_of_products(told: Tell) -> None:
+    answer = moved(
+        told,
+        """
+        class Quantize(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("embed", torch.randn(4, 8))
+
+            def forward(self, x):
+                dist = x.pow(2).sum(1, keepdim=True) - 2 * x @ self.embed
+                onehot = F.one_hot(dist.argmin(1), 8).type(x.dtype)
+                self.embed.data.mul_(0.99).add_(x.t() @ onehot, alpha=0.01)
+                return F.embedding(dist.argmin(1), self.embed.t())
+
+
+        model = nn.Sequential(nn.Linear(3, 4), Quantize()).cuda()
+        out = model(torch.rand(16, 3).cuda())  # region
+        """,
+    )
+    assert {(e.site.line - 3, e.why) for e in answer.events(Act.RISK)} == {
+        (7, "a running buffer is multiplied"),
+        (9, "a running buffer is updated from products"),
+    }
+
+
+def test_products_of_a_matrix_with_itself(told: Tell) -> None:
+    answer = moved(
+        told,
+        """
+        vgg = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU()).cuda()
+        f = vgg(torch.randn(1, 3, 64, 64).cuda())  # region
+        f = f.view(16, 64 * 64)  # region
+        gram = torch.mm(f, f.t())  # region
+        turned = f.transpose(0, 1)  # region
+        again = turned @ f  # region
+        unit = F.normalize(f)  # region
+        cosine = unit @ unit.t()  # region
+        """,
+    )
+    assert answer.lines(Act.RISK) == [4, 6]
+    assert precision(answer, "gram") == F16
+
+
+def test_what_leaves_a_region_low(told: Tell) -> None:
+    answer = moved(
+        told,
+        """
+        model = nn.Linear(8, 100).cuda()
+        out = model(torch.randn(10000, 8).cuda())  # region
+        std = ((out - out.mean(0)).pow(2).sum() / 10000) ** 0.5
+        prob = out.exp()
+        word = torch.multinomial(prob, num_samples=1)
+        wide = torch.randn(100, 8).cuda()
+        product = out @ wide
+        kept = torch.zeros(10000, 100).cuda()
+        kept[torch.arange(10)] = out[:10]
+        kept[0] = out[0]
+        array = out.detach().cpu().numpy()
+        safe = out.float().exp()
+        total = out.sum(dtype=torch.float32)
+        """,
+    )
+    assert answer.lines(Act.LEFT_FLOAT) == [3, 4]
+    assert answer.lines(Act.MISMATCH) == [7]
+    assert answer.lines(Act.INDEX_STORE) == [9]
+    assert answer.lines(Act.TO_NUMPY) == [11]
+    assert precision(answer, "safe") == F32
+
+
+def test_a_probability_that_was_rounded(told: Tell) -> None:
+    answer = told(
+        """
+        D = nn.Sequential(nn.Linear(8, 1), nn.Sigmoid()).cuda()
+
+
+        def match(outputs):
+            prob = outputs["logits"].flatten(0, 1).sigmoid()
+            return (1 - prob + 1e-8).log()
+
+
+        x, y = torch.randn(4, 8).cuda(), torch.rand(4, 1).cuda()
+        with torch.amp.autocast("cuda", dtype=torch.float16):
+            p = D(x)
+            loss = -(y * torch.log(p) + (1 - y) * torch.log(1 - p)).mean()
+            late = D(x).float().log()
+            neg = match({"logits": F.linear(x, torch.randn(8, 8).cuda())})
+            right = F.linear(x, torch.randn(8, 8).cuda()).float().sigmoid().log()
+            soft = D[0](x).softmax(-1).log()
+        """
+    )
+    assert answer.lines(Act.RISK) == [6, 12, 13]
+
+
+def test_a_loss_that_autocast_refuses_out_of_a_dictionary(told: Tell) -> None:
+    answer = told(
+        """
+        LOSSES = {"bce": nn.BCELoss, "ce": nn.CrossEntropyLoss}
+
+
+        def train(cfg, model, loader):
+            crit = LOSSES[cfg.loss](reduction="mean")
+            for x, y in loader:
+                with torch.amp.autocast("cuda"):
+                    loss = crit(model(x), y)
+                with torch.amp.autocast("cuda", enabled=False):
+                    loss = crit(model(x).float(), y)
+        """
+    )
+    assert answer.lines(Act.REFUSED) == [8]
+
+
+def test_code_of_another_language_in_a_region(told: Tell) -> None:
+    answer = moved(
+        told,
+        """
+        import fused_ext
+
+
+        class Fused(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x, bias):
+                return fused_ext.bias_act(x, bias)
+
+            @staticmethod
+            def backward(ctx, grad):
+                return grad, grad.sum(0)
+
+
+        class Safe(Fused):
+            @staticmethod
+            @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
+            def forward(ctx, x, bias):
+                return x + bias
+
+
+        lin = nn.Linear(8, 8).cuda()
+        bias = nn.Parameter(torch.zeros(8))
+        out = Fused.apply(lin(torch.randn(4, 8).cuda()), bias)  # region
+        """,
+    )
+    assert [(e.site.line - 3, e.why) for e in answer.events(Act.FOREIGN)] == [(7, "fused_ext.bias_act")]
+
+
+def test_code_that_asks_for_a_dtype(told: Tell) -> None:
+    answer = told(
+        """
+        lin = nn.Linear(8, 8).cuda()
+        with torch.amp.autocast("cuda", dtype=torch.float16):
+            value = lin(torch.randn(4, 8).cuda())
+            if value.dtype == torch.float16:
+                value = value.float()
+        """
+    )
+    (event,) = answer.events(Act.COMPARES_DTYPE)
+    assert event.tensor.precision == F16
+
+
+def test_the_dtype_of_a_region(told: Tell) -> None:
+    answer = told(
+        """
+        lin, x = nn.Linear(8, 8).cuda(), torch.randn(4, 8).cuda()
+        with torch.autocast("cuda", torch.bfloat16):
+            a = lin(x)
+            with torch.cuda.amp.autocast(False):
+                b = lin(x)
+            c = lin(x) + x
+        with torch.cuda.amp.autocast(dtype=torch.float16):
+            d = lin(x)
+        with torch.autocast("cuda", enabled=bool(input())):
+            e = lin(x)
+        f = lin(x)
+        """
+    )
+    assert [precision(answer, name) for name in "abcdef"] == [BF16, F32, F32, F16, F16 | F32, F32]
+    maybe = answer.value("e")
+    assert all(each.regions for each in maybe)
+
+
+def test_regions_of_decorators_managers_and_generators(told: Tell) -> None:
+    answer = told(
+        """
+        import contextlib
+
+        lin, x = nn.Linear(8, 8).cuda(), torch.randn(4, 8).cuda()
+
+
+        @torch.autocast("cuda", dtype=torch.float16)
+        def run(x):
+            return lin(x)
+
+
+        @contextlib.contextmanager
+        def mixed(on):
+            with torch.autocast("cuda", dtype=torch.float16, enabled=on):
+                yield 1
+
+
+        class Manager:
+            def __enter__(self):
+                self.region = torch.autocast("cuda", dtype=torch.bfloat16)
+                self.region.__enter__()
+
+            def __exit__(self, *error):
+                self.region.__exit__(*error)
+
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.lin = nn.Linear(8, 8)
+                self.ctx = contextlib.nullcontext
+
+            @torch.amp.autocast("cuda", dtype=torch.float16)
+            def forward(self, x):
+                return self.lin(x)
+
+
+        a = run(x)
+        with mixed(True):
+            b = lin(x)
+        with mixed(False):
+            c = lin(x)
+        with Manager():
+            d = lin(x)
+        e = Net().cuda()(x)
+        amp = torch.autocast("cuda", dtype=torch.float16) if input() else contextlib.nullcontext()
+        with amp:
+            f = lin(x)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(torch.autocast("cuda", dtype=torch.float16))
+            g = lin(x)
+        """
+    )
+    assert [precision(answer, name) for name in "abcdefg"] == [F16, F16, F32, BF16, F16, F16 | F32, F16]
+
+
+def test_wrappers_of_modules(told: Tell) -> None:
+    answer = moved(
+        told,
+        """
+        import copy
+
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.encoder, self.heads = nn.Linear(8, 8), nn.ModuleDict({"a": nn.Linear(8, 2)})
+
+            def forward(self, x, head="a"):
+                return self.heads[head](self.encoder(x))
+
+
+        def build():
+            model = Net()
+            if torch.cuda.device_count() > 1:
+                model.encoder = nn.DataParallel(model.encoder)
+            return model.cuda(), nn.CrossEntropyLoss().cuda()
+
+
+        model, criterion = build()
+        x = torch.randn(16, 8).cuda()
+        y = torch.randint(2, (16,)).cuda()
+        a = model(x)  # region
+        loss = criterion(a, y)  # region
+        ema = copy.deepcopy(model).eval()
+        b = torch.compile(ema)(x)  # region
+        c = nn.parallel.DistributedDataParallel(model, device_ids=[0]).module.encoder(x)  # region
+        """,
+    )
+    assert [precision(answer, name) for name in ("a", "loss", "b", "c")] == [F16, F32, F16, F16]
+
+
+def test_an_expression_that_is_taken_to_be_cast(told: Tell) -> None:
+    text = (
+        "lin, x = nn.Linear(8, 8).cuda(), torch.randn(4, 8).cuda()\n"
+        "with torch.autocast('cuda'):\n    y = lin(x)\nz = y.exp()\n"
+    )
+    first = told(text)
+    (event,) = first.events(Act.LEFT_FLOAT)
+    name = next(n for n in ast.walk(event.node) if isinstance(n, ast.Name))
+    site = event.site._replace(end_line=name.end_lineno, end_column=name.end_col_offset)
+    assert told(text, Overlay(float32=frozenset({site}))).events(Act.LEFT_FLOAT) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"), [("", False), ("model.cuda()", True), ("model.to(input())", None), ("model.to('cuda:0')", True)]
+)
+def test_a_script_that_never_reaches_a_device(told: Tell, line: str, answer: bool | None) -> None:
+    text = f"model = nn.Linear(8, 1)\n{line}\nloss = model(torch.randn(16, 8)).mean()\n"
+    assert Questions(told(text).analysis).reaches_device is answer

@@ -1,0 +1,316 @@
+"""What is wrong in the order of a scaler's calls, over all ways through the code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from amp_migrate.flow.questions import faults
+
+from .conftest import HEAD
+from .overlays import migrated
+
+Tell = Callable[..., Any]
+
+SETUP = """
+model = nn.Linear(4, 2)
+opt = optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cuda")
+data = [torch.randn(8, 4) for _ in range(6)]
+for i, x in enumerate(data):
+    opt.zero_grad()
+    with torch.amp.autocast("cuda", dtype=torch.float16):
+        loss = model(x).pow(2).mean()
+"""
+
+
+def wrong(told: Tell, text: str, *, moved: bool = False, **others: str) -> dict[int, list[str]]:
+    """The faults of a text, by line; `moved` as if its steps had been moved to a scaler."""
+    text = dedent(text).removeprefix("\n")
+    shift = HEAD.count("\n")
+    found: dict[int, list[str]] = {}
+    for fault in faults(told(text, migrated(text) if moved else None, **others).analysis):
+        found.setdefault(fault.site.line - shift, []).append(fault.what + ("" if fault.always else ", on some ways"))
+    return found
+
+
+def at(text: str, part: str) -> int:
+    """The line of a text that has a part."""
+    lines = dedent(text).removeprefix("\n").splitlines()
+    (number,) = [index for index, line in enumerate(lines, 1) if part in line]
+    return number
+
+
+RIGHT = """
+    scaler.scale(loss).backward()
+    scaler.unscale_(opt)
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(opt)
+    scaler.update()
+"""
+
+
+def test_a_right_loop_has_no_faults(told: Tell) -> None:
+    assert wrong(told, SETUP + RIGHT.removeprefix("\n")) == {}
+
+
+@pytest.mark.parametrize(
+    ("body", "part", "what"),
+    [
+        (
+            "    loss.backward()\n    scaler.step(opt)\n    scaler.update()\n",
+            "scaler.step",
+            "a scaler steps on gradients that are not scaled",
+        ),
+        ("    scaler.scale(loss).backward()\n    opt.step()\n", "opt.step", "an optimizer steps past its scaler"),
+        (
+            "    scaler.scale(loss).backward()\n    scaler.step(opt)\n",
+            "scaler.step",
+            "a scaler steps twice without an update",
+        ),
+        (
+            "    scaler.scale(loss).backward()\n    scaler.unscale_(opt)\n    scaler.unscale_(opt)\n"
+            "    scaler.step(opt)\n    scaler.update()\n",
+            "",
+            "gradients are unscaled twice",
+        ),
+        (
+            "    scaler.scale(loss).backward()\n"
+            "    nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n    scaler.step(opt)\n"
+            "    scaler.update()\n",
+            "clip_grad",
+            "gradients are clipped while they are scaled",
+        ),
+        (
+            "    scaler.scale(loss).backward()\n    scaler.step(opt)\n    scaler.update()\n    scaler.update()\n",
+            "",
+            "a scaler updates without having looked at gradients",
+        ),
+        (
+            "    scaler.scale(loss).backward()\n    scaler.update()\n    scaler.step(opt)\n    scaler.update()\n",
+            "",
+            "gradients are of an older scale",
+        ),
+        (
+            "    scaler.scale(loss).backward()\n    scaler.step(opt)\n    scaler.update()\n"
+            "    model(x).sum().backward()\n    scaler.scale(model(x).sum()).backward()\n"
+            "    scaler.step(opt)\n    scaler.update()\n",
+            "",
+            "true gradients are added to scaled ones",
+        ),
+    ],
+)
+def test_what_is_wrong_on_all_ways(told: Tell, body: str, part: str, what: str) -> None:
+    found = wrong(told, SETUP + body)
+    assert what in [each for line in found.values() for each in line]
+    if part:
+        assert what in found[at(SETUP + body, part)]
+
+
+@pytest.mark.parametrize("jump", ["break", "continue"])
+def test_a_jump_between_unscale_and_update(told: Tell, jump: str) -> None:
+    body = (
+        "    scaler.scale(loss).backward()\n    scaler.unscale_(opt)\n"
+        f"    if i == 3:\n        {jump}\n    scaler.step(opt)\n    scaler.update()\n"
+    )
+    inner = "for epoch in range(3):\n" + "".join(
+        f"    {line}\n" for line in (SETUP.split("data = ")[1].split("\n", 1)[1] + body).splitlines()
+    )
+    text = SETUP.split("for i,")[0] + inner
+    assert wrong(told, text) == {at(text, "unscale_"): ["gradients are unscaled twice, on some ways"]}
+
+
+def test_tests_that_go_together_are_seen_to(told: Tell) -> None:
+    text = SETUP.replace("data =", "clip = bool(input())\ndata =") + (
+        "    scaler.scale(loss).backward()\n"
+        "    if clip:\n        scaler.unscale_(opt)\n"
+        "    if clip:\n        nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+        "    scaler.step(opt)\n    scaler.update()\n"
+    )
+    assert wrong(told, text) == {}
+
+
+def test_calls_are_followed_through_functions_methods_and_files(told: Tell) -> None:
+    text = """
+        from engine import Trainer, step
+
+
+        class Own(Trainer):
+            def clip(self):
+                nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+
+
+        model = nn.Linear(4, 2)
+        opt = optim.SGD(model.parameters(), lr=0.1)
+        trainer = Own(model, opt)
+        for x in [torch.randn(8, 4)] * 3:
+            trainer.run(x)
+        step(trainer.scaler, opt)
+    """
+    engine = """
+        import torch
+
+
+        def step(scaler, optimizer):
+            scaler.step(optimizer)
+            scaler.update()
+
+
+        class Trainer:
+            def __init__(self, model, opt):
+                self.model, self.opt = model, opt
+                self.scaler = torch.amp.GradScaler("cuda")
+
+            def run(self, x):
+                self.opt.zero_grad()
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    loss = self.model(x).mean()
+                self.scaler.scale(loss).backward()
+                self.clip()
+                step(self.scaler, self.opt)
+    """
+    found = {
+        (fault.site.file, fault.what, fault.always)
+        for fault in faults(told(dedent(text).removeprefix("\n"), engine=engine).analysis)
+    }
+    assert ("train.py", "gradients are clipped while they are scaled", True) in found
+
+
+def test_the_ways_of_a_fault_are_told_by_their_tests(told: Tell) -> None:
+    text = SETUP.replace("data =", "late = bool(input())\ndata =") + (
+        "    if late:\n        scaler.scale(loss).backward()\n    scaler.step(opt)\n    scaler.update()\n"
+    )
+    (fault,) = [each for each in faults(told(text).analysis) if "without gradients" in each.what]
+    assert not fault.always
+    assert fault.why == "late is false"
+
+
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        (
+            "    loss = model(x).pow(2).mean()\n    if i % 3 != 2:\n        loss.backward()\n    opt.step()\n",
+            "a scaler steps an optimizer without gradients, on some ways",
+        ),
+        (
+            "    loss = model(x).pow(2).mean()\n    loss.backward()\n    opt.step()\n"
+            "    loss2 = model(x).abs().mean()\n    loss2.backward()\n    opt.step()\n",
+            "true gradients are added to scaled ones",
+        ),
+        (
+            "    try:\n        loss = model(x).pow(2).mean()\n        loss.backward()\n"
+            "    except RuntimeError:\n        print('out of memory')\n    opt.step()\n",
+            "a scaler steps an optimizer without gradients, on some ways",
+        ),
+        (
+            "    loss = (model(x) + bias).pow(2).mean()\n    loss.backward()\n    opt.step()\n"
+            "    with torch.no_grad():\n        bias -= 0.1 * bias.grad\n    bias.grad = None\n",
+            "depends on the loss scale",
+        ),
+        (
+            "    x.requires_grad_(True)\n    loss = model(x).pow(2).mean()\n    loss.backward()\n"
+            "    print(x.grad.abs().max())\n    opt.step()\n",
+            "depends on the loss scale",
+        ),
+        (
+            "    loss = model(x).pow(2).mean()\n    loss.backward()\n    opt.step()\n    opt2.step()\n",
+            "true gradients are added to scaled ones",
+        ),
+        (
+            "    loss = model(x).pow(2).mean()\n    loss.backward()\n"
+            "    total = sum(p.grad.norm() ** 2 for p in model.parameters()) ** 0.5\n"
+            "    print(total.item())\n    opt.step()\n",
+            "depends on the loss scale",
+        ),
+    ],
+    ids=[
+        "a backward under a test",
+        "a second step",
+        "a backward that may raise",
+        "an update by hand",
+        "an input's gradient",
+        "one parameter in two optimizers",
+        "a norm by hand",
+    ],
+)
+def test_what_a_scaler_would_break_in_a_float32_step(told: Tell, body: str, what: str) -> None:
+    head = (
+        "model = nn.Linear(4, 2)\nopt = optim.SGD(model.parameters(), lr=0.1)\nopt2 = optim.SGD([model.bias], lr=0.1)\n"
+        "bias = torch.zeros(2, requires_grad=True)\ndata = [torch.randn(8, 4) for _ in range(6)]\n"
+        "for i, x in enumerate(data):\n    opt.zero_grad()\n"
+    )
+    text = head if "opt2" in body else head.replace("opt2 = optim.SGD([model.bias], lr=0.1)\n", "")
+    found = wrong(told, text + body, moved=True)
+    assert what in [each for line in found.values() for each in line]
+
+
+def test_a_gradients_direction_and_finiteness_do_not_depend_on_the_scale(told: Tell) -> None:
+    text = (
+        "model = nn.Linear(4, 2)\nopt = optim.SGD(model.parameters(), lr=0.1)\nfor x in [torch.randn(8, 4)] * 3:\n"
+        "    x.requires_grad_(True)\n    opt.zero_grad()\n    model(x).pow(2).mean().backward()\n"
+        "    x = x.detach() + 0.1 * x.grad.sign()\n    step = x.grad / x.grad.norm()\n    print(step.mean())\n"
+        "    print(torch.isfinite(model.weight.grad).all())\n    opt.step()\n"
+    )
+    found = wrong(told, text, moved=True)
+    assert "depends on the loss scale" not in [each for line in found.values() for each in line]
+
+
+def test_a_scaler_made_anew_every_epoch(told: Tell) -> None:
+    text = """
+        def epoch(model, opt, loader):
+            scaler = torch.amp.GradScaler("cuda")
+            for x in loader:
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    loss = model(x).mean()
+                opt.zero_grad()
+                scaler.scale(loss).backward()
+                scaler.step(opt)
+                scaler.update()
+
+
+        def main(model, loader):
+            opt = optim.SGD(model.parameters(), lr=0.1)
+            for _ in range(100):
+                epoch(model, opt, loader)
+    """
+    assert wrong(told, text) == {2: ["a scaler is made anew"]}
+
+
+def test_two_scalers_crossed(told: Tell) -> None:
+    text = SETUP.replace(
+        'scaler = torch.amp.GradScaler("cuda")',
+        'scaler, other = torch.amp.GradScaler("cuda"), torch.amp.GradScaler("cuda")',
+    ) + ("    scaler.scale(loss).backward()\n    other.step(opt)\n    other.update()\n")
+    assert "gradients of another scaler are stepped on" in wrong(told, text)[at(text, "other.step")]
+
+
+def test_a_region_that_another_function_opens(told: Tell) -> None:
+    text = """
+        def back(model, x, scaler):
+            loss = model(x).mean()
+            scaler.scale(loss).backward()
+
+
+        def train(model, loader):
+            opt = optim.SGD(model.parameters(), lr=0.1)
+            scaler = torch.amp.GradScaler("cuda")
+            for x in loader:
+                opt.zero_grad()
+                with torch.amp.autocast("cuda"):
+                    back(model, x, scaler)
+                scaler.step(opt)
+                scaler.update()
+    """
+    assert wrong(told, text) == {3: ["a loss goes backward inside a region"]}
+
+
+def test_a_scaler_without_a_region(told: Tell) -> None:
+    text = SETUP.replace('    with torch.amp.autocast("cuda", dtype=torch.float16):\n    ', "") + RIGHT.removeprefix(
+        "\n"
+    )
+    found = wrong(told, text)
+    assert [each for line in found.values() for each in line] == [
+        "a loss is scaled, and nothing is computed in half precision"
+    ]
