@@ -64,6 +64,9 @@ AUTOCAST: dict[str, str] = {
     **_each(REFUSED, "binary_cross_entropy"),
 }
 
+# Those that some of the supported versions list and others do not: 2.6 leaves `rms_norm` alone.
+BY_VERSION = frozenset(("rms_norm",))
+
 RESULT: dict[str, str] = {
     **_each(
         SAME,

@@ -110,6 +110,7 @@ def operate(
     precision = plain
     if treatment and autocast.may_be_on:
         cast = _cast(treatment, kind, tensors, autocast, numbers)
+        is_sure = is_sure and name not in table.BY_VERSION
         precision = cast if autocast.on == ON and is_sure else cast | plain
     said = dtype_of(frame, args)
     if said is not None and kind not in (table.INTEGER, table.BOOLEAN):

@@ -1,0 +1,32 @@
+"""The workspace's files as the analysis of values asks for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from amp_migrate.engine.source import Source, display_name
+from amp_migrate.engine.workspace import Workspace
+
+
+class FlowFiles:
+    """Implements `amp_migrate.flow.files.Files` on a workspace; files are known by the names that users see."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._sources: dict[str, Source | None] = {}
+
+    def text(self, file: str) -> str | None:
+        """The text of a file; None where it cannot be read."""
+        source = self._source(file)
+        return None if source is None else source.text
+
+    def locate(self, dotted: str, importer: str) -> str | None:
+        """The file that `import dotted` (`.engine` if relative) loads in a file; None if none of the project's."""
+        source = self._source(importer)
+        path = None if source is None else self._workspace.locate(dotted, source.path)
+        return None if path is None else display_name(path)
+
+    def _source(self, file: str) -> Source | None:
+        if file not in self._sources:
+            self._sources[file] = self._workspace.file(Path(file))
+        return self._sources[file]
