@@ -44,6 +44,9 @@ _WRONG_BY_ITSELF = {
     Act.ON_CPU: "computed in half precision on the CPU",
     Act.FOREIGN: "code of another language gets a half-precision value",
 }
+_OF_LOW_TENSORS = frozenset(
+    (Act.NO_KERNEL, Act.MISMATCH, Act.INDEX_STORE, Act.LEFT_FLOAT, Act.ON_CPU, Act.FOREIGN, Act.RISK)
+)
 
 
 @dataclass(frozen=True, order=True)
@@ -148,7 +151,9 @@ class Questions:
         for event in self.analysis.events.values():
             what = _WRONG_BY_ITSELF.get(event.act)
             if what is not None:
-                yield Fault(event.site, what, True, event.why)
+                # A tensor that may be in another precision as well is wrong only on the ways on which it is low.
+                is_sure = event.act not in _OF_LOW_TENSORS or event.tensor is None or event.tensor.is_low
+                yield Fault(event.site, what, is_sure, event.why)
             elif event.act is Act.TO_NUMPY and event.tensor is not None and event.tensor.precision & BF16:
                 yield Fault(event.site, "NumPy has no bfloat16")
             elif event.act is Act.BACKWARD and event.context is not None and event.context.cuda.may_be_on:

@@ -11,7 +11,7 @@ import pytest
 from amp_migrate.flow.domain.tensor import BF16, F16, F32
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.overlay import Overlay
-from amp_migrate.flow.questions import Questions
+from amp_migrate.flow.questions import Questions, faults
 
 from .overlays import migrated
 
@@ -140,6 +140,41 @@ def test_what_leaves_a_region_low(told: Tell) -> None:
     assert answer.lines(Act.INDEX_STORE) == [9]
     assert answer.lines(Act.TO_NUMPY) == [11]
     assert precision(answer, "safe") == F32
+
+
+def test_what_a_region_makes_low_only_where_it_is_on_has_not_left_it(told: Tell) -> None:
+    answer = told(
+        """
+        import contextlib
+
+        model = nn.Linear(8, 8).cuda()
+        amp = torch.autocast("cuda", torch.float16) if input() else contextlib.nullcontext()
+        x = torch.zeros(4, 8)
+        with amp:
+            loss = F.cross_entropy(model(x), torch.zeros(4).long())
+            inner = (model(x) @ torch.zeros(8, 8).cuda()).exp()
+        left = model(x)
+        with amp:
+            left = model(x)
+        left = left.exp()
+        """
+    )
+    assert answer.lines(Act.LEFT_FLOAT) == [12]
+    assert answer.lines(Act.MISMATCH, Act.ON_CPU) == []
+
+
+def test_a_fault_of_a_tensor_that_may_be_float32_is_one_on_some_ways(told: Tell) -> None:
+    text = """
+        model, x = nn.Linear(8, 8).cuda(), torch.randn(4, 8).cuda()
+        with torch.autocast("cuda", torch.float16):
+            low = model(x)
+        sure = low.exp()
+        if input():
+            low = low.float()
+        unsure = low.exp()
+    """
+    found = faults(told(text).analysis)
+    assert [(each.site.line - 3, each.always, each.why) for each in found] == [(4, True, "exp"), (7, False, "exp")]
 
 
 def test_a_probability_that_was_rounded(told: Tell) -> None:

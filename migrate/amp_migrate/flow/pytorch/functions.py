@@ -272,6 +272,9 @@ def _operator(frame: Frame, op: str, args: Arguments, node: ast.AST, *, in_place
 def _new(frame: Frame, op: str, args: Arguments, node: ast.AST) -> Value:
     """A new tensor."""
     pytorch = frame.analysis.pytorch
+    out = args.keywords.get("out")
+    if out is not None and out != NONE_VALUE:
+        return out
     said = pytorch.precision_of(args.keywords["dtype"]) if "dtype" in args.keywords else None
     where = pytorch.place_of(args.keywords["device"]) if "device" in args.keywords else None
     rank = SHAPED

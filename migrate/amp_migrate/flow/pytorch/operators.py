@@ -28,7 +28,9 @@ from amp_migrate.flow.domain.tensor import (
     BOUNDED,
     BUFFER,
     COMPLEMENT,
+    CPU,
     CUT,
+    DEVICE,
     EXPONENTIAL,
     F32,
     F64,
@@ -205,6 +207,8 @@ def _facts(
     place = tensors[0].place
     for each in tensors[1:]:
         place = place if each.rank == SCALAR else place & each.place or place | each.place
+    if treatment == table.LOW and precision & LOW and autocast is frame.now.context.cuda and autocast.may_be_on:
+        place = place & ~CPU or DEVICE  # it would not have been cast anywhere else
     return Tensor(
         precision,
         _rank(name, tensors, args),
@@ -440,14 +444,15 @@ def _watch(
             first = join_tensors(first, each)
         if name in table.NO_HALF_KERNEL:
             analysis.event(frame, Act.NO_KERNEL, node, tensor=first, why=name)
-        if autocast.on & OFF and not (autocast.may_be_on and autocast.asked):
-            if treatment in (table.FLOAT, table.FLOAT_UNLESS_SAID) and first.regions and dtype_of(frame, args) is None:
+        # What is low only where the region around is on has not left it there.
+        if autocast.on & OFF and not first.regions <= autocast.regions:
+            if treatment in (table.FLOAT, table.FLOAT_UNLESS_SAID) and dtype_of(frame, args) is None:
                 analysis.event(frame, Act.LEFT_FLOAT, node, tensor=first, why=name)
             if kind == table.AGREEING:
                 others = [each for each in tensors if each.precision & (F32 | F64) and each.precision & ~LOW]
-                if others and first.regions:
+                if others:
                     analysis.event(frame, Act.MISMATCH, node, tensor=first, why=name)
-        if any(each.place == 1 for each in low) and first.regions and kind != table.SAME:
+        if any(each.place == CPU for each in low) and first.regions and kind != table.SAME:
             analysis.event(frame, Act.ON_CPU, node, tensor=first, why=name)
     if name in table.LOGARITHMS or name == "binary_cross_entropy":
         for each in tensors[:1]:
@@ -522,7 +527,7 @@ def index_store(frame: Frame, tensor: Tensor, index: Value, value: Value, node: 
     )
     autocast, _ = frame.now.context.low(tensor.place)
     differs = given.may_be_low and tensor.precision & (F32 | F64)
-    if by_tensor and differs and given.regions and autocast.on & OFF:
+    if by_tensor and differs and autocast.on & OFF and not given.regions <= autocast.regions:
         frame.analysis.event(frame, Act.INDEX_STORE, node, tensor=given)
 
 
