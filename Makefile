@@ -7,19 +7,23 @@ INSTALLED := $(VENV)/.installed
 DEMO := demo-out
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs clean
+.PHONY: help demo test environments lint docs clean
 
 help: ## Show this list.
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "    make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "    make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(INSTALLED) ## Migrate the fixtures, verify that they train the same, and write reports to demo-out/.
 	@fixtures/demo.sh $(BIN) $(DEMO)
 
 # One thread each: the tests already fill the cores, and PyTorch's threads would only wait for each other.
 # Byte code first: the tests start hundreds of processes, and where PYTHONDONTWRITEBYTECODE is set each would compile.
-test: lint docs ## Run everything that CI runs: the linters, the type checker, the documentation and all tests.
+test: lint docs ## Run the linters, the type checker, the documentation and all tests.
 	$(BIN)/python -m compileall -q migrate shim
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --durations 25
+
+# The rest of what CI runs. TORCH=--torch: with torch, too, at the price of gigabytes.
+environments: $(INSTALLED) ## Run the commands in fresh environments: the oldest dependencies, every Python that is here.
+	.ci/environments $(BIN) $(TORCH)
 
 lint: $(INSTALLED) ## Run the linters and the type checker.
 	$(BIN)/ruff check .
