@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from amp_migrate.options import CONFIG_FOLDER, with_options
+from amp_migrate.report.fail_on import FailOn
 from amp_migrate.report.formats import Format
-from amp_migrate.settings import Apex, Dtype, Settings
+from amp_migrate.settings import DEPRECATED, Apex, Dtype, Settings
 
 EPILOG = """\b
 Exit codes:
   0  nothing to do, or all that could be done was done; what was left as it was does not count
-  1  --check: something would change
+  1  --check: something would change; --fail-on: there is a finding of that kind
   2  wrong usage, or a file that could not be read, parsed or written; the others were still done
 
 Every option but those that ask for one run (--diff, --check, --explain-plan, --output, --undo) can be set for a
@@ -28,7 +30,7 @@ project, under its long name, in the table [tool.amp-migrate] of pyproject.toml.
 def _settings(options: Mapping[str, Any]) -> Settings:
     settings = Settings(
         Dtype(options["dtype"]),
-        select=options["select"],
+        select=DEPRECATED if options["only_deprecated"] else options["select"],
         ignore=options["ignore"],
         target_torch=options["target_torch"],
         device_type=options["device_type"],
@@ -47,9 +49,26 @@ def _settings(options: Mapping[str, Any]) -> Settings:
     return settings
 
 
+def _chosen(context: click.Context, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The options, of two that say which rules apply the one that was given on the command line.
+
+    Raises UsageError where both are in one place.
+    """
+    if not (options["only_deprecated"] and options["select"]):
+        return options
+    preset, select = (
+        context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in ("only_deprecated", "select")
+    )
+    if preset == select:
+        raise click.UsageError(f"--only-deprecated is --select {','.join(DEPRECATED)}: name one of the two")
+    return {**options, "only_deprecated": preset}
+
+
 def _check(options: Mapping[str, Any]) -> None:
     """Raise UsageError where options do not go together."""
     paths, output = options["paths"], options["output"]
+    if options["quiet"] and options["form"] != Format.TEXT.value:
+        raise click.UsageError(f"--quiet leaves the report out, which --format {options['form']} is to give a form to")
     if options["undo"]:
         if options["check"] or options["explain_plan"] or output is not None or "-" in paths:
             raise click.UsageError("--undo goes with files and folders, and with --diff to see what it would do")
@@ -66,6 +85,19 @@ def _check(options: Mapping[str, Any]) -> None:
         raise click.UsageError("--stdin-filename goes with `-`")
 
 
+def _listed_rules(form: Format) -> str:
+    from amp_migrate.report import rules_json, rules_markdown, rules_text
+    from amp_migrate.rules.rule import all_rules
+
+    if form is Format.JSON:
+        return rules_json.table(all_rules())
+    if form is Format.MARKDOWN:
+        return rules_markdown.table(all_rules(), "docs/rules.md")
+    if form is Format.TEXT:
+        return rules_text.table(all_rules())
+    raise click.UsageError(f"--list-rules has no form {form.value}; use text, json or markdown")
+
+
 @click.command(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @with_options
 @click.pass_context
@@ -75,6 +107,10 @@ def command(context: click.Context, /, **options: Any) -> None:
     Each PATH is a Python file, a folder to search, or `-` for standard input to standard output. Files are rewritten
     in place, and what was done and what was left as it was is printed.
     """
+    if options["list_rules"]:
+        click.echo(_listed_rules(Format(options["form"])), nl=False)
+        return
+    options = dict(_chosen(context, options))
     _check(options)
     paths, output = options["paths"], options["output"]
     if options["undo"]:
@@ -101,6 +137,8 @@ def command(context: click.Context, /, **options: Any) -> None:
         ),
         diff=options["diff"],
         check=options["check"],
+        fail_on=options["fail_on"] or ((FailOn.CHANGE,) if options["check"] else ()),
+        quiet=options["quiet"],
         output=output,
         form=Format(options["form"]),
         workers=options["workers"] or default_workers(),

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import click
 
 from amp_migrate.config import ConfigError, find_config
+from amp_migrate.report.fail_on import FailOn
 from amp_migrate.report.formats import Format
 from amp_migrate.settings import DEFAULT_TORCH, DEVICE_TYPES, OLDEST_TORCH, Apex, Dtype
 
@@ -25,16 +26,6 @@ def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> 
     from amp_migrate import __version__
 
     click.echo(f"amp-migrate {__version__}")
-    context.exit()
-
-
-def _list_rules(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if not wanted or context.resilient_parsing:
-        return
-    from amp_migrate.report.rules_text import table
-    from amp_migrate.rules.rule import all_rules
-
-    click.echo(table(all_rules()), nl=False)
     context.exit()
 
 
@@ -83,6 +74,15 @@ def _dotted(version: tuple[int, int]) -> str:
     return ".".join(map(str, version))
 
 
+def _kinds(_: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[FailOn, ...]:
+    names = [name.strip() for value in values for name in value.split(",")]
+    for name in names:
+        if name not in list(FailOn):
+            known = ", ".join(each.value for each in FailOn)
+            raise click.BadParameter(f"{name!r} is not one of {known}", param=parameter)
+    return tuple(map(FailOn, names))
+
+
 def _codes(_: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
     codes = tuple(code.strip() for value in values for code in value.split(","))
     for code in codes:
@@ -108,6 +108,14 @@ _MODES: _Options = (
         "--explain-plan",
         is_flag=True,
         help="Print every edit that would be made, with the rule behind it; write nothing.",
+    ),
+    click.option(
+        "--fail-on",
+        multiple=True,
+        metavar="KIND",
+        callback=_kinds,
+        help="Exit with 1 for these kinds of findings: change, hazard, left or note, separated by commas.  "
+        "[default: change with --check, else none]",
     ),
 )
 _TARGETS: _Options = (
@@ -150,6 +158,11 @@ _TARGETS: _Options = (
     ),
 )
 _ADDITIONS: _Options = (
+    click.option(
+        "--only-deprecated",
+        is_flag=True,
+        help="Change nothing but names that PyTorch has deprecated, as --select AMP1: what is computed stays as it is.",
+    ),
     click.option(
         "--unsafe",
         is_flag=True,
@@ -199,6 +212,7 @@ _REPORT: _Options = (
         show_default=True,
         help="How to report what was done and what was left.",
     ),
+    click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors, and the diff with --diff."),
 )
 _FILES: _Options = (
     click.option(
@@ -230,10 +244,7 @@ _SHOWN: _Options = (
     click.option(
         "--list-rules",
         is_flag=True,
-        expose_value=False,
-        is_eager=True,
-        callback=_list_rules,
-        help="Show all rules: code, name, safety and what each finds.",
+        help="Show all rules: code, name, safety and what each finds; as text, json or markdown by --format.",
     ),
     click.option(
         "--explain",

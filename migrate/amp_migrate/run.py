@@ -19,10 +19,12 @@ from amp_migrate.engine.scope import Scope
 from amp_migrate.engine.source import SourceError, display_name
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.output import note, print_changes, shown
+from amp_migrate.report.fail_on import FailOn, fails
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.report.formats import Format, render
 from amp_migrate.report.report import Report
 from amp_migrate.report.terminal import progress_bar
+from amp_migrate.report.text import places
 from amp_migrate.rules.rule import rules_of
 from amp_migrate.settings import Settings
 
@@ -36,7 +38,9 @@ class Request:
         settings: how to migrate.
         scope: which files below the folders.
         diff: print the changes instead of writing them.
-        check: write nothing, and tell by the exit code whether anything would change.
+        check: write nothing.
+        fail_on: the findings that make the exit code 1.
+        quiet: no report, but for errors.
         output: a file or folder to write to, the originals being left alone.
         form: how the report is shown.
         workers: how many processes to use at most; a small project takes one.
@@ -48,6 +52,8 @@ class Request:
     scope: Scope
     diff: bool = False
     check: bool = False
+    fail_on: tuple[FailOn, ...] = ()
+    quiet: bool = False
     output: str | None = None
     form: Format = Format.TEXT
     workers: int = field(default_factory=default_workers)
@@ -65,7 +71,7 @@ def execute(request: Request) -> int:
     sys.stdout.flush()
     if any(finding.kind is Kind.ERROR for finding in outcome.findings):
         return 2
-    return 1 if request.check and outcome.changed else 0
+    return 1 if any(fails(each, outcome.findings, bool(outcome.changed)) for each in request.fail_on) else 0
 
 
 def _paths(request: Request) -> Outcome:
@@ -143,6 +149,10 @@ def _print_report(outcome: Outcome, request: Request, *, to_stderr: bool) -> Non
     findings = outcome.findings
     rules = rules_of({finding.code for finding in findings})
     report = Report(findings, outcome.files, changed, request.writes, rules)
+    if request.quiet:
+        errors = replace(report, findings=report.of_kind(Kind.ERROR))
+        sys.stderr.write("".join(f"{line}\n" for line in places(errors)))
+        return
     stream = sys.stderr if to_stderr else sys.stdout
     stream.write(render(report, request.form))
 

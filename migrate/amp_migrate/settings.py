@@ -13,6 +13,10 @@ DEFAULT_TORCH = (2, 6)
 DEVICE_TYPES = ("cuda", "cpu", "xpu", "mps", "hpu", "mtia")
 
 
+# What PyTorch has deprecated: its names and their arguments, and nothing that changes what is computed.
+DEPRECATED = ("AMP1",)
+
+
 class Dtype(str, Enum):
     """The low-precision dtype that migrated code computes in."""
 

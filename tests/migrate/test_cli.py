@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,7 @@ def test_files_are_rewritten_and_the_report_is_the_output() -> None:
         "    write it by hand\n"
         "2 files read, 1 changed, 1 place migrated, 1 left as it was.\n"
         "  left: AMP590 step left as it was: a closure\n"
+        "More about a code: amp-migrate --explain AMP590\n"
     )
 
 
@@ -76,6 +78,52 @@ def test_check_writes_nothing_and_tells_by_its_exit_code(text: str, code: int) -
     result = run("--check", "a.py", a=text)
     assert result.exit_code == code
     assert Path("a.py").read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("--check --fail-on left", 1),
+        ("--check --fail-on hazard", 0),
+        ("--check --fail-on hazard,left", 1),
+        ("--check --fail-on hazard --fail-on change", 1),
+        ("--check --fail-on note", 0),
+        ("--fail-on left", 1),
+        ("--fail-on change", 1),
+        ("--diff --fail-on change", 1),
+        ("--diff", 0),
+    ],
+)
+def test_the_findings_that_fail_a_run_can_be_chosen(words: str, code: int) -> None:
+    assert run(*words.split(), ".", a=OLD, b="amp = leave = 1\n").exit_code == code
+
+
+def test_an_error_goes_before_what_was_chosen() -> None:
+    assert run("--fail-on", "left", ".", a=OLD, b="amp = leave = 1\n", c="amp = (\n").exit_code == 2
+
+
+def test_a_project_chooses_the_findings_that_fail_a_run() -> None:
+    Path("pyproject.toml").write_text('[tool.amp-migrate]\nfail-on = ["left"]\n')
+    assert run("--check", ".", a="amp = leave = 1\n").exit_code == 1
+    assert run("--check", "--fail-on", "hazard", ".").exit_code == 0
+
+
+def test_quiet_prints_errors_and_nothing_else() -> None:
+    result = run("-q", ".", a=OLD, b="amp = leave = 1\n")
+    assert (result.exit_code, result.output, Path("a.py").read_text()) == (0, "", NEW)
+    result = run("-q", "--diff", ".", a=OLD, c="amp = (\n")
+    assert (result.exit_code, result.stderr) == (2, "c.py:1:7 AMP001 does not parse: '(' was never closed\n")
+    assert result.stdout.startswith("--- a/a.py\n")
+
+
+def test_the_rules_come_as_json_and_as_markdown() -> None:
+    rules = json.loads(run("--list-rules", "--format", "json").stdout)
+    shown = {each["code"]: each for each in rules}
+    assert shown["AMP101"]["before"] != shown["AMP101"]["after"]
+    assert shown["AMP101"]["page"] == run("--explain", "AMP101").stdout
+    assert list(shown) == re.findall(r"^(AMP\d+) ", run("--list-rules").stdout, re.M)
+    assert run("--format", "markdown", "--list-rules").stdout.count("\n| [AMP") == len(rules)
+    assert "has no form sarif" in run("--list-rules", "--format", "sarif").stderr
 
 
 def test_check_with_diff_does_both() -> None:
@@ -222,6 +270,9 @@ def test_a_run_that_changes_nothing_leaves_no_record() -> None:
         (["--undo", "--check"], "--undo goes with files and folders"),
         (["--undo", "-o", "x"], "--undo goes with files and folders"),
         ([], "name a file or a folder"),
+        (["--only-deprecated", "--select", "AMP5", "a.py"], "--only-deprecated is --select AMP1: name one of the two"),
+        (["--quiet", "--format", "json", "a.py"], "--quiet leaves the report out"),
+        (["--fail-on", "warning", "a.py"], "'warning' is not one of change, hazard, left, note"),
         (["-", "a.py"], "`-` stands alone"),
         (["-", "-o", "x"], "`-` stands alone"),
         (["a.py", "--stdin-filename", "b.py"], "--stdin-filename goes with `-`"),

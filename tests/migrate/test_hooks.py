@@ -17,6 +17,17 @@ from click.testing import CliRunner
 
 ROOT = Path(amp_migrate.__file__).parents[2]
 OLD = "import torch\nscaler = torch.cuda.amp.GradScaler()\n"
+STEP = """\
+import torch
+
+model = torch.nn.Linear(1, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in range(9):
+    loss = model(torch.ones(1).cuda()).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
 
 
 def hooks() -> dict[str, list[str]]:
@@ -33,7 +44,7 @@ def script() -> str:
     return re.sub(r"^        ", "", body, flags=re.M)
 
 
-@pytest.mark.parametrize(("hook", "code", "changes"), [("amp-migrate", 0, True), ("amp-migrate-check", 1, False)])
+@pytest.mark.parametrize(("hook", "code", "changes"), [("amp-migrate", 1, True), ("amp-migrate-check", 1, False)])
 def test_a_hook_rewrites_or_only_checks(
     hook: str, code: int, changes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -43,6 +54,15 @@ def test_a_hook_rewrites_or_only_checks(
     assert program == "amp-migrate"
     assert CliRunner().invoke(command, [*args, "train.py"]).exit_code == code
     assert (Path("train.py").read_text() != OLD) == changes
+
+
+def test_the_hook_that_rewrites_moves_no_training_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(STEP)
+    assert CliRunner().invoke(command, [*hooks()["amp-migrate"][1:], "train.py"]).exit_code == 0
+    assert Path("train.py").read_text() == STEP
+    assert CliRunner().invoke(command, ["train.py"]).exit_code == 0
+    assert "torch.float16" in Path("train.py").read_text()
 
 
 def test_hooks_see_a_project_as_a_whole() -> None:

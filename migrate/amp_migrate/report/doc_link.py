@@ -9,9 +9,15 @@ from amp_migrate.report.rule import Rule
 
 
 def doc_link(rule: Rule) -> str | None:
-    """The address of a rule in the documentation that the installed package names; None where it names none."""
+    """The address of a rule in the documentation that the installed package names; None where it names none.
+
+    `Documentation` in `[project.urls]` is the address of the site, or that of `docs` where a host shows the repository.
+    """
     documentation = _documentation()
-    return None if documentation is None else f"{documentation}/rules.md#{rule.anchor}"
+    if documentation is None:
+        return None
+    is_hosted = "/blob/" in documentation or "/tree/" in documentation
+    return f"{documentation}/rules{'.md' if is_hosted else '/'}#{rule.anchor}"
 
 
 @cache

@@ -8,10 +8,9 @@ from importlib.resources import files
 from typing import Any
 
 from amp_migrate import __version__
-from amp_migrate.report.doc_link import doc_link
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.report.report import Report
-from amp_migrate.report.rule import Rule
+from amp_migrate.report.rules_json import summary
 
 # Goes up when a field is renamed, removed or changes its meaning; a new field alone does not move it.
 VERSION = 1
@@ -30,7 +29,7 @@ def render(report: Report) -> str:
         },
         "changed": list(report.changed),
         "findings": [_finding(finding) for finding in report.findings],
-        "rules": [_rule(rule) for rule in report.rules],
+        "rules": [summary(rule) for rule in report.rules],
     }
     return json.dumps(document, indent=2) + "\n"
 
@@ -40,16 +39,6 @@ def schema() -> Mapping[str, Any]:
     text = files("amp_migrate.report").joinpath(f"report-v{VERSION}.schema.json").read_text(encoding="utf-8")
     document: Mapping[str, Any] = json.loads(text)
     return document
-
-
-def _rule(rule: Rule) -> dict[str, str | None]:
-    return {
-        "code": rule.code,
-        "name": rule.name,
-        "safety": rule.safety.value,
-        "summary": rule.summary,
-        "link": doc_link(rule),
-    }
 
 
 def _finding(finding: Finding) -> dict[str, str | int | None]:

@@ -11,10 +11,11 @@ from amp_migrate.report.report import Report, place
 
 def render(report: Report) -> str:
     """The report as lines, the totals last."""
-    return "".join(f"{line}\n" for line in [*_places(report), report.summary, *_reasons(report)])
+    return "".join(f"{line}\n" for line in [*places(report), report.summary, *_reasons(report), *_more(report)])
 
 
-def _places(report: Report) -> Iterator[str]:
+def places(report: Report) -> Iterator[str]:
+    """A line for each place, and one for what is to be done there."""
     migrated: dict[tuple[str, str, str], list[Finding]] = {}
     for finding in report.of_kind(Kind.MIGRATED):
         migrated.setdefault((finding.path, finding.code, finding.message), []).append(finding)
@@ -37,3 +38,9 @@ def _reasons(report: Report) -> Iterator[str]:
     left = Counter((finding.code, finding.message) for finding in report.of_kind(Kind.LEFT))
     for (code, message), times in sorted(left.items()):
         yield f"  left: {code} {message}{f' ({times} times)' if times > 1 else ''}"
+
+
+def _more(report: Report) -> Iterator[str]:
+    codes = [finding.code for finding in report.findings if finding.kind in (Kind.HAZARD, Kind.LEFT)]
+    if codes:
+        yield f"More about a code: amp-migrate --explain {codes[0]}"

@@ -131,19 +131,27 @@ def test_sarif_describes_the_rules() -> None:
     assert "```python\na()\n```" in rules[1]["help"]["markdown"]
 
 
-def test_reports_link_to_the_documentation_that_the_package_names(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("documentation", "page"),
+    [
+        ("https://example.org/docs/", "https://example.org/docs/rules/#amp501"),
+        ("https://example.org/o/r/blob/main/docs", "https://example.org/o/r/blob/main/docs/rules.md#amp501"),
+    ],
+)
+def test_reports_link_to_the_documentation_that_the_package_names(
+    documentation: str, page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     named = Message()
     named["Project-URL"] = "Source, https://example.org/code"
-    named["Project-URL"] = "Documentation, https://example.org/docs/"
+    named["Project-URL"] = f"Documentation, {documentation}"
     monkeypatch.setattr("amp_migrate.report.doc_link.metadata", lambda name: named)
     _documentation.cache_clear()
     try:
         log, document = (json.loads(render(REPORT, form)) for form in (Format.SARIF, Format.JSON))
     finally:
         _documentation.cache_clear()
-    address = "https://example.org/docs/rules.md#amp501"
-    assert log["runs"][0]["tool"]["driver"]["rules"][1]["helpUri"] == address
-    assert document["rules"][1]["link"] == address
+    assert log["runs"][0]["tool"]["driver"]["rules"][1]["helpUri"] == page
+    assert document["rules"][1]["link"] == page
 
 
 def test_reports_have_no_link_where_the_package_names_no_documentation(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,6 +163,7 @@ def test_reports_have_no_link_where_the_package_names_no_documentation(monkeypat
         _documentation.cache_clear()
     assert "helpUri" not in log["runs"][0]["tool"]["driver"]["rules"][1]
     assert document["rules"][1]["link"] is None
+    assert document["rules"][1]["page"].startswith("AMP501 step\n")
 
 
 def test_sarif_names_files_as_addresses() -> None:

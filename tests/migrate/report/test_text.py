@@ -26,6 +26,7 @@ def test_places_come_line_by_line_with_their_hints_and_a_summary_at_the_end() ->
         "    Run with --dtype bf16.",
         "4 files read, 1 changed, 1 place migrated, 1 left as it was.",
         "  left: AMP590 step left as it was: a closure",
+        "More about a code: amp-migrate --explain AMP590",
     ]
 
 
@@ -42,6 +43,7 @@ def test_what_was_left_is_never_folded() -> None:
         "train.py:9:5 AMP101 done",
         "1 file read, 0 changed, 0 places migrated, 2 left as they were.",
         "  left: AMP101 done (2 times)",
+        "More about a code: amp-migrate --explain AMP101",
     ]
 
 
@@ -63,4 +65,5 @@ def test_hazards_are_counted_apart_and_are_nothing_that_was_left() -> None:
         "train.py:3:5 AMP601 gradients clipped too early",
         "    unscale them first",
         "1 file read, 0 changed, 0 places migrated, 0 left as they were, 1 hazard.",
+        "More about a code: amp-migrate --explain AMP601",
     ]
