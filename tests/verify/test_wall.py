@@ -14,6 +14,7 @@ MODULES = (
     "amp_migrate.verify.reports.as_text",
     "amp_migrate.verify.reports.as_json",
     "amp_migrate.verify.reports.as_html",
+    "amp_migrate.verify.reports.live",
     "amp_migrate.verify.runs.prepare",
     "amp_migrate.verify.commands.verify",
     "amp_migrate.verify.commands.trace",

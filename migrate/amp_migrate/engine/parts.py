@@ -37,12 +37,14 @@ def migrate_in_parts(
     """Like `migrate_workspace`, with up to `workers` processes.
 
     Args:
-        progress: called with the number of candidates that are done and of all of them, each time a part is done.
+        progress: called with the number of candidates that are done and of all of them, at the beginning and each time
+            a part is done.
     """
     parts = split(workspace, settings.dtype)
     outcomes: dict[Part, Outcome] = {}
     while todo := [part for part in parts if part not in outcomes]:
         total = sum(map(len, parts))
+        progress(total - sum(map(len, todo)), total)
         for part, outcome in _outcomes(workspace, settings, todo, workers):
             outcomes[part] = outcome
             progress(sum(len(done) for done in parts if done in outcomes), total)

@@ -24,7 +24,7 @@ def print_diff(diff: str) -> None:
 def progress_bar() -> Iterator[Callable[[int, int], None]]:
     """A function to be called with how much is done and of how much; it draws a bar on stderr if that is a terminal.
 
-    The bar comes when a first part of the work is done and more is to come, and goes when the block ends.
+    The bar comes at the first call, and goes when all is done or the block ends.
     """
     if not sys.stderr.isatty():
         yield lambda done, total: None

@@ -448,3 +448,17 @@ def test_parameters_that_gain_gradients_late_are_seen(record: Record) -> None:
     ).trace
     assert [step.grads for step in trace.steps[:64]] == ["10"] * 64
     assert trace.steps[99].grads == "11"
+
+
+def test_every_step_is_told_at_once_to_who_watches(record: Record) -> None:
+    result = record(
+        """
+        import glob, os
+        folder = os.path.dirname(os.environ["AMP_VERIFY_SPEC"])
+        for number in range(3):
+            loss_of().backward()
+            optimizer.step()
+            print(*(os.path.getsize(path) for path in glob.glob(f"{folder}/*.steps")))
+        """
+    )
+    assert out(result) == ["1", "2", "3"]

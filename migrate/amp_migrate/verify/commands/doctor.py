@@ -17,7 +17,7 @@ from amp_migrate.verify.judge.verdict import Verdict
 from amp_migrate.verify.options import DoctorRequest
 from amp_migrate.verify.recorded.kernels import read
 from amp_migrate.verify.recorder.spec import ONE_BATCH
-from amp_migrate.verify.reports import as_text
+from amp_migrate.verify.reports.live import Live
 from amp_migrate.verify.reports.written import require_writable, write
 from amp_migrate.verify.runs import prepare
 from amp_migrate.verify.runs.kinds import Arm, Run
@@ -39,7 +39,8 @@ def doctor(request: DoctorRequest) -> int:
     with scratch(request.work) as own:
         scripts = {Arm.ORIGINAL: script, Arm.MIGRATED: script}
         setup = setup_of(request, scripts, own.folder, steps=request.steps, timing_steps=request.steps)
-        pool = Pool(setup, lambda result: click.echo(as_text.progress(result), err=True))
+        live = Live()
+        pool = Pool(setup, live.ended, running=live.running)
         results = _run(pool)
         can_run(results[0])
         failed = next((result for result in results if not result.ended_well), None)

@@ -11,7 +11,7 @@ from amp_migrate.verify.commands.verify import can_run, setup_of
 from amp_migrate.verify.judge.verdict import Verdict
 from amp_migrate.verify.options import TraceRequest
 from amp_migrate.verify.recorded.recording import Trace
-from amp_migrate.verify.reports import as_text
+from amp_migrate.verify.reports.live import Live
 from amp_migrate.verify.reports.written import require_writable, write
 from amp_migrate.verify.runs import prepare
 from amp_migrate.verify.runs.kinds import Arm, Run
@@ -30,7 +30,8 @@ def trace(request: TraceRequest) -> int:
         scripts = {Arm.ORIGINAL: script, Arm.MIGRATED: script}
         setup = setup_of(request, scripts, own.folder, steps=CENSUS_STEPS + request.steps, timing_steps=0)
         run = Run(Arm.ORIGINAL, census=True, profile=True)
-        pool = Pool(setup, lambda result: click.echo(as_text.progress(result), err=True))
+        live = Live()
+        pool = Pool(setup, live.ended, running=live.running)
         pool.make([run])
         result = pool.results[run]
         can_run(result)

@@ -17,7 +17,7 @@ from amp_migrate.verify.judge.speed import CLAIMED
 from amp_migrate.verify.judge.verdict import Verdict
 from amp_migrate.verify.options import TuneRequest
 from amp_migrate.verify.recorded.recording import Trace
-from amp_migrate.verify.reports import as_text
+from amp_migrate.verify.reports.live import Live
 from amp_migrate.verify.reports.written import require_writable, write
 from amp_migrate.verify.runs import prepare
 from amp_migrate.verify.runs.kinds import Arm, Run
@@ -40,7 +40,8 @@ def tune_script(request: TuneRequest) -> int:
         migrated = _migrated(original, Dtype(request.dtype), own.folder)
         scripts = {Arm.ORIGINAL: original, Arm.MIGRATED: migrated or original}
         setup = setup_of(request, scripts, own.folder, steps=_LOOK_STEPS, timing_steps=request.timing_steps)
-        pool = Pool(setup, lambda result: click.echo(as_text.progress(result), err=True))
+        live = Live()
+        pool = Pool(setup, live.ended, running=live.running)
         look = Run(Arm.ORIGINAL, census=True)
         pool.make([look])
         first = pool.results[look]

@@ -15,6 +15,7 @@ from amp_migrate.verify.judge.convergence import SPREADS, STRICT_SPREADS, Tolera
 from amp_migrate.verify.judge.verdict import Limits, Verdict, assess
 from amp_migrate.verify.options import Comparing, Request, Running
 from amp_migrate.verify.reports import as_github, as_json, as_junit, as_text
+from amp_migrate.verify.reports.live import Live
 from amp_migrate.verify.reports.outcome import Outcome
 from amp_migrate.verify.reports.written import require_writable, write
 from amp_migrate.verify.runs import folders, forks, prepare
@@ -94,7 +95,8 @@ def pool_of(
         steps=request.steps,
         **fields,
     )
-    pool = Pool(setup, lambda result: click.echo(as_text.progress(result), err=True))
+    live = Live()
+    pool = Pool(setup, live.ended, running=live.running)
     if request.cache is not None:
         ours = [folder, *(Path(os.path.abspath(path)) for path in (request.json, *written) if path is not None)]
         pool.cache = open_cache(prepare.cache(request.cache), setup, pool.threads, ours)

@@ -65,6 +65,8 @@ class Progress:
     def end(self) -> None:
         """Finish the attempt; raises StopRun once one optimizer has made the steps that were asked for."""
         self.current = None
+        if not self.spec.timing:
+            self.writer.stepped()
         for call in self.after_attempt:
             call()
         if self.spec.steps and max(self._counts.values()) >= self.spec.steps:

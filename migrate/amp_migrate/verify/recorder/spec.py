@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 ENVIRONMENT_VARIABLE = "AMP_VERIFY_SPEC"
+STEPS_SUFFIX = ".steps"  # of a file that grows by a byte with every step, for who watches
 NORM_STEPS = 6  # of each optimizer whose gradients and updates are compared
 ONE_BATCH = "one batch"  # the variant whose data loaders give their first batch again and again
 

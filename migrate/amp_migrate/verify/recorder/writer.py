@@ -7,7 +7,10 @@ import multiprocessing
 import os
 import sys
 import threading
+from io import RawIOBase
 from typing import Any, TextIO
+
+from .spec import STEPS_SUFFIX
 
 _FLUSH_EVERY = 64
 _MOST = 1024
@@ -31,6 +34,8 @@ class Writer:
         self._silent = False
         self._trains = False
         self._pending: list[dict[str, Any]] = []
+        self._path = ""
+        self._steps: RawIOBase | None = None
         self._lock = threading.RLock()
         os.register_at_fork(after_in_child=self._part_from_parent)
 
@@ -46,6 +51,13 @@ class Writer:
                 self._claim()
         if len(self._pending) >= _FLUSH_EVERY:
             self.flush()
+
+    def stepped(self) -> None:
+        """Let who watches know of one more step at once: events are written in batches."""
+        if self._file is not None:
+            if self._steps is None:
+                self._steps = open(self._path.removesuffix(".jsonl") + STEPS_SUFFIX, "ab", buffering=0)  # noqa: SIM115
+            self._steps.write(b".")
 
     def flush(self) -> None:
         """Write what has been collected."""
@@ -63,6 +75,7 @@ class Writer:
     def _part_from_parent(self) -> None:
         """In a process forked from one that records: leave its file and its events to it."""
         self._process, self._file, self._silent, self._trains = os.getpid(), None, False, False
+        self._steps = None
         self._pending = [event for event in self._pending if event["kind"] == "start"]
         self._lock = threading.RLock()  # another thread of the parent may have held it
 
@@ -82,6 +95,7 @@ class Writer:
                     continue
                 break
             self._file = os.fdopen(descriptor, "a", encoding="utf-8")
+            self._path = path
             return
         self._silent = True
         self._pending = []

@@ -9,8 +9,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from amp_migrate.verify.recorded import metrics
 from amp_migrate.verify.recorder.spec import RecorderSpec
@@ -24,17 +25,28 @@ from amp_migrate.verify.runs.setup import Setup
 _CLOCK_SECONDS = 0.1  # by which the clock of files may be behind
 
 Told = Callable[[RunResult], None]
+Running = Callable[[Run, Path, int], AbstractContextManager[None]]
+
+
+def _unseen(run: Run, folder: Path, steps: int) -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 @dataclass
 class Pool:
-    """Runs by demand: a run that was made before is not made again."""
+    """Runs by demand: a run that was made before is not made again.
+
+    Attributes:
+        told: called with what became of a run.
+        running: surrounds a run that is being made: which, its folder, and how many steps it is to make.
+    """
 
     setup: Setup
     told: Told
     results: dict[Run, RunResult] = field(default_factory=dict)
     forks: Forks | None = None
     cache: Cache | None = None
+    running: Running = _unseen
     _live: set[Process] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -95,7 +107,8 @@ class Pool:
         )
         began = time.time() - _CLOCK_SECONDS
         begin = self.forks.start if self.forks is not None else start
-        result = execute(run, launch, replace(orders, trace=str(folder)), self._watch, begin)
+        with self.running(run, folder, orders.steps):
+            result = execute(run, launch, replace(orders, trace=str(folder)), self._watch, begin)
         if setup.metrics:
             metrics.collect(cwd, setup.metrics, began, folder)
         if self.cache is not None:
