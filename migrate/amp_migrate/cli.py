@@ -11,6 +11,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from amp_migrate.config import common_folder
+from amp_migrate.declared_torch import target_for
 from amp_migrate.options import CONFIG_FOLDER, with_options
 from amp_migrate.report.fail_on import FailOn
 from amp_migrate.report.formats import Format
@@ -27,12 +29,20 @@ project, under its long name, in the table [tool.amp-migrate] of pyproject.toml.
 """
 
 
-def _settings(options: Mapping[str, Any]) -> Settings:
+def settings_of(options: Mapping[str, Any]) -> tuple[Settings, str]:
+    """How to migrate by the values of all options, and where the target's PyTorch comes from; empty where it was said.
+
+    Raises UsageError where options do not go together.
+    """
+    target, said = options["target_torch"], ""
+    if target is None:
+        paths = [*(path for path in options["paths"] if path != "-"), *filter(None, [options["stdin_filename"]])]
+        target, said = target_for(common_folder([Path(path) for path in paths or ["."]]))
     settings = Settings(
         Dtype(options["dtype"]),
         select=DEPRECATED if options["only_deprecated"] else options["select"],
         ignore=options["ignore"],
-        target_torch=options["target_torch"],
+        target_torch=target,
         device_type=options["device_type"],
         unsafe=options["unsafe"],
         annotate=options["annotate"],
@@ -46,7 +56,7 @@ def _settings(options: Mapping[str, Any]) -> Settings:
         raise click.UsageError(f"--dtype auto asks a CUDA GPU what it has; name fp16 or bf16 for {device}")
     if device != "cuda" and settings.dtype is Dtype.FP16 and settings.target_torch < (2, 3):
         raise click.UsageError(f"a GradScaler for {device} came with PyTorch 2.3; use --dtype bf16 or a newer target")
-    return settings
+    return settings, said
 
 
 def _chosen(context: click.Context, options: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -125,9 +135,10 @@ def command(context: click.Context, /, **options: Any) -> None:
     named = tuple(Path(path) for path in paths if path != "-")
     if output is not None and is_original(named, output):
         raise click.UsageError("--output names the original; leave it out to rewrite in place")
+    settings, target_said = settings_of(options)
     request = Request(
         paths=named,
-        settings=_settings(options),
+        settings=settings,
         scope=Scope(
             include=options["include"],
             exclude=options["exclude"],
@@ -137,6 +148,7 @@ def command(context: click.Context, /, **options: Any) -> None:
         ),
         diff=options["diff"],
         check=options["check"],
+        target_said=target_said,
         fail_on=options["fail_on"] or ((FailOn.CHANGE,) if options["check"] else ()),
         quiet=options["quiet"],
         output=output,

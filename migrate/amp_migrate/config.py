@@ -44,8 +44,7 @@ def find_config(paths: Sequence[Path], context: click.Context) -> Config:
     Raises:
         ConfigError: a pyproject.toml is no TOML, or its table has an unknown key or a bad value.
     """
-    tops = [path if path.is_dir() else path.parent for path in (path.absolute() for path in paths)]
-    common = next(folder for folder in [tops[0], *tops[0].parents] if all(top.is_relative_to(folder) for top in tops))
+    common = common_folder(paths)
     for folder in [common, *common.parents]:
         file = folder / "pyproject.toml"
         if file.is_file():
@@ -53,6 +52,12 @@ def find_config(paths: Sequence[Path], context: click.Context) -> Config:
             if table is not None:
                 return Config(folder, _options(table, file, context))
     return Config(None, {})
+
+
+def common_folder(paths: Sequence[Path]) -> Path:
+    """The innermost folder that holds all `paths`; of one folder, itself."""
+    tops = [path if path.is_dir() else path.parent for path in (path.absolute() for path in paths)]
+    return next(folder for folder in [tops[0], *tops[0].parents] if all(top.is_relative_to(folder) for top in tops))
 
 
 def _table(file: Path) -> Mapping[str, Any] | None:

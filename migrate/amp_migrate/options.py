@@ -138,9 +138,8 @@ _TARGETS: _Options = (
         "--target-torch",
         type=_torch_version,
         metavar="VERSION",
-        default=_dotted(DEFAULT_TORCH),
-        show_default=True,
-        help="The oldest PyTorch that the code must run on, as 2.1: what it lacks keeps its old spelling.",
+        help="The oldest PyTorch that the code must run on, as 2.1: what it lacks keeps its old spelling.  "
+        f"[default: what the project's requirements ask for, else {_dotted(DEFAULT_TORCH)}]",
     ),
     click.option(
         "--apex",

@@ -22,11 +22,11 @@ from amp_migrate.output import note, print_changes, shown
 from amp_migrate.report.fail_on import FailOn, fails
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.report.formats import Format, render
-from amp_migrate.report.report import Report
+from amp_migrate.report.report import Report, Target
 from amp_migrate.report.terminal import progress_bar
 from amp_migrate.report.text import places
 from amp_migrate.rules.rule import rules_of
-from amp_migrate.settings import Settings
+from amp_migrate.settings import DEFAULT_TORCH, Settings
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class Request:
         scope: which files below the folders.
         diff: print the changes instead of writing them.
         check: write nothing.
+        target_said: where the target's PyTorch comes from, if it was not said.
         fail_on: the findings that make the exit code 1.
         quiet: no report, but for errors.
         output: a file or folder to write to, the originals being left alone.
@@ -52,6 +53,7 @@ class Request:
     scope: Scope
     diff: bool = False
     check: bool = False
+    target_said: str = ""
     fail_on: tuple[FailOn, ...] = ()
     quiet: bool = False
     output: str | None = None
@@ -148,7 +150,11 @@ def _print_report(outcome: Outcome, request: Request, *, to_stderr: bool) -> Non
     changed = tuple(each.source.name for each in outcome.changed)
     findings = outcome.findings
     rules = rules_of({finding.code for finding in findings})
-    report = Report(findings, outcome.files, changed, request.writes, rules)
+    torch = request.settings.target_torch
+    # An older target may be why a name stays; the default concerns who gets something written.
+    said = request.target_said if changed or torch < DEFAULT_TORCH else ""
+    target = Target(".".join(map(str, torch)), said)
+    report = Report(findings, outcome.files, changed, request.writes, rules, target)
     if request.quiet:
         errors = replace(report, findings=report.of_kind(Kind.ERROR))
         sys.stderr.write("".join(f"{line}\n" for line in places(errors)))

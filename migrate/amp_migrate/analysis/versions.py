@@ -25,6 +25,10 @@ _PARSERS = frozenset(
         "mmcv.digit_version mmcv.utils.digit_version mmengine.utils.digit_version"
     ).split()
 )
+# What a project calls a function of its own that does the same: nobody gives these names to anything else.
+_OWN_PARSERS = frozenset({"digit_version", "parse_version"})
+_VERSION = "torch.__version__"
+_OWN_VERSION = "TORCH_VERSION"
 _TEXT = re.compile(r"(\d+)\.(\d+)((?:\.0)*)")
 _MAJOR = re.compile(r"(\d)\.?")
 _MODULES = ("torch.amp", "torch.cuda.amp")
@@ -48,15 +52,20 @@ def outcome(names: Names, test: cst.BaseExpression, target: Version) -> bool | N
 
 
 def _compared(names: Names, left: cst.BaseExpression, comparison: cst.ComparisonTarget, target: Version) -> bool | None:
-    left, right = _value(names, left), _value(names, comparison.comparator)
+    right = _value(names, comparison.comparator)
     operator = comparison.operator
+    if isinstance(operator, (cst.Equal, cst.NotEqual, cst.In, cst.NotIn)):
+        is_other = _is_another_library(names, left, right, isinstance(operator, (cst.In, cst.NotIn)))
+        return isinstance(operator, (cst.NotEqual, cst.NotIn)) if is_other else None
+    is_own = _is_own_version(names, left)
+    left = left if is_own else _value(names, left)
     if not isinstance(operator, (cst.GreaterThanEqual, cst.GreaterThan, cst.LessThan, cst.LessThanEqual)):
         return None
     is_turned = isinstance(operator, (cst.LessThan, cst.LessThanEqual))
     is_strict = isinstance(operator, (cst.GreaterThan, cst.LessThanEqual))
     if _is_parsed_version(names, left):
         bound = _version(names, right)
-    elif _is_tuple_of_version(names, left):
+    elif _is_tuple_of_version(names, left) or is_own:
         bound = _tuple(right, longest=2)
     else:
         return None
@@ -86,20 +95,42 @@ def _is_version(names: Names, node: cst.BaseExpression) -> bool:
             and isinstance(call.func, cst.Attribute)
             and _is_version(names, call.func.value)
         )
-    return names.full(_value(names, node)) == "torch.__version__"
+    return names.full(_value(names, node)) == _VERSION or _is_own_version(names, node)
+
+
+def _is_own_version(names: Names, node: cst.BaseExpression) -> bool:
+    """`TORCH_VERSION`, imported: what projects that have one make of `torch.__version__`, be it a text or numbers."""
+    if not isinstance(node, (cst.Name, cst.Attribute)) or names.tree.code(node).rpartition(".")[2] != _OWN_VERSION:
+        return False
+    bindings = names.scopes.of(node).lookup(node.value) if isinstance(node, cst.Name) else ()
+    return all(binding.kind is BindingKind.IMPORT for binding in bindings)
+
+
+def _is_another_library(names: Names, left: cst.BaseExpression, right: cst.BaseExpression, is_part: bool) -> bool:
+    """`TORCH_VERSION == "parrots"`: asks for what is no PyTorch, because no number is in it."""
+    text, version = (left, right) if is_part or isinstance(left, cst.SimpleString) else (right, left)
+    if not isinstance(text, cst.SimpleString) or not text.raw_value.isalpha():
+        return False
+    return _is_version(names, version)
 
 
 def _is_parsed_version(names: Names, node: cst.BaseExpression) -> bool:
     """`version.parse(torch.__version__)`; `torch.__version__` itself compares as a version, too."""
-    if isinstance(node, cst.Call) and len(node.args) == 1 and names.callee(node) in _PARSERS:
-        return _is_version(names, node.args[0].value)
-    return names.full(node) == "torch.__version__"
+    text = _parsed(names, node)
+    return names.full(node) == _VERSION if text is None else _is_version(names, text)
+
+
+def _parsed(names: Names, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """The text that a call makes a version of which compares as one; None for every other expression."""
+    if not isinstance(node, cst.Call) or len(node.args) != 1:
+        return None
+    spelled = names.tree.code(node.func).rpartition(".")[2]
+    return node.args[0].value if names.callee(node) in _PARSERS or spelled in _OWN_PARSERS else None
 
 
 def _version(names: Names, node: cst.BaseExpression) -> Version | None:
     """The version that a literal, parsed or not, names; None for one that is more than major and minor."""
-    if isinstance(node, cst.Call) and len(node.args) == 1 and names.callee(node) in _PARSERS:
-        node = node.args[0].value
+    node = _parsed(names, node) or node
     if isinstance(node, cst.SimpleString):
         found = _TEXT.fullmatch(node.raw_value)
         return None if found is None else (int(found[1]), int(found[2]))

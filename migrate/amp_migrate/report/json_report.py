@@ -27,6 +27,7 @@ def render(report: Report) -> str:
             "written": report.written,
             **{kind.value: report.kinds[kind] for kind in Kind},
         },
+        "target": None if report.target is None else {"torch": report.target.torch, "said": report.target.said or None},
         "changed": list(report.changed),
         "findings": [_finding(finding) for finding in report.findings],
         "rules": [summary(rule) for rule in report.rules],

@@ -26,6 +26,9 @@ def _lines(report: Report) -> Iterator[str]:
     yield "## amp-migrate"
     yield ""
     yield report.summary
+    if report.target is not None and report.target.said:
+        yield ""
+        yield _cell(f"{report.target.said}.")
     for kind, title in _SECTIONS:
         findings = report.of_kind(kind)
         if findings:

@@ -11,6 +11,19 @@ from amp_migrate.report.rule import Rule
 
 
 @dataclass(frozen=True)
+class Target:
+    """The oldest PyTorch that was written for.
+
+    Attributes:
+        torch: as people write a version.
+        said: where that comes from, as a sentence without a full stop; empty where the user said it, or nobody.
+    """
+
+    torch: str
+    said: str = ""
+
+
+@dataclass(frozen=True)
 class Report:
     """Everything that there is to say about a run.
 
@@ -20,6 +33,7 @@ class Report:
         changed: the names of the files that were rewritten, or would be.
         written: whether they were, or only would be.
         rules: those that the findings' codes belong to, in the order of codes.
+        target: what the code was written for; None where nothing is written.
     """
 
     findings: tuple[Finding, ...]
@@ -27,6 +41,7 @@ class Report:
     changed: tuple[str, ...]
     written: bool
     rules: tuple[Rule, ...] = ()
+    target: Target | None = None
 
     @cached_property
     def kinds(self) -> Counter[Kind]:

@@ -11,7 +11,15 @@ from amp_migrate.report.report import Report, place
 
 def render(report: Report) -> str:
     """The report as lines, the totals last."""
-    return "".join(f"{line}\n" for line in [*places(report), report.summary, *_reasons(report), *_more(report)])
+    return "".join(f"{line}\n" for line in [*places(report), *_totals(report)])
+
+
+def _totals(report: Report) -> Iterator[str]:
+    yield report.summary
+    yield from _reasons(report)
+    if report.target is not None and report.target.said:
+        yield f"{report.target.said}."
+    yield from _more(report)
 
 
 def places(report: Report) -> Iterator[str]:

@@ -49,10 +49,10 @@ def violations(value: Any, schema: Mapping[str, Any], where: str = "$") -> list[
         elif keyword == "pattern":
             good = re.search(rule, value) is not None
         elif keyword == "required":
-            good = set(rule) <= set(value)
+            good = value is None or set(rule) <= set(value)
         elif keyword == "properties":
             good = True
-            for name in value.keys() & rule.keys():
+            for name in (value or {}).keys() & rule.keys():
                 wrong += violations(value[name], rule[name], f"{where}.{name}")
         elif keyword == "items":
             good = True

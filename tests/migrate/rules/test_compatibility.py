@@ -81,8 +81,22 @@ TESTS = [
     'hasattr(torch.amp, "custom_fwd")',
     'not version.parse(torch.__version__) < version.parse("2.4") and hasattr(torch, "amp")',
     'hasattr(torch.amp, "custom_fwd") or anything()',
+    'digit_version(torch.__version__) >= digit_version("2.4")',
+    'utils.parse_version(torch.__version__) >= utils.parse_version("2.4.0")',
+    'TORCH_VERSION != "parrots" and digit_version(TORCH_VERSION) >= digit_version("2.4.0")',
+    '"parrots" not in TORCH_VERSION and digit_version(TORCH_VERSION) > digit_version("2.3")',
+    "not (TORCH_VERSION == 'parrots' or digit_version(TORCH_VERSION) < digit_version('2.4'))",
+    "TORCH_VERSION >= (2, 4)",
+    "utils.TORCH_VERSION >= (2, 4)",
 ]
-VERSIONS = "import torch\nfrom packaging import version\nfrom distutils.version import LooseVersion\n\n"
+VERSIONS = """\
+import torch
+from packaging import version
+from distutils.version import LooseVersion
+import utils
+from utils import TORCH_VERSION, digit_version
+
+"""
 
 
 @pytest.mark.parametrize("test", TESTS)
@@ -125,6 +139,12 @@ def test_branch_stays_where_the_old_pytorch_is_written_for(test: str) -> None:
         'hasattr(torch.amp, "something_new")',
         'hasattr(torch.amp, "GradScaler") and use_new',
         'version.parse(torch.__version__) >= version.parse("2.4.1rc1")',
+        "TORCH_VERSION >= '1.6'",
+        "TORCH_VERSION[0] >= '2'",
+        "TORCH_VERSION == '2.4'",
+        "'+cu' not in TORCH_VERSION",
+        "digit_version(torchvision.__version__) >= digit_version('0.4')",
+        "digit_version(torch.__version__) >= '1.6' and MODE != 'parrots'",
     ],
 )
 def test_branch_stays_where_the_test_is_not_certain(leaves: Check, test: str) -> None:
