@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from amp_migrate.report.plain import plain
 from amp_migrate.repository import repository
 from amp_migrate.settings import DEFAULT_TORCH, NEWEST_TORCH, OLDEST_TORCH
 
@@ -56,7 +57,7 @@ def target_for(folder: Path) -> tuple[Version, str]:
     declared = declared_torch(folder)
     if declared is None:
         return DEFAULT_TORCH, ""
-    asks = f"{declared.file.name} asks for {declared.text}"
+    asks = plain(f"{declared.file.name} asks for {declared.text}")
     if declared.version < _FIRST_AMP:
         said = f"{asks}, which has no mixed precision of its own and has to be raised"
         return DEFAULT_TORCH, f"PyTorch {_dotted(DEFAULT_TORCH)} is the target: {said}"
