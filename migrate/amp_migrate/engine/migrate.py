@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from amp_migrate.engine.check import Refused, check_text
 from amp_migrate.engine.garbage import collected_later
 from amp_migrate.engine.import_graph import ImportGraph
+from amp_migrate.engine.imports import imported_modules
 from amp_migrate.engine.layout import LayoutError, restore
 from amp_migrate.engine.library import Parsed
+from amp_migrate.engine.notebook import SUFFIX
 from amp_migrate.engine.parse import parse
 from amp_migrate.engine.planner import FilePlan, plan
 from amp_migrate.engine.problems import in_the_file, refused
@@ -21,6 +23,8 @@ from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.repository import repository
 from amp_migrate.settings import Dtype, Settings
 
+_LEFT = "AMP590"
+_ONCE_RELEASED = "give its calls the new arguments by hand once it installs a version that takes them"
 _PLEASE_REPORT = "a fault of this tool, please report it; the file is untouched"
 
 
@@ -103,7 +107,25 @@ def migrate_workspace(workspace: Workspace, settings: Settings, parsed: Parsed |
         plans, wrong = _checked(outcome.plans, settings, parsed)
         outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
         outcome = without_refused(workspace, outcome, _changed_again(workspace, outcome.plans, settings, parsed))
+        if settings.applies(_LEFT):
+            outcome = replace(outcome, problems=(*outcome.problems, *_of_notebooks_apart(workspace, outcome)))
     return replace(outcome, plans=tuple(map(_told_in_the_file, outcome.plans)))
+
+
+def _of_notebooks_apart(workspace: Workspace, outcome: Outcome) -> Iterator[Finding]:
+    """A finding for each notebook that imports what changes, and installs it in another version."""
+    changed = {each.source.path for each in outcome.changed}
+    if not changed or not any(path.suffix == SUFFIX for path in workspace.files):
+        return
+    for source in workspace.mentioning("pip", "install"):
+        for dotted in imported_modules(source.text):
+            if workspace.installs(dotted, source.path) and workspace.beside(dotted, source.path) in changed:
+                package = dotted.partition(".")[0]
+                message = (
+                    f"what it does with {package} left as it was: it installs {package}, and not what changes here"
+                )
+                yield Finding(source.name, 0, 0, _LEFT, Kind.LEFT, message, _ONCE_RELEASED)
+                break
 
 
 def without_refused(workspace: Workspace, outcome: Outcome, wrong: Mapping[Path, Finding]) -> Outcome:

@@ -10,9 +10,11 @@ import codecs
 import json
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from amp_migrate.engine import magics
+from amp_migrate.engine.installs import installed
 from amp_migrate.engine.json_spans import Cell, cells
 from amp_migrate.engine.source import Source, SourceError, display_name
 from amp_migrate.pragmas import CELL
@@ -53,6 +55,11 @@ class NotebookSource(Source):
             text = magics.hide(cell.text, kept)
             parts.append(_MARKER.format(number) + text + ("" if text.endswith("\n") else "\n"))
         return cls(path, name, "".join(parts), bom=bom, document=document, kept=tuple(kept))
+
+    @cached_property
+    def installs(self) -> frozenset[str]:
+        """The packages that the notebook installs by itself from elsewhere; see `installs.installed`."""
+        return installed(cell.text for cell in cells(self.document) if cell.kind == "code")
 
     def encode(self, text: str) -> bytes:
         """The bytes of the notebook with the code of `text` in its cells.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from amp_migrate.engine import modules, notebook, prefilter
 from amp_migrate.engine.discover import Discovery, Found, discover
+from amp_migrate.engine.installs import names_of
 from amp_migrate.engine.parse import parse, parses
 from amp_migrate.engine.problems import in_the_file, os_error, unreadable
 from amp_migrate.engine.projects import Projects
@@ -53,6 +54,7 @@ class Workspace:
         self._projects = projects or Projects(tuple(self._by_real), discovery.roots, self._imports_of)
         self._problems = {finding.path: finding for finding in discovery.problems}
         self._looked_at = set() if looked_at is None else looked_at
+        self._installs: dict[Path, frozenset[str]] = {}
 
     @classmethod
     def open(cls, paths: Sequence[Path], scope: Scope | None = None) -> Workspace:
@@ -174,9 +176,26 @@ class Workspace:
 
     def locate(self, dotted: str, importer: Path) -> Path | None:
         """The file of this workspace that `import dotted` (`.engine` if relative) in `importer` would load; unread."""
+        return None if self.installs(dotted, importer) else self.beside(dotted, importer)
+
+    def beside(self, dotted: str, importer: Path) -> Path | None:
+        """The same, where nothing were installed by the importer itself."""
         at = self._real(importer)
         real = modules.resolve(dotted, at, self._by_real, self._discovery.roots) or self._projects.elsewhere(dotted, at)
         return self._by_real[real].path if real in self._by_real else None
+
+    def installs(self, dotted: str, importer: Path) -> bool:
+        """Whether a notebook installs a package by itself, whose released version it then imports.
+
+        What stands beside it in this workspace is another version, and may change without it.
+        """
+        if importer.suffix != notebook.SUFFIX:
+            return False
+        if importer not in self._installs:
+            source = self.file(importer)
+            self._installs[importer] = source.installs if isinstance(source, notebook.NotebookSource) else frozenset()
+        installed = self._installs[importer]
+        return bool(installed) and not installed.isdisjoint(names_of(dotted.partition(".")[0], importer.parent))
 
     def sees_folder_of(self, source: Source) -> bool:
         """Whether all Python files that stand beside a file are in this workspace."""
