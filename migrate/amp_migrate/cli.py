@@ -164,6 +164,16 @@ def command(context: click.Context, /, **options: Any) -> None:
         sys.exit(141)  # what a shell shows for a SIGPIPE
 
 
+def project_settings(path: Path, *words: str) -> Settings:
+    """How `amp-migrate` would migrate a file, given more words of its command line: as its project sets it.
+
+    Raises UsageError where the project's settings cannot be used.
+    """
+    context = command.make_context("amp-migrate", [*words, "--", str(path)])
+    settings, _ = settings_of(_chosen(context, context.params))
+    return settings
+
+
 def main() -> None:
     """The command, with its exit code; what interrupts it is the caller's to tell."""
     for stream in (sys.stdout, sys.stderr):

@@ -37,7 +37,7 @@ class Comparing(Running):
     """Which script is to be compared with which."""
 
     migrated: str | None
-    dtype: str
+    dtype: str | None
     steps: int
     json: str | None
     cache: str | None
@@ -81,7 +81,7 @@ class DoctorRequest(Running):
 class TuneRequest(Running):
     """Which script is to be made faster, and how its batch size is passed."""
 
-    dtype: str
+    dtype: str | None
     arg: str | None
     start: int
     timing_runs: int
@@ -157,8 +157,7 @@ RUNNING = together(
 DTYPE = click.option(
     "--dtype",
     type=click.Choice([dtype.value for dtype in Dtype]),
-    default="fp16",
-    show_default=True,
+    show_default="as the project sets it, else fp16",
     help="What to migrate to where there is no migrated script.",
 )
 COMPARING = together(

@@ -65,7 +65,7 @@ def lay_out(folder: Path, install: str) -> None:
     (folder / "my_pkg/__init__.py").touch()
     (folder / "my_pkg/engine.py").write_text(ENGINE)
     (folder / "train.py").write_text(CALL)
-    cells = [
+    cells: list[dict[str, object]] = [
         {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": source}
         for source in (install, CALL)
     ]

@@ -77,3 +77,27 @@ def test_runs_share_neither_a_folder_nor_a_gpu_unless_the_user_says_so(monkeypat
     assert on(8, gpu=False) == [2, 2, 1, 4]
     assert on(8, gpu=True) == [2, 1, 1, 4]
     assert on(1, gpu=False) == [1, 1, 1, 4]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "written"),
+    [(None, "torch.bfloat16"), (Dtype.FP16, "torch.cuda.amp.GradScaler()")],
+    ids=["project", "said"],
+)
+def test_a_script_is_migrated_as_its_project_sets_it(dtype: Dtype | None, written: str, tmp_path: Path) -> None:
+    source, there = tmp_path / "user", tmp_path / "scratch"
+    source.mkdir()
+    (source / "train.py").write_text(
+        "import torch\n" + ENGINE + "train(model, x, torch.optim.SGD(model.parameters()))\n"
+    )
+    (source / "requirements.txt").write_text("torch>=2.1\n")
+    (source / "pyproject.toml").write_text('[tool.amp-migrate]\ndtype = "bf16"\n')
+    migrated, _ = prepare.migrate(Target(source / "train.py"), dtype, there)
+    assert written in migrated.file.read_text()
+
+
+def test_settings_that_cannot_be_used_are_a_usage_error(tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
+    (tmp_path / "pyproject.toml").write_text('[tool.amp-migrate]\ndtype = "fp8"\n')
+    with pytest.raises(UsageError, match=r"\[tool.amp-migrate\] dtype: 'fp8' is not one of"):
+        prepare.migrate(Target(tmp_path / "train.py"), None, tmp_path / "there")

@@ -37,7 +37,7 @@ def tune_script(request: TuneRequest) -> int:
     original = target(request.original, prepare.interpreter(request.python), module=request.module)
     require_writable({"--json": request.json})
     with scratch(request.work) as own:
-        migrated = _migrated(original, Dtype(request.dtype), own.folder)
+        migrated = _migrated(original, Dtype(request.dtype) if request.dtype else None, own.folder)
         scripts = {Arm.ORIGINAL: original, Arm.MIGRATED: migrated or original}
         setup = setup_of(request, scripts, own.folder, steps=_LOOK_STEPS, timing_steps=request.timing_steps)
         live = Live()
@@ -60,7 +60,7 @@ def tune_script(request: TuneRequest) -> int:
         return 0
 
 
-def _migrated(original: Target, dtype: Dtype, folder: Path) -> Target | None:
+def _migrated(original: Target, dtype: Dtype | None, folder: Path) -> Target | None:
     """The script's migration; None where there is nothing in it to be migrated."""
     try:
         return prepare.migrate(original, dtype, folder / "migrated")[0]

@@ -82,7 +82,9 @@ def pool_of(
     python = prepare.interpreter(request.python)
     original = target(request.original, python, module=request.module)
     if request.migrated is None:
-        migrated, findings = prepare.migrate(original, Dtype(request.dtype), folder / "migrated")
+        migrated, findings = prepare.migrate(
+            original, Dtype(request.dtype) if request.dtype else None, folder / "migrated"
+        )
         for finding in findings:
             click.echo(finding, err=True)
     else:

@@ -12,7 +12,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from amp_migrate.settings import Dtype, Settings
+import click
+
+from amp_migrate.settings import Dtype
 from amp_migrate.verify.runs import folders
 from amp_migrate.verify.runs.target import Target
 from amp_migrate.verify.usage import UsageError
@@ -97,17 +99,26 @@ def pattern(files: str | None) -> str:
     return files or ""
 
 
-def migrate(original: Target, dtype: Dtype, destination: Path) -> tuple[Target, tuple[str, ...]]:
+def migrate(original: Target, dtype: Dtype | None, destination: Path) -> tuple[Target, tuple[str, ...]]:
     """Migrate a script into `destination` and return it there, with what the migration has to say.
 
     The script's folder (or the one that its outermost package is in) is rebuilt out of links, with the changed files in
-    their places; the user's files are only read. Raises UsageError where nothing can be migrated.
+    their places; the user's files are only read. It is migrated as `amp-migrate` would do it, by the settings of its
+    project. Raises UsageError where nothing can be migrated.
+
+    Args:
+        dtype: what it is to compute in; None leaves that to the project.
     """
+    from amp_migrate.cli import project_settings
     from amp_migrate.engine.migrate import migrate_file  # loads the parser; not needed when both scripts are given
     from amp_migrate.report.finding import Kind
     from amp_migrate.report.report import place
 
-    outcome = migrate_file(original.file, Settings(dtype=dtype))
+    try:
+        settings = project_settings(original.file, *(() if dtype is None else ("--dtype", dtype.value)))
+    except click.UsageError as error:
+        raise UsageError(error.format_message()) from None
+    outcome = migrate_file(original.file, settings)
     said = tuple(f"{place(f)} {f.code} {f.message}" for f in outcome.findings)
     failed = [finding for finding in outcome.findings if finding.kind is Kind.ERROR]
     if failed and not outcome.changed:
