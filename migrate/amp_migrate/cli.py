@@ -16,6 +16,7 @@ from amp_migrate.declared_torch import target_for
 from amp_migrate.options import CONFIG_FOLDER, with_options
 from amp_migrate.report.fail_on import FailOn
 from amp_migrate.report.formats import Format
+from amp_migrate.report.plain import plain
 from amp_migrate.settings import DEPRECATED, Apex, Dtype, Settings
 
 EPILOG = """\b
@@ -182,6 +183,7 @@ def main() -> None:
     try:
         command(prog_name="amp-migrate", standalone_mode=False)
     except click.ClickException as error:
+        error.message = plain(error.message, keep="\n")  # type: ignore[misc]  # may quote a file
         error.show()
         sys.exit(2)
     except click.Abort:  # what click makes of an interrupt

@@ -22,6 +22,7 @@ from amp_migrate.output import note, print_changes, shown
 from amp_migrate.report.fail_on import FailOn, fails
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.report.formats import Format, render
+from amp_migrate.report.plain import plain
 from amp_migrate.report.report import Report, Target
 from amp_migrate.report.terminal import progress_bar
 from amp_migrate.report.text import places
@@ -165,7 +166,7 @@ def _print_report(outcome: Outcome, request: Request, *, to_stderr: bool) -> Non
 
 def _print_edits(outcome: Outcome) -> None:
     """Print what was put into words of each file that changes."""
-    sys.stdout.writelines(f"{edit}\n" for each in outcome.changed for edit in each.edits)
+    sys.stdout.writelines(plain(f"{edit}\n", keep="\n\t") for each in outcome.changed for edit in each.edits)
 
 
 def _print_changes(outcome: Outcome) -> None:

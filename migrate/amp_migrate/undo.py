@@ -39,7 +39,7 @@ def _undo(paths: Sequence[Path]) -> int | None:
     for path in done.restored.files:
         print(f"{shown(path)}: restored")
     for path, why in done.restored.refused:
-        print(f"{shown(path)}: left as it is: {why}")
+        print(f"{shown(path)}: left as it is: {plain(why)}")
     for path, other in done.parted:
         print(f"{shown(path)}: still migrated, and {shown(other)} belongs with it; --undo takes it back as well")
     of = _words(done.run) if done.run is not None else "of a run that was killed half-way"

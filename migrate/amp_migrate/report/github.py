@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.report.plain import plain
 from amp_migrate.report.report import Report
 
 _COMMANDS = {
@@ -23,8 +24,9 @@ def render(report: Report) -> str:
 
 def command(name: str, properties: Mapping[str, object], text: str) -> str:
     """One workflow command: `::name property=value,...::text`, escaped as GitHub reads it."""
-    listed = ",".join(f"{key}={_property(str(value))}" for key, value in properties.items())
-    return f"::{name} {listed}::{_data(text)}"
+    listed = ",".join(f"{key}={_property(plain(str(value)))}" for key, value in properties.items())
+    data = _data(plain(text, keep="\n"))
+    return f"::{name} {listed}::{data}"
 
 
 def _annotation(finding: Finding) -> str:
@@ -33,7 +35,7 @@ def _annotation(finding: Finding) -> str:
         properties["line"] = finding.line
     if finding.column:
         properties["col"] = finding.column
-    text = finding.message if not finding.hint else f"{finding.message}\n{finding.hint}"
+    text = "\n".join(plain(each) for each in (finding.message, finding.hint) if each)
     return command(_COMMANDS[finding.kind], properties, text)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from amp_migrate import __version__
 from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.report.plain import encodable
 from amp_migrate.report.report import Report
 from amp_migrate.report.rules_json import summary
 
@@ -27,8 +28,10 @@ def render(report: Report) -> str:
             "written": report.written,
             **{kind.value: report.kinds[kind] for kind in Kind},
         },
-        "target": None if report.target is None else {"torch": report.target.torch, "said": report.target.said or None},
-        "changed": list(report.changed),
+        "target": None
+        if report.target is None
+        else {"torch": report.target.torch, "said": encodable(report.target.said) or None},
+        "changed": list(map(encodable, report.changed)),
         "findings": [_finding(finding) for finding in report.findings],
         "rules": [summary(rule) for rule in report.rules],
     }
@@ -44,11 +47,11 @@ def schema() -> Mapping[str, Any]:
 
 def _finding(finding: Finding) -> dict[str, str | int | None]:
     return {
-        "path": finding.path,
+        "path": encodable(finding.path),
         "line": finding.line or None,
         "column": finding.column or None,
         "code": finding.code,
         "kind": finding.kind.value,
-        "message": finding.message,
-        "hint": finding.hint or None,
+        "message": encodable(finding.message),
+        "hint": encodable(finding.hint) or None,
     }

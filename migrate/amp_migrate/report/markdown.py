@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.report.plain import plain
 from amp_migrate.report.report import Report, place
 
 _SECTIONS = (
@@ -15,6 +16,9 @@ _SECTIONS = (
     (Kind.NOTE, "Worth a look"),
     (Kind.MIGRATED, "Migrated"),
 )
+
+
+_ENTITIES = {"<": "&lt;", ">": "&gt;"}
 
 
 def render(report: Report) -> str:
@@ -42,15 +46,29 @@ def _table(findings: Iterable[Finding]) -> Iterator[str]:
     yield "| Place | Code | What | Next |"
     yield "|---|---|---|---|"
     for finding in findings:
-        cells = (f"`{place(finding)}`", finding.code, _cell(finding.message), _cell(finding.hint))
+        cells = (code(place(finding)), finding.code, _cell(finding.message), _cell(finding.hint))
         yield f"| {' | '.join(cells)} |"
 
 
+def code(text: str) -> str:
+    """Text as a code span in a cell of a table, whatever is in it."""
+    line = plain(text)
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
+    blank = " " if line[:1] in ("`", " ") or line[-1:] in ("`", " ") else ""  # one on each side is taken off again
+    return f"{fence}{blank}{line}{blank}{fence}".replace("|", "\\|")
+
+
 def _cell(text: str) -> str:
-    """Text with nothing in it that a table or HTML would take for its own, but with its `code` spans."""
+    """Text with nothing in it that a table, Markdown or HTML would take for its own, but with its `code` spans."""
     parts = re.split(r"(`[^`]*`)", text)
-    escaped = (
-        part if part.startswith("`") else part.replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_")
-        for part in parts
+    return "".join(
+        code(part[1:-1]) if part[:1] == "`" == part[-1:] and len(part) > 2 else words(part) for part in parts
     )
-    return "".join(escaped).replace("|", "\\|")
+
+
+def words(text: str) -> str:
+    """Text that Markdown shows as it is, on one line."""
+    text = plain(text).replace("&", "&amp;")
+    escaped = re.sub(r"[\\`*_\[\]<>|~!$]", lambda match: _ENTITIES.get(match[0], f"\\{match[0]}"), text)
+    # Neither somebody who is told nor an issue that is named, but what stood in a file.
+    return re.sub(r"([@#])(?=\w)", "\\1&#8203;", escaped)

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from amp_migrate import __version__
 from amp_migrate.report.doc_link import doc_link
 from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.report.plain import encodable
 from amp_migrate.report.report import Report
 from amp_migrate.report.rule import Rule
 from amp_migrate.report.rules_markdown import body
@@ -54,13 +55,14 @@ def _result(finding: Finding, places: Mapping[str, int]) -> dict[str, Any]:
         "ruleId": finding.code,
         **({"ruleIndex": places[finding.code]} if finding.code in places else {}),
         "level": _LEVELS[finding.kind],
-        "message": {"text": text},
+        "message": {"text": encodable(text)},
         "locations": [{"physicalLocation": place}],
         "properties": {"kind": finding.kind.value},
     }
 
 
 def _artifact(path: str) -> dict[str, str]:
+    path = encodable(path)
     pure = PurePath(path)
     if pure.is_absolute():
         return {"uri": pure.as_uri()}

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from amp_migrate.report.plain import plain
+
 _STYLES = (("+++", "bold"), ("---", "bold"), ("@@", "cyan"), ("+", "green"), ("-", "red"))
 
 
@@ -17,7 +19,7 @@ def print_diff(diff: str) -> None:
     console = Console(highlight=False, markup=False, emoji=False)
     for line in diff.split("\n")[:-1]:
         style = next((style for start, style in _STYLES if line.startswith(start)), "")
-        console.print(Text(line.rstrip("\r"), style=style), soft_wrap=True)
+        console.print(Text(plain(line.rstrip("\r"), keep="\t"), style=style), soft_wrap=True)
 
 
 @contextmanager

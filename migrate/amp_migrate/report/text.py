@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.report.plain import plain
 from amp_migrate.report.report import Report, place
 
 
@@ -18,7 +19,7 @@ def _totals(report: Report) -> Iterator[str]:
     yield report.summary
     yield from _reasons(report)
     if report.target is not None and report.target.said:
-        yield f"{report.target.said}."
+        yield plain(f"{report.target.said}.")
     yield from _more(report)
 
 
@@ -37,15 +38,15 @@ def places(report: Report) -> Iterator[str]:
             if others:
                 lines = ", ".join(str(each.line) for each in others)
                 more = f" (also in line{'s' if len(others) > 1 else ''} {lines})"
-        yield f"{place(finding)} {finding.code} {finding.message}{more}"
+        yield plain(f"{place(finding)} {finding.code} {finding.message}{more}")
         if finding.hint:
-            yield f"    {finding.hint}"
+            yield plain(f"    {finding.hint}")
 
 
 def _reasons(report: Report) -> Iterator[str]:
     left = Counter((finding.code, finding.message) for finding in report.of_kind(Kind.LEFT))
     for (code, message), times in sorted(left.items()):
-        yield f"  left: {code} {message}{f' ({times} times)' if times > 1 else ''}"
+        yield plain(f"  left: {code} {message}{f' ({times} times)' if times > 1 else ''}")
 
 
 def _more(report: Report) -> Iterator[str]:

@@ -194,7 +194,8 @@ def test_markdown_puts_what_was_left_before_what_was_done() -> None:
         "### Migrated (1)",
     ]
     assert (
-        "| `my pkg/tr\u00e4in.py:8:1` | AMP590 | a \\| b &lt;c>, 100%: \\*so\\* | write `x_y \\| z` by hand |\n" in text
+        "| `my pkg/tr\u00e4in.py:8:1` | AMP590 | a \\| b &lt;c&gt;, 100%: \\*so\\* | write `x_y \\| z` by hand |\n"
+        in text
     )
 
 

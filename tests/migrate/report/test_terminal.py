@@ -35,6 +35,16 @@ def test_a_diff_is_coloured_and_its_text_is_not_taken_for_markup(monkeypatch: py
     assert " same [bold]\n" in shown
 
 
+def test_a_terminal_takes_no_orders_from_a_diff(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = as_terminal(monkeypatch)
+    print_diff("+\tx = '\x1b]0;owned\x07'\n-\x9b2J\n")
+    shown = terminal.getvalue()
+    assert "]0;owned" in shown
+    assert "\x1b]" not in shown
+    assert "\x9b" not in shown
+    assert "\\t" not in shown
+
+
 def test_a_terminal_without_colour_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = as_terminal(monkeypatch)
     monkeypatch.setenv("NO_COLOR", "1")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +14,7 @@ from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.gates import Check, Status
 from amp_migrate.verify.judge.verdict import Limits, Verdict, assess
 from amp_migrate.verify.recorded.recording import Failure, Trace
-from amp_migrate.verify.reports import as_github, as_junit
+from amp_migrate.verify.reports import as_github, as_html, as_json, as_junit, as_text
 from amp_migrate.verify.reports.outcome import Outcome
 from amp_migrate.verify.runs.kinds import Arm
 from amp_migrate.verify.runs.setup import Setup
@@ -99,7 +101,24 @@ def test_the_summary_is_a_table_that_names_the_verdict(
 def test_a_cell_cannot_break_the_table(make_evidence: MakeEvidence, make_trace: Make, outcome_of: OutcomeOf) -> None:
     broken = make_trace([], stopped=False, failure=Failure("ValueError", "a | b\n<c>", "new.py:2"))
     text = as_github.markdown(outcome_of(make_evidence(migrated=broken, migrated_off=None, reference=None)))
-    assert "a \\| b \\<c\\>" in text
+    assert "a \\| b &lt;c&gt;" in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["\x1b]0;owned\x07", "\n::error::owned", "##[error]x", "<script>alert(1)</script>", "a\x00\ud800b\ufffe", "]]>"],
+)
+def test_what_a_script_says_is_text_in_every_report(
+    make_evidence: MakeEvidence, make_trace: Make, outcome_of: OutcomeOf, text: str
+) -> None:
+    broken = make_trace([], stopped=False, failure=Failure("ValueError", text, "new.py:2"))
+    outcome = outcome_of(make_evidence(migrated=broken, migrated_off=None, reference=None))
+    assert suite_of(outcome).find("testcase") is not None
+    json.loads(as_json.render(outcome).encode())
+    assert "<script>" not in as_html.render(outcome) + as_github.markdown(outcome)
+    for report in (as_junit.render(outcome), as_github.annotation(outcome), as_text.render(outcome)):
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]", report)
+        assert not re.search(r"^\s*::(?!error file=)|##\w*\[", report, re.MULTILINE)
 
 
 def test_the_annotation_stands_at_the_line_that_raised(

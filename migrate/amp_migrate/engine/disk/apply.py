@@ -19,6 +19,7 @@ from amp_migrate.engine.problems import refused
 from amp_migrate.engine.source import display_name
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding
+from amp_migrate.report.plain import plain
 
 
 def apply_in_place(workspace: Workspace, outcome: Outcome, root: Path) -> Outcome:
@@ -153,7 +154,8 @@ def apply_elsewhere(workspace: Workspace, outcome: Outcome, paths: Sequence[Path
     targets = {path: _target(path, paths, output) for path in workspace.files}
     single = any(target == Path(output) for target in targets.values())
     base = Path(output).parent if single else Path(output)
-    interrupts.stand(f"the originals are as they were; not all copies in {display_name(base)} were written")
+    there = plain(display_name(base))
+    interrupts.stand(f"the originals are as they were; not all copies in {there} were written")
     failed: list[Finding] = []
     try:
         _require_no_link_of(paths, base)
@@ -172,7 +174,7 @@ def apply_elsewhere(workspace: Workspace, outcome: Outcome, paths: Sequence[Path
                     failed.append(refused(display_name(targets[path]), str(error)))
     except OSError as error:
         failed.append(refused(display_name(base), f"cannot be written: {reason(error)}"))
-    interrupts.stand(f"the originals are as they were; the copies are in {display_name(base)}")
+    interrupts.stand(f"the originals are as they were; the copies are in {there}")
     return replace(outcome, problems=(*outcome.problems, *failed))
 
 

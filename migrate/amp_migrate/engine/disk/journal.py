@@ -20,6 +20,7 @@ from amp_migrate.engine.disk.folder import Folder, reason
 from amp_migrate.engine.disk.records import COPY, DONE, OPEN, PUT, Entry, Kept, Record, Records, digest, new_records
 from amp_migrate.engine.disk.state import StateError
 from amp_migrate.engine.source import display_name
+from amp_migrate.report.plain import plain
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def recording(root: Path, changes: Sequence[Change]) -> Iterator[tuple[write.Swa
             swaps.sync()
             kept = records.turn(kept, PUT)
         except BaseException:
-            _take_back(records, kept, swaps)
+            _take_back(root, records, kept, swaps)
             raise
         swaps.finish()
         _finish(records, kept, swaps)
@@ -104,7 +105,7 @@ def _record(records: Records, tree: Folder, changes: Sequence[Change], swaps: Se
     return records.add(Record.now(tree, entries), originals, OPEN)
 
 
-def _take_back(records: Records, kept: Kept, swaps: write.Swaps) -> None:
+def _take_back(root: Path, records: Records, kept: Kept, swaps: write.Swaps) -> None:
     stuck = swaps.take_all_back()
     swaps.sync()
     swaps.finish()
@@ -113,7 +114,7 @@ def _take_back(records: Records, kept: Kept, swaps: write.Swaps) -> None:
         interrupts.stand("the files are as they were")
         return
     _finish(records, kept, swaps)
-    told = "; ".join(f"{'/'.join(swap.parts)}: {why}" for swap, why in stuck)
+    told = "; ".join(f"{plain(display_name(root.joinpath(*swap.parts)))}: {why}" for swap, why in stuck)
     interrupts.stand(f"the files are as they were, but for {len(stuck)} that could not be put back: {told}")
 
 
@@ -136,4 +137,4 @@ def _changed(root: Path, count: int) -> str:
 
 def undo_command(root: Path) -> str:
     """The command that takes back the latest run below a folder."""
-    return f"amp-migrate --undo {shlex.quote(display_name(root))}"
+    return f"amp-migrate --undo {plain(shlex.quote(display_name(root)))}"

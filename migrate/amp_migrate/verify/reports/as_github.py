@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from amp_migrate.report.github import command
+from amp_migrate.report.markdown import words
 from amp_migrate.verify.judge.gates import Status
 from amp_migrate.verify.judge.verdict import Verdict
 from amp_migrate.verify.reports import as_text
@@ -63,8 +64,7 @@ def _markdown(outcome: Outcome) -> Iterator[str]:
 
 def _cell(text: str) -> str:
     """Text that Markdown shows as it is, in one cell of a table."""
-    escaped = "".join(f"\\{character}" if character in "\\`*_<>|[]" else character for character in text)
-    return " ".join(escaped.split())
+    return words(" ".join(text.split()))
 
 
 def annotation(outcome: Outcome) -> str:

@@ -6,6 +6,7 @@ import json
 import math
 from typing import Any
 
+from amp_migrate.report.plain import encodable
 from amp_migrate.verify.judge.convergence import Convergence
 from amp_migrate.verify.judge.early import NormRatio
 from amp_migrate.verify.judge.speed import Memory, Speed
@@ -100,6 +101,8 @@ def _plain(value: Any) -> Any:
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_plain(item) for item in value]
+    if isinstance(value, str):
+        return encodable(value)
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value

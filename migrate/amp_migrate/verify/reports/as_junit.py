@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
+from amp_migrate.report.plain import plain
 from amp_migrate.verify.judge.gates import Check, Status
 from amp_migrate.verify.judge.verdict import Verdict
 from amp_migrate.verify.reports.outcome import Outcome
@@ -39,6 +40,10 @@ def render(outcome: Outcome) -> str:
     ElementTree.SubElement(suite, "system-out").text = said
     suites = ElementTree.Element("testsuites")
     suites.append(suite)
+    for element in suites.iter():
+        # XML has no way to write most control characters, not even escaped.
+        element.text = element.text and plain(element.text, keep="\n\t")
+        element.attrib.update((key, plain(value, keep="\n\t")) for key, value in element.attrib.items())
     ElementTree.indent(suites)
     return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
+from amp_migrate.report.plain import plain
 from amp_migrate.verify.judge.gates import Status
 from amp_migrate.verify.judge.speed import CLAIMED, Memory, Speed
 from amp_migrate.verify.judge.verdict import Assessment, Verdict
@@ -24,6 +25,7 @@ _STYLES = {
     Status.VACUOUS: "bold yellow",
     Status.NOT_ASSESSED: "dim",
 }
+_LINES = "\n\t"
 _WIDTH = max(len(status.value) for status in Status)
 
 
@@ -56,14 +58,14 @@ def _lines(outcome: Outcome) -> Iterator[Text]:
     failed = assessment.verdict in (Verdict.ORIGINAL_FAILED, Verdict.MIGRATED_FAILED)
     for check in () if failed else assessment.checks:  # the only one, which the verdict repeats
         status = Text(f"{check.status.value:{_WIDTH}}", style=_STYLES[check.status])
-        yield Text.assemble(status, f"  {check.id:3}  {check.title}: {check.detail}")
+        yield Text.assemble(status, f"  {check.id:3}  {check.title}: {plain(check.detail, keep=_LINES)}")
     for line in performance(assessment):
         yield Text(f"{'':{_WIDTH}}       {line}")
     if not failed:
         yield Text()
     style = "bold green" if assessment.verdict is Verdict.PASS else "bold red"
-    yield Text.assemble((assessment.word, style), f": {assessment.sentence}")
-    yield from map(Text, reasons(assessment))
+    yield Text.assemble((assessment.word, style), f": {plain(assessment.sentence, keep=_LINES)}")
+    yield from (Text(plain(reason, keep=_LINES)) for reason in reasons(assessment))
     for item in () if failed else assessment.not_checked:
         yield Text(f"not checked: {item}", style="dim")
 
