@@ -207,8 +207,8 @@ class Opaque(Atom):
         return str(self.path[-1]) if self.path else ""
 
     def part(self, step: str) -> Opaque:
-        """What is taken from it: an attribute `.x`, an element `[]`, a result `()`."""
-        known = self.path and len(self.path) < _LONGEST_PATH and self.path[-1] != step
+        """What is taken from it: an attribute `.x`, an element `[]`, a result `()`; no step is told from itself."""
+        known = self.path and len(self.path) < _LONGEST_PATH and step not in self.path
         return Opaque((*self.path, step) if known else (), self.tensor)
 
     def __repr__(self) -> str:
