@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from amp_migrate.config import common_folder
 from amp_migrate.declared_torch import target_for
 from amp_migrate.options import CONFIG_FOLDER, with_options
+from amp_migrate.path_ignores import PathIgnores
 from amp_migrate.report.fail_on import FailOn
 from amp_migrate.report.formats import Format
 from amp_migrate.report.plain import plain
@@ -30,8 +31,11 @@ project, under its long name, in the table [tool.amp-migrate] of pyproject.toml.
 """
 
 
-def settings_of(options: Mapping[str, Any]) -> tuple[Settings, str]:
+def settings_of(options: Mapping[str, Any], base: Path | None) -> tuple[Settings, str]:
     """How to migrate by the values of all options, and where the target's PyTorch comes from; empty where it was said.
+
+    Args:
+        base: the folder of the project's settings; None where no project sets anything.
 
     Raises UsageError where options do not go together.
     """
@@ -43,6 +47,7 @@ def settings_of(options: Mapping[str, Any]) -> tuple[Settings, str]:
         Dtype(options["dtype"]),
         select=DEPRECATED if options["only_deprecated"] else options["select"],
         ignore=options["ignore"],
+        path_ignores=PathIgnores(options["per_path_ignores"], base or Path()),
         target_torch=target,
         device_type=options["device_type"],
         unsafe=options["unsafe"],
@@ -136,7 +141,7 @@ def command(context: click.Context, /, **options: Any) -> None:
     named = tuple(Path(path) for path in paths if path != "-")
     if output is not None and is_original(named, output):
         raise click.UsageError("--output names the original; leave it out to rewrite in place")
-    settings, target_said = settings_of(options)
+    settings, target_said = settings_of(options, context.meta[CONFIG_FOLDER])
     request = Request(
         paths=named,
         settings=settings,
@@ -171,7 +176,7 @@ def project_settings(path: Path, *words: str) -> Settings:
     Raises UsageError where the project's settings cannot be used.
     """
     context = command.make_context("amp-migrate", [*words, "--", str(path)])
-    settings, _ = settings_of(_chosen(context, context.params))
+    settings, _ = settings_of(_chosen(context, context.params), context.meta[CONFIG_FOLDER])
     return settings
 
 

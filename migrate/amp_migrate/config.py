@@ -92,7 +92,7 @@ def _options(table: Mapping[str, Any], file: Path, context: click.Context) -> di
         if problem:
             raise ConfigError(f"{where}: {problem}")
         try:
-            options[str(parameter.name)] = parameter.type_cast_value(context, value)
+            options[str(parameter.name)] = parameter.type_cast_value(context, _as_words(value))
         except click.BadParameter as error:
             raise ConfigError(f"{where}: {error.message}") from None
     return options
@@ -111,9 +111,20 @@ def _mismatch(parameter: click.Parameter, value: object) -> str:
     """Why a TOML value is not of the kind that an option takes, empty where it is."""
     if isinstance(parameter, click.Option) and parameter.is_flag:
         return "" if isinstance(value, bool) else "must be true or false"
+    if parameter.name == "per_path_ignores":
+        tables = isinstance(value, dict) and all(_is_list_of_strings(each) for each in value.values())
+        return "" if tables else 'must be a table of lists of codes: "tests/" = ["AMP5"]'
     if parameter.multiple:
-        strings = isinstance(value, list) and all(isinstance(each, str) for each in value)
-        return "" if strings else "must be a list of strings"
+        return "" if _is_list_of_strings(value) else "must be a list of strings"
     if isinstance(parameter.type, click.IntRange):
         return "" if isinstance(value, int) and not isinstance(value, bool) else "must be a whole number"
     return "" if isinstance(value, str) else "must be a string"
+
+
+def _as_words(value: object) -> object:
+    """A value as the command line would give it: of a table, a word for each entry."""
+    return [f"{key}:{','.join(codes)}" for key, codes in value.items()] if isinstance(value, dict) else value
+
+
+def _is_list_of_strings(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)

@@ -15,6 +15,7 @@ from amp_migrate.report.formats import Format
 from amp_migrate.settings import DEFAULT_TORCH, DEVICE_TYPES, OLDEST_TORCH, Apex, Dtype
 
 _Options: TypeAlias = tuple[Callable[..., Any], ...]
+PathIgnore: TypeAlias = tuple[str, tuple[str, ...]]
 
 # Where the context keeps the folder of the project's settings.
 CONFIG_FOLDER = "amp_migrate.config_folder"
@@ -81,6 +82,16 @@ def _kinds(_: click.Context, parameter: click.Parameter, values: tuple[str, ...]
             known = ", ".join(each.value for each in FailOn)
             raise click.BadParameter(f"{name!r} is not one of {known}", param=parameter)
     return tuple(map(FailOn, names))
+
+
+def _path_ignores(_: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[PathIgnore, ...]:
+    found = []
+    for value in values:
+        pattern, colon, codes = value.rpartition(":")
+        if not pattern or not colon:
+            raise click.BadParameter(f"{value!r} is not a pattern and codes, as in 'tests/:AMP5'", param=parameter)
+        found.append((pattern, _codes(_, parameter, (codes,))))
+    return tuple(found)
 
 
 def _codes(_: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -203,6 +214,13 @@ _REPORT: _Options = (
         help="Apply only these rules: codes or their beginnings, as AMP101 or AMP1, separated by commas.",
     ),
     click.option("--ignore", multiple=True, metavar="CODE", callback=_codes, help="Do not apply these rules."),
+    click.option(
+        "--per-path-ignores",
+        multiple=True,
+        metavar="PATTERN:CODE",
+        callback=_path_ignores,
+        help="Do not apply these rules in files that match. May be given several times.",
+    ),
     click.option(
         "--format",
         "form",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+
+from amp_migrate.path_ignores import PathIgnores
 
 OLDEST_TORCH = (1, 12)  # the first with torch.amp
 NEWEST_TORCH = (2, 15)
@@ -41,6 +43,7 @@ class Settings:
         dtype: the low-precision dtype of the emitted regions.
         select: the rules to apply, as codes or beginnings of codes (`AMP1` for all of AMP100 to AMP199); none for all.
         ignore: the rules not to apply, in the same way.
+        path_ignores: those not to apply in some files.
         target_torch: the oldest PyTorch that the migrated code must run on.
         device_type: the device that new regions and scalers are for.
         apex: where Apex scripts go.
@@ -54,6 +57,7 @@ class Settings:
     dtype: Dtype = Dtype.FP16
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    path_ignores: PathIgnores = field(default_factory=PathIgnores)
     target_torch: tuple[int, int] = DEFAULT_TORCH
     device_type: str = "cuda"
     unsafe: bool = False

@@ -61,10 +61,14 @@ class Wishes:
             return "the file asks to be skipped"
         if not self.settings.applies(rule):
             return f"{rule} is not selected"
+        if pattern := self.settings.path_ignores.ignoring(rule, tree.name):
+            return f"{rule} is ignored in {pattern}"
         return f"line {line} asks to be left alone" if pragmas.ignores(rule, line) else ""
 
     def are_asked(self, trees: Iterable[Tree]) -> bool:
-        """Whether some file has a comment that asks for anything: most have none."""
+        """Whether anything is asked for some of the files, or in a comment of theirs: for most, nothing is."""
+        if self.settings.path_ignores.patterns:
+            return True
         asked = (read_pragmas(tree.text) for tree in trees)
         return any(each.skips_file or each.ignored for each in asked)
 

@@ -83,6 +83,11 @@ def test_paths_in_two_projects_take_the_settings_of_what_they_share() -> None:
         ("[tool.amp-migrate]\nannotate = 1\n", "[tool.amp-migrate] annotate: must be true or false"),
         ("[tool.amp-migrate]\ngitignore = 'no'\n", "[tool.amp-migrate] gitignore: must be true or false"),
         ("[tool.amp-migrate]\nformat = 'xml'\n", "[tool.amp-migrate] format: 'xml' is not one of 'text', "),
+        (
+            "[tool.amp-migrate]\nper-path-ignores = ['a']\n",
+            "[tool.amp-migrate] per-path-ignores: must be a table of lists",
+        ),
+        ("[tool.amp-migrate.per-path-ignores]\na = 'b'\n", "[tool.amp-migrate] per-path-ignores: must be a table of "),
         ("[tool.amp-migrate]\ndiff = true\n", "[tool.amp-migrate] diff: is for the command line only"),
         ("[tool]\namp-migrate = 1\n", "tool.amp-migrate is not a table; write [tool.amp-migrate]"),
         ("[tool.amp-migrate\n", "not TOML: "),

@@ -33,7 +33,8 @@ BELOW_RULES = ("analysis", "plan", "write", "trees", "tables", "report", "settin
 ALLOWED = {
     "trees": (),
     "tables": (),
-    "settings": (),
+    "path_ignores": (),
+    "settings": ("path_ignores",),
     "report": ("settings", "__version__"),
     "flow": ("tables",),
     "pragmas": ("settings",),
