@@ -85,6 +85,8 @@ def _check(options: Mapping[str, Any]) -> None:
     paths, output = options["paths"], options["output"]
     if options["quiet"] and options["form"] != Format.TEXT.value:
         raise click.UsageError(f"--quiet leaves the report out, which --format {options['form']} is to give a form to")
+    if options["statistics"] and (options["quiet"] or options["form"] not in (Format.TEXT.value, Format.JSON.value)):
+        raise click.UsageError("--statistics are told in a report of --format text or json")
     if options["undo"]:
         if options["check"] or options["explain_plan"] or output is not None or "-" in paths:
             raise click.UsageError("--undo goes with files and folders, and with --diff to see what it would do")
@@ -156,6 +158,7 @@ def command(context: click.Context, /, **options: Any) -> None:
         check=options["check"],
         target_said=target_said,
         fail_on=options["fail_on"] or ((FailOn.CHANGE,) if options["check"] else ()),
+        statistics=options["statistics"],
         quiet=options["quiet"],
         output=output,
         form=Format(options["form"]),

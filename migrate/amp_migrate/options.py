@@ -229,6 +229,11 @@ _REPORT: _Options = (
         show_default=True,
         help="How to report what was done and what was left.",
     ),
+    click.option(
+        "--statistics",
+        is_flag=True,
+        help="Tell how much was read, parsed and planned, and how many findings there are of each rule.",
+    ),
     click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors, and the diff with --diff."),
 )
 _FILES: _Options = (

@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from amp_migrate.engine import work
 from amp_migrate.engine.disk.apply import apply_elsewhere, apply_in_place
 from amp_migrate.engine.disk.journal import undo_command
 from amp_migrate.engine.disk.leftovers import recover, tidy
@@ -42,6 +43,7 @@ class Request:
         check: write nothing.
         target_said: where the target's PyTorch comes from, if it was not said.
         fail_on: the findings that make the exit code 1.
+        statistics: whether the report tells how much was done.
         quiet: no report, but for errors.
         output: a file or folder to write to, the originals being left alone.
         form: how the report is shown.
@@ -56,6 +58,7 @@ class Request:
     check: bool = False
     target_said: str = ""
     fail_on: tuple[FailOn, ...] = ()
+    statistics: bool = False
     quiet: bool = False
     output: str | None = None
     form: Format = Format.TEXT
@@ -70,6 +73,7 @@ class Request:
 
 def execute(request: Request) -> int:
     """Do what was asked for, print what is to be printed, and return the exit code."""
+    work.begin()
     outcome = _paths(request) if request.paths else _stdin(request)
     sys.stdout.flush()
     if any(finding.kind is Kind.ERROR for finding in outcome.findings):
@@ -155,7 +159,8 @@ def _print_report(outcome: Outcome, request: Request, *, to_stderr: bool) -> Non
     # An older target may be why a name stays; the default concerns who gets something written.
     said = request.target_said if changed or torch < DEFAULT_TORCH else ""
     target = Target(".".join(map(str, torch)), said)
-    report = Report(findings, outcome.files, changed, request.writes, rules, target)
+    counted = {what.value: number for what, number in work.done().items()} if request.statistics else {}
+    report = Report(findings, outcome.files, changed, request.writes, rules, target, counted)
     if request.quiet:
         errors = replace(report, findings=report.of_kind(Kind.ERROR))
         sys.stderr.write("".join(f"{line}\n" for line in places(errors)))

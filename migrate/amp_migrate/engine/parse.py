@@ -10,6 +10,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from amp_migrate.engine.source import Source, SourceError
+from amp_migrate.engine.work import Work, count, count_lines
 
 if TYPE_CHECKING:
     import libcst
@@ -48,6 +49,8 @@ def parse(source: Source) -> libcst.Module:
             raise refusal
         if _bracket_depth(source.text) > _BRACKETS_LIMIT:
             raise SourceError(_TOO_DEEP, refusal.line, refusal.column)
+    count(Work.LIBCST_FILES)
+    count_lines(Work.LIBCST, source.text)
     try:
         # LibCST has the last word: it may know a syntax that is newer than the Python this runs on.
         return libcst.parse_module(source.text)
@@ -63,6 +66,7 @@ def parses(source: Source) -> bool:
     That takes half the time of `ast.parse`, and a twentieth of LibCST's. False only says that `parse` is to
     have the last word.
     """
+    count_lines(Work.LOOKED_AT, source.text)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -74,6 +78,7 @@ def parses(source: Source) -> bool:
 
 def syntax_error(text: str) -> SourceError | None:
     """Why the running Python cannot parse `text`; None when it can."""
+    count_lines(Work.AST, text)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes in the user's strings

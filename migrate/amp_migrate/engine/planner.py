@@ -14,6 +14,7 @@ from amp_migrate.engine.annotate import annotate
 from amp_migrate.engine.library import Parsed, ParsedLibrary
 from amp_migrate.engine.prefilter import may_matter
 from amp_migrate.engine.source import Source
+from amp_migrate.engine.work import Work, count
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.hazards.script import speaks_of_amp
 from amp_migrate.moves import moves_of, wishes_of
@@ -59,6 +60,8 @@ def plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[File
 def _plan_project(workspace: Workspace, settings: Settings, parsed: Parsed) -> Iterator[FilePlan]:
     library = ParsedLibrary(workspace, parsed, settings.target_torch)
     plan = settle(library, settings)
+    count(Work.PLANS)
+    count(Work.EDITS, sum(map(len, plan.edits.values())))
     files = {file.name: library.source(file) for file in library.parsed}
     edits = {tree.name: (tree, each) for tree, each in plan.edits.items()}
     findings: dict[str, list[Finding]] = {}

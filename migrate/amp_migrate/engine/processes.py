@@ -6,18 +6,20 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from threading import Thread
 
+from amp_migrate.engine import work
 from amp_migrate.engine.library import Parsed, forget_oldest
 from amp_migrate.engine.migrate import Outcome, migrate_workspace
 from amp_migrate.engine.parts import Part
 from amp_migrate.engine.problems import refused
 from amp_migrate.engine.source import display_name
+from amp_migrate.engine.work import Work
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding
 from amp_migrate.settings import Settings
@@ -36,7 +38,9 @@ def in_processes(
             for future in as_completed(futures):
                 part = futures[future]
                 try:
-                    yield part, future.result()
+                    outcome, done = future.result()
+                    work.add(done)
+                    yield part, outcome
                 except BrokenProcessPool:
                     yield part, Outcome((), tuple(map(_died, part)), len(part))
         except BaseException:  # nobody wants to know any more, and the pool would wait for all that was asked of it
@@ -69,11 +73,12 @@ def _end_with_the_parent() -> None:
         os._exit(1)
 
 
-def _work(part: Part) -> Outcome:
+def _work(part: Part) -> tuple[Outcome, Mapping[Work, int]]:
     workspace, settings = _given
+    before = work.done()
     outcome = migrate_workspace(workspace.focused(part), settings, _parsed)
     forget_oldest(_parsed)
-    return outcome
+    return outcome, work.since(before)
 
 
 def _died(path: Path) -> Finding:

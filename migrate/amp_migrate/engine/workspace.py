@@ -19,6 +19,7 @@ from amp_migrate.engine.projects import Projects
 from amp_migrate.engine.scope import Scope
 from amp_migrate.engine.source import Source, SourceError, display_name
 from amp_migrate.engine.word_index import WordIndex
+from amp_migrate.engine.work import Work, count
 from amp_migrate.pragmas import read_pragmas
 from amp_migrate.report.finding import Finding
 
@@ -278,6 +279,8 @@ def _read(path: Path, wanted: Callable[[prefilter.Bytes], bool]) -> Source | Non
             size = os.fstat(file.fileno()).st_size
             if size <= limit:
                 data = file.read()
+                count(Work.READ)
+                count(Work.BYTES, len(data))
                 # In JSON, the `n` of an escaped line end would run into the word that follows it.
                 words = data.replace(rb"\n", b"\n") if is_notebook else data
                 return notebook.read_source(data, path) if wanted(words) else None

@@ -31,6 +31,7 @@ def render(report: Report) -> str:
         "target": None
         if report.target is None
         else {"torch": report.target.torch, "said": encodable(report.target.said) or None},
+        "statistics": {"work": dict(report.work), "codes": dict(report.codes)} if report.work else None,
         "changed": list(map(encodable, report.changed)),
         "findings": [_finding(finding) for finding in report.findings],
         "rules": [summary(rule) for rule in report.rules],

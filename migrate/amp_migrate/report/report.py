@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from amp_migrate.report.finding import Finding, Kind
@@ -33,6 +34,7 @@ class Report:
         changed: the names of the files that were rewritten, or would be.
         written: whether they were, or only would be.
         rules: those that the findings' codes belong to, in the order of codes.
+        work: how much was done, by what it is called; empty where nobody asked.
         target: what the code was written for; None where nothing is written.
     """
 
@@ -42,11 +44,17 @@ class Report:
     written: bool
     rules: tuple[Rule, ...] = ()
     target: Target | None = None
+    work: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def kinds(self) -> Counter[Kind]:
         """How many findings there are of each kind."""
         return Counter(finding.kind for finding in self.findings)
+
+    @property
+    def codes(self) -> Mapping[str, int]:
+        """How many findings there are of each rule, in the order of codes."""
+        return dict(sorted(Counter(finding.code for finding in self.findings).items()))
 
     def of_kind(self, kind: Kind) -> tuple[Finding, ...]:
         """The findings of one kind, in order of place."""

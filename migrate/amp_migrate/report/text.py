@@ -21,6 +21,10 @@ def _totals(report: Report) -> Iterator[str]:
     if report.target is not None and report.target.said:
         yield plain(f"{report.target.said}.")
     yield from _more(report)
+    if report.work:
+        counts = {**report.work, **{f"findings of {code}": number for code, number in report.codes.items()}}
+        width = max(len(f"{number:,}") for number in counts.values())
+        yield from (f"{number:>{width},} {what}" for what, number in counts.items())
 
 
 def places(report: Report) -> Iterator[str]:
