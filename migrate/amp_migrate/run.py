@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from amp_migrate.engine import work
+from amp_migrate.engine.changes import changes_of
 from amp_migrate.engine.disk.apply import apply_elsewhere, apply_in_place
 from amp_migrate.engine.disk.journal import undo_command
 from amp_migrate.engine.disk.leftovers import recover, tidy
@@ -20,6 +21,7 @@ from amp_migrate.engine.scope import Scope
 from amp_migrate.engine.source import SourceError, display_name
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.output import note, print_changes, shown
+from amp_migrate.report.change import FileChange
 from amp_migrate.report.fail_on import FailOn, fails
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.report.formats import Format, render
@@ -96,7 +98,9 @@ def _paths(request: Request) -> Outcome:
     if request.diff:
         _print_changes(outcome)
     _print_edits(outcome)
-    _print_report(outcome, request, to_stderr=request.diff or request.settings.explain)
+    is_shown = request.form is Format.SARIF and not request.writes
+    changes = tuple(changes_of(workspace, outcome)) if is_shown else ()
+    _print_report(outcome, request, to_stderr=request.diff or request.settings.explain, changes=changes)
     return outcome
 
 
@@ -151,7 +155,9 @@ def _files(count: int) -> str:
     return "1 of its files was" if count == 1 else f"{count} of its files were"
 
 
-def _print_report(outcome: Outcome, request: Request, *, to_stderr: bool) -> None:
+def _print_report(
+    outcome: Outcome, request: Request, *, to_stderr: bool, changes: tuple[tuple[FileChange, ...], ...] = ()
+) -> None:
     changed = tuple(each.source.name for each in outcome.changed)
     findings = outcome.findings
     rules = rules_of({finding.code for finding in findings})
@@ -160,7 +166,7 @@ def _print_report(outcome: Outcome, request: Request, *, to_stderr: bool) -> Non
     said = request.target_said if changed or torch < DEFAULT_TORCH else ""
     target = Target(".".join(map(str, torch)), said)
     counted = {what.value: number for what, number in work.done().items()} if request.statistics else {}
-    report = Report(findings, outcome.files, changed, request.writes, rules, target, counted)
+    report = Report(findings, outcome.files, changed, request.writes, rules, target, counted, changes)
     if request.quiet:
         errors = replace(report, findings=report.of_kind(Kind.ERROR))
         sys.stderr.write("".join(f"{line}\n" for line in places(errors)))

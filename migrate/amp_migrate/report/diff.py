@@ -18,7 +18,7 @@ def unified(before: bytes, after: bytes, name: str) -> bytes:
 
 def _lines(before: bytes, after: bytes, name: str) -> Iterator[bytes]:
     # Latin-1 stands for "bytes as characters": every byte there and back, whatever the encoding of the file.
-    old, new = (_split(data.decode("latin-1")) for data in (before, after))
+    old, new = (split_lines(data.decode("latin-1")) for data in (before, after))
     # A blank in a name would end it, were it not for the tab that git itself writes there.
     end = "\t" if " " in name else ""
     path = name.lstrip("/")
@@ -33,7 +33,8 @@ def _lines(before: bytes, after: bytes, name: str) -> Iterator[bytes]:
             yield line.encode("latin-1") + b"\n" + _NO_NEWLINE
 
 
-def _split(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
+    """The lines of a text with their ends."""
     # Only a line feed ends a line for git; `str.splitlines` knows a dozen more.
     lines = text.split("\n")
     return [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])

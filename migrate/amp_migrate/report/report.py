@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from amp_migrate.report.change import FileChange
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.report.rule import Rule
 
@@ -34,6 +35,7 @@ class Report:
         changed: the names of the files that were rewritten, or would be.
         written: whether they were, or only would be.
         rules: those that the findings' codes belong to, in the order of codes.
+        changes: those that are made together or not at all, each group in order of name; empty where they are made.
         work: how much was done, by what it is called; empty where nobody asked.
         target: what the code was written for; None where nothing is written.
     """
@@ -45,6 +47,7 @@ class Report:
     rules: tuple[Rule, ...] = ()
     target: Target | None = None
     work: Mapping[str, int] = field(default_factory=dict)
+    changes: tuple[tuple[FileChange, ...], ...] = ()
 
     @cached_property
     def kinds(self) -> Counter[Kind]:

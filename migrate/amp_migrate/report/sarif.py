@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
 
 from amp_migrate import __version__
+from amp_migrate.report.change import FileChange
 from amp_migrate.report.doc_link import doc_link
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.report.plain import encodable
@@ -23,12 +24,11 @@ _LEVELS = {Kind.ERROR: "error", Kind.LEFT: "warning", Kind.HAZARD: "warning", Ki
 
 def render(report: Report) -> str:
     """The report as a SARIF log with one run."""
-    places = {rule.code: index for index, rule in enumerate(report.rules)}
     driver = {"name": "amp-migrate", "version": __version__, "rules": [_rule(rule) for rule in report.rules]}
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
-        "results": [_result(finding, places) for finding in report.findings],
+        "results": list(_results(report)),
     }
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
@@ -42,6 +42,41 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "help": {"text": page(rule), "markdown": body(rule)},
         **({"helpUri": link} if link else {}),
     }
+
+
+def _results(report: Report) -> Iterator[dict[str, Any]]:
+    """A result for each finding; the first place that is changed has the fix of all that changes together with it."""
+    places = {rule.code: index for index, rule in enumerate(report.rules)}
+    open_ = list(report.changes)
+    for finding in report.findings:
+        result = _result(finding, places)
+        own = next((group for group in open_ if finding.path in {change.path for change in group}), None)
+        if finding.kind is Kind.MIGRATED and own is not None:
+            open_.remove(own)
+            result["fixes"] = [_fix(own)]
+        yield result
+
+
+def _fix(group: Iterable[FileChange]) -> dict[str, Any]:
+    changes = [
+        {
+            "artifactLocation": _artifact(change.path),
+            "replacements": [
+                {
+                    "deletedRegion": {
+                        "startLine": hunk.line,
+                        "startColumn": hunk.column,
+                        "endLine": hunk.end_line,
+                        "endColumn": hunk.end_column,
+                    },
+                    **({"insertedContent": {"text": hunk.text}} if hunk.text else {}),
+                }
+                for hunk in change.hunks
+            ],
+        }
+        for change in group
+    ]
+    return {"description": {"text": "All that has to change together"}, "artifactChanges": changes}
 
 
 def _result(finding: Finding, places: Mapping[str, int]) -> dict[str, Any]:
