@@ -26,9 +26,8 @@ from typing import Any
 import torch
 from amp_shim import amp as shim_amp
 from apex_cases import CASES, Case, batches, poison
+from shim_machine import RESULTS, machine
 from torch import Tensor, nn
-
-from shim import RESULTS, machine
 
 LEVELS = ("O0", "O1", "O2", "O3")
 

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -27,10 +25,9 @@ import torch
 import torchvision
 from amp_shim import amp
 from amp_shim.amp.state import AmpState
+from shim_machine import RESULTS, machine
 from torch import Tensor, nn
 from torch.optim import SGD
-
-RESULTS = Path(__file__).parent / "results"
 
 
 @dataclass(frozen=True)
@@ -165,18 +162,6 @@ def _ratio(workload: str, arm: str, times: list[float], native: list[float]) -> 
     ratios = [mine / theirs for mine, theirs in zip(times, native, strict=True)]
     low, _, high = quantiles(ratios, n=4, method="inclusive")
     return Ratio(workload, arm, len(ratios), median(times) * 1e3, median(ratios), (low, high))
-
-
-def machine(device: str) -> dict[str, object]:
-    """What the numbers were taken on."""
-    gpu = torch.cuda.get_device_name() if device == "cuda" else None
-    return {
-        "device": gpu or f"{platform.machine()} CPU, {torch.backends.cpu.get_cpu_capability()}, 1 thread",
-        "load": os.getloadavg()[0],
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "system": platform.platform(),
-    }
 
 
 def main() -> None:

@@ -30,9 +30,10 @@ from amp_shim import amp
 from amp_shim.amp.state import AmpState
 from amp_shim.policy import NATIVE_CUDA
 from amp_shim.policy.dispatch import enforce
+from shim_machine import RESULTS, machine
 from torch import Tensor, nn
 
-from shim import RESULTS, Arm, Workload, machine, workloads
+from shim import Arm, Workload, workloads
 
 SIZES = (8, 128)
 CALLS = (1, 2, 4, 8, 16)

@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn import Parameter
 
+from amp_shim.support.composed import ComposedFunction
+
 
 class FusedDense(nn.Linear):
     """A linear layer: `(..., in_features)` to `(..., out_features)`.
@@ -57,5 +59,39 @@ class FusedDenseGeluDense(nn.Module):
             nn.init.uniform_(bias, -bound, bound)
 
     def forward(self, input: Tensor) -> Tensor:
-        hidden = F.gelu(F.linear(input, self.weight1, self.bias1), approximate="tanh")
-        return F.linear(hidden, self.weight2, self.bias2)
+        return fused_dense_gelu_dense_function(input, self.weight1, self.bias1, self.weight2, self.bias2)
+
+
+def fused_dense_function(input: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """A linear layer on a weight of shape `(out_features, in_features)`."""
+    return F.linear(input, weight, bias)
+
+
+def dense_no_bias_function(input: Tensor, weight: Tensor) -> Tensor:
+    """A linear layer without bias."""
+    return F.linear(input, weight)
+
+
+def fused_dense_gelu_dense_function(
+    input: Tensor, weight1: Tensor, bias1: Tensor, weight2: Tensor, bias2: Tensor
+) -> Tensor:
+    """Two linear layers with a GELU between them."""
+    return F.linear(F.gelu(F.linear(input, weight1, bias1), approximate="tanh"), weight2, bias2)
+
+
+class FusedDenseFunc(ComposedFunction):
+    """`FusedDenseFunc.apply(input, weight, bias)`"""
+
+    compute = staticmethod(fused_dense_function)
+
+
+class DenseNoBiasFunc(ComposedFunction):
+    """`DenseNoBiasFunc.apply(input, weight)`"""
+
+    compute = staticmethod(dense_no_bias_function)
+
+
+class FusedDenseGeluDenseFunc(ComposedFunction):
+    """`FusedDenseGeluDenseFunc.apply(input, weight1, bias1, weight2, bias2)`"""
+
+    compute = staticmethod(fused_dense_gelu_dense_function)

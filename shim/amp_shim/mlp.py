@@ -10,6 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn import Parameter
 
+from amp_shim.support.composed import ComposedFunction
+
 # By Apex's names, in the order of its numbers.
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "none": lambda x: x,
@@ -81,3 +83,11 @@ def mlp_function(bias: bool, activation: int, input: Tensor, *parameters: Tensor
     for index in range(layers):
         input = activate(F.linear(input, parameters[index], parameters[layers + index] if bias else None))
     return input
+
+
+class MlpFunction(ComposedFunction):
+    """`MlpFunction.apply(bias, activation, input, *parameters)`: `mlp_function` as an autograd function."""
+
+    @staticmethod
+    def compute(bias: bool, activation: int, input: Tensor, *parameters: Tensor) -> Tensor:
+        return mlp_function(bias, activation, input, *parameters)

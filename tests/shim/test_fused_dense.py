@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
+from amp_shim import fused_dense
 from amp_shim.fused_dense import FusedDense, FusedDenseGeluDense
+from torch import Tensor
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -39,3 +44,29 @@ def test_weights_are_ready_to_train() -> None:
 def test_layers_without_bias_are_refused_as_in_apex() -> None:
     with pytest.raises(AssertionError, match="needs bias=True"):
         FusedDenseGeluDense(4, 8, 3, bias=False)
+
+
+@pytest.mark.parametrize(
+    ("function", "by_name", "shapes"),
+    [
+        (fused_dense.FusedDenseFunc, fused_dense.fused_dense_function, [(3, 4), (3,)]),
+        (fused_dense.DenseNoBiasFunc, fused_dense.dense_no_bias_function, [(3, 4)]),
+        (
+            fused_dense.FusedDenseGeluDenseFunc,
+            fused_dense.fused_dense_gelu_dense_function,
+            [(8, 4), (8,), (3, 8), (3,)],
+        ),
+    ],
+)
+def test_autograd_functions_are_the_functions(
+    function: Any, by_name: Callable[..., Tensor], shapes: list[tuple[int, ...]]
+) -> None:
+    results = []
+    for call in (function.apply, by_name):
+        torch.manual_seed(0)
+        given = [torch.randn(shape, requires_grad=True) for shape in ((5, 4), *shapes)]
+        result = call(*given)
+        result.square().sum().backward()
+        results.append([result.detach(), *(each.grad for each in given)])
+    for mine, other in zip(*results, strict=True):
+        torch.testing.assert_close(mine, other)

@@ -15,7 +15,7 @@ from amp_shim.amp.properties import Properties
 from amp_shim.amp.scaling.scaler import LossScaler
 from amp_shim.amp.scaling.stash import AmpStash, MasterStash, PlainStash
 from amp_shim.amp.state import maybe_print
-from amp_shim.patching import Patches
+from amp_shim.support.patching import Patches
 
 
 def attach(optimizer: Optimizer, properties: Properties) -> None:

@@ -14,8 +14,8 @@ from torch.optim import Optimizer
 
 from amp_shim.amp.scaling.scaler import LossScaler
 from amp_shim.amp.state import maybe_print
-from amp_shim.casting import LOW_PRECISION
 from amp_shim.fp16_utils.fp16util import master_params_to_model_params
+from amp_shim.support.casting import LOW_PRECISION
 
 _SCALER_FIELDS = ("_loss_scale", "_unskipped", "dynamic")
 

@@ -11,7 +11,7 @@ from torch.nn import Parameter
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils import clip_grad_norm_
 
-from amp_shim.casting import convert_module, convert_network
+from amp_shim.support.casting import convert_module, convert_network
 
 __all__ = [
     "BN_convert_float",

@@ -1,78 +1,37 @@
-"""Let `import apex` be answered by the shim, for this process.
+"""Find `apex` in the shim, and beside an Apex that is installed.
 
-    import amp_shim.install
-    amp_shim.install.install()
-    from apex import amp  # amp_shim.amp
-
-A real Apex on the machine stays where it is, and answers again after `uninstall()`.
+What NVIDIA has deleted comes from the shim. What Apex still has stays Apex's own where it is installed and compiled:
+its optimizers, layers and kernels are faster than any that are written in Python.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from multiprocessing import spawn
 from types import ModuleType
 from typing import Any
 
+from amp_shim.install.aliases import ALIASES, EXTENSIONS
 from amp_shim.install.instead import advice
-from amp_shim.patching import Patches
-
-ALIASES = {
-    "amp_C": "amp_shim.multi_tensor_apply.amp_c",
-    "apex": "amp_shim.install.apex",
-    "apex.amp": "amp_shim.amp",
-    "apex.amp._amp_state": "amp_shim.amp._amp_state",
-    "apex.amp.amp": "amp_shim.amp",
-    "apex.amp.frontend": "amp_shim.amp",
-    "apex.amp.handle": "amp_shim.amp.handle",
-    "apex.amp.opt": "amp_shim.amp.handle",
-    "apex.amp.scaler": "amp_shim.amp.scaling.scaler",
-    "apex.contrib": "amp_shim.install.contrib",
-    "apex.fp16_utils": "amp_shim.fp16_utils",
-    "apex.fp16_utils.fp16_optimizer": "amp_shim.fp16_utils.fp16_optimizer",
-    "apex.fp16_utils.fp16util": "amp_shim.fp16_utils.fp16util",
-    "apex.fp16_utils.loss_scaler": "amp_shim.fp16_utils.loss_scaler",
-    "apex.fused_dense": "amp_shim.fused_dense",
-    "apex.fused_dense.fused_dense": "amp_shim.fused_dense",
-    "apex.mlp": "amp_shim.mlp",
-    "apex.mlp.mlp": "amp_shim.mlp",
-    "apex.multi_tensor_apply": "amp_shim.multi_tensor_apply",
-    "apex.multi_tensor_apply.multi_tensor_apply": "amp_shim.multi_tensor_apply.multi_tensor_apply",
-    "apex.normalization": "amp_shim.normalization",
-    "apex.normalization.fused_layer_norm": "amp_shim.normalization",
-    "apex.optimizers": "amp_shim.optimizers",
-    "apex.optimizers.fused_adagrad": "amp_shim.optimizers.fused_adagrad",
-    "apex.optimizers.fused_adam": "amp_shim.optimizers.fused_adam",
-    "apex.optimizers.fused_lamb": "amp_shim.optimizers.fused_lamb",
-    "apex.optimizers.fused_mixed_precision_lamb": "amp_shim.optimizers.fused_mixed_precision_lamb",
-    "apex.optimizers.fused_novograd": "amp_shim.optimizers.fused_novograd",
-    "apex.optimizers.fused_sgd": "amp_shim.optimizers.fused_sgd",
-    "apex.parallel": "amp_shim.parallel",
-    "apex.parallel.distributed": "amp_shim.parallel.distributed",
-    "apex.parallel.multiproc": "amp_shim.parallel.multiproc",
-    "apex.parallel.optimized_sync_batchnorm": "amp_shim.parallel.sync_batchnorm",
-    "apex.parallel.sync_batchnorm": "amp_shim.parallel.sync_batchnorm",
-    "apex.parallel.LARC": "amp_shim.parallel.larc",
-    "apex.pyprof": "amp_shim.pyprof",
-    "apex.pyprof.nvtx": "amp_shim.pyprof.nvtx",
-    "apex_C": "amp_shim.parallel.flat",
-}
-"""Apex's modules, and the shim's that stand for them."""
+from amp_shim.support.patching import Patches
 
 
 def install(opt_level: str | None = None) -> None:
     """Answer `import apex` from now on. Installing twice is harmless.
 
+    An Apex that is installed keeps what it still has (`apex.optimizers`, `apex.normalization`, ...), if its compiled
+    extensions are there; `apex.amp`, `apex.parallel`, `apex.fp16_utils` and `apex.pyprof` are the shim's in any case.
+
     With `opt_level`, every `amp.initialize` uses that level in place of the one that the script names.
 
-    Raises RuntimeError if another `apex` has been imported in this process already.
+    Raises RuntimeError if `apex` has been imported in this process already.
     """
     loaded = sys.modules.get("apex")
-    if loaded is not None and loaded is not sys.modules.get(ALIASES["apex"]):
+    if loaded is not None and _FINDER not in sys.meta_path:
         raise RuntimeError(
             f"amp_shim: apex is imported already, from {loaded.__file__}; call install() before the first import"
         )
@@ -87,38 +46,66 @@ def uninstall() -> None:
     if _FINDER in sys.meta_path:
         sys.meta_path.remove(_FINDER)
         _patches.undo()
-        for name in ALIASES:
-            sys.modules.pop(name, None)
+        for name in [name for name in sys.modules if name in ALIASES or name.startswith("apex.")]:
+            del sys.modules[name]
 
 
 class _Finder(MetaPathFinder):
-    """Finds `apex`; says of an Apex module that the shim lacks what to use instead."""
+    """Finds `apex`; says of an Apex module that neither it nor the shim has what to use instead."""
 
     opt_level: str | None = None
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname in ("apex", "amp_C", "apex_C"):
-            return ModuleSpec(fullname, _AliasLoader(self.opt_level))
-        if fullname.startswith("apex."):
+        if fullname in ("amp_C", "apex_C") and PathFinder.find_spec(fullname) is None:
+            return ModuleSpec(fullname, _Alias(self))
+        if fullname == "apex":
+            return _beside(real, self) if (real := _installed_apex()) else ModuleSpec(fullname, _Alias(self))
+        if fullname.startswith("apex.") and PathFinder.find_spec(fullname, path) is None:
             raise ModuleNotFoundError(advice(fullname), name=fullname)
         return None
 
+    def answer(self, kept: Collection[str] = ()) -> None:
+        """Put the shim's modules into `sys.modules` under Apex's names, but for packages that Apex keeps.
 
-class _AliasLoader(Loader):
-    """Puts the shim's modules into `sys.modules` under Apex's names, all at once.
+        All at once: one by one, importing `apex.amp._amp_state` would set that attribute of `apex.amp`, which is the
+        state itself.
+        """
+        for alias, name in ALIASES.items():
+            if ".".join(alias.split(".")[:2]) not in kept:
+                sys.modules[alias] = importlib.import_module(name)
+        sys.modules["apex.amp"]._amp_state.forced_opt_level = self.opt_level
 
-    One by one, importing `apex.amp._amp_state` would set that attribute of `apex.amp`, which is the state itself.
-    """
 
-    def __init__(self, opt_level: str | None) -> None:
-        self._opt_level = opt_level
+class _Alias(Loader):
+    """Loads the shim in the place of an Apex that is not installed."""
+
+    def __init__(self, finder: _Finder) -> None:
+        self._finder = finder
 
     def exec_module(self, module: ModuleType) -> None:
-        for alias, name in ALIASES.items():
-            sys.modules[alias] = importlib.import_module(name)
-        sys.modules["apex.amp"]._amp_state.forced_opt_level = self._opt_level
+        self._finder.answer()
+
+
+class _Beside(Loader):
+    """Loads an Apex that is installed, with the shim's packages in the places of those that it keeps not."""
+
+    def __init__(self, native: Loader, finder: _Finder) -> None:
+        self._native = native
+        self._finder = finder
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._native.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        kept = {"apex", "apex.contrib", *(name for name in EXTENSIONS if _is_compiled(name, module.__path__))}
+        self._finder.answer(kept)
+        self._native.exec_module(module)
+        for alias in ALIASES:
+            package, _, name = alias.rpartition(".")
+            if package == "apex" and alias not in kept:
+                setattr(module, name, sys.modules[alias])
 
 
 class _InstallOnLoad:
@@ -126,6 +113,25 @@ class _InstallOnLoad:
 
     def __reduce__(self) -> tuple[Any, tuple[str | None]]:
         return install, (_FINDER.opt_level,)
+
+
+def _installed_apex() -> ModuleSpec | None:
+    """NVIDIA's Apex on this machine. Of another package called `apex`, such as the one on PyPI, the answer is None."""
+    spec = PathFinder.find_spec("apex")
+    places = spec.submodule_search_locations if spec is not None else None
+    return spec if places and PathFinder.find_spec("apex.multi_tensor_apply", places) is not None else None
+
+
+def _is_compiled(name: str, path: Sequence[str]) -> bool:
+    """Whether Apex has a package, and the extension that it calls."""
+    found = PathFinder.find_spec(name, path if name.startswith("apex.") else None)
+    return found is not None and PathFinder.find_spec(EXTENSIONS[name]) is not None
+
+
+def _beside(spec: ModuleSpec, finder: _Finder) -> ModuleSpec:
+    assert spec.loader is not None
+    spec.loader = _Beside(spec.loader, finder)
+    return spec
 
 
 def _with_installer(native: Any) -> Any:

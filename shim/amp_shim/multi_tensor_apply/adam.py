@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
-Lists = Sequence[Sequence[Tensor]]
+from amp_shim.multi_tensor_apply.lists import Lists
 
 
 @torch.no_grad()

@@ -12,22 +12,30 @@ from math import inf
 import torch
 from torch import Tensor
 
+from amp_shim.multi_tensor_apply.adagrad import multi_tensor_adagrad
 from amp_shim.multi_tensor_apply.adam import multi_tensor_adam
+from amp_shim.multi_tensor_apply.lamb import multi_tensor_lamb
 from amp_shim.multi_tensor_apply.lamb_stages import multi_tensor_lamb_stage1_cuda, multi_tensor_lamb_stage2_cuda
+from amp_shim.multi_tensor_apply.lists import Lists, floats
+from amp_shim.multi_tensor_apply.novograd import multi_tensor_novograd
+from amp_shim.multi_tensor_apply.sgd import multi_tensor_sgd
 
 __all__ = [
+    "multi_tensor_adagrad",
     "multi_tensor_adam",
     "multi_tensor_axpby",
     "multi_tensor_l2norm",
+    "multi_tensor_l2norm_mp",
     "multi_tensor_l2norm_scale",
+    "multi_tensor_lamb",
     "multi_tensor_lamb_stage1_cuda",
     "multi_tensor_lamb_stage2_cuda",
+    "multi_tensor_novograd",
     "multi_tensor_scale",
+    "multi_tensor_sgd",
     "multi_tensor_unscale_l2norm",
     "update_scale_hysteresis",
 ]
-
-Lists = Sequence[Sequence[Tensor]]
 
 
 @torch.no_grad()
@@ -36,7 +44,7 @@ def multi_tensor_scale(chunk_size: int, flag: Tensor, tensor_lists: Lists, scale
     inputs, outputs = tensor_lists
     if inputs:
         _flag_non_finite(flag, inputs)
-        torch._foreach_copy_(list(outputs), torch._foreach_mul(_floats(inputs), scale))
+        torch._foreach_copy_(list(outputs), torch._foreach_mul(floats(inputs), scale))
 
 
 @torch.no_grad()
@@ -51,8 +59,8 @@ def multi_tensor_axpby(
         _flag_non_finite(flag, xs)
     if arg_to_check != 0:
         _flag_non_finite(flag, ys)
-    sums = torch._foreach_mul(_floats(xs), a)
-    torch._foreach_add_(sums, _floats(ys), alpha=b)
+    sums = torch._foreach_mul(floats(xs), a)
+    torch._foreach_add_(sums, floats(ys), alpha=b)
     torch._foreach_copy_(list(outputs), sums)
 
 
@@ -61,7 +69,11 @@ def multi_tensor_l2norm(
     chunk_size: int, flag: Tensor, tensor_lists: Lists, per_tensor: bool = False
 ) -> tuple[Tensor, Tensor]:
     """The norm of all tensors together, of shape (1,), and with `per_tensor` of each one, of shape (n,)."""
-    return _norms(flag, _floats(tensor_lists[0]), per_tensor)
+    return _norms(flag, floats(tensor_lists[0]), per_tensor)
+
+
+# For tensors of several types, which the other takes too.
+multi_tensor_l2norm_mp = multi_tensor_l2norm
 
 
 @torch.no_grad()
@@ -69,7 +81,7 @@ def multi_tensor_unscale_l2norm(
     chunk_size: int, flag: Tensor, tensor_lists: Lists, inv_scale: Tensor, per_tensor: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Like `multi_tensor_l2norm`, of the tensors times `inv_scale`, a tensor of one element."""
-    return _norms(flag, list(torch._foreach_mul(_floats(tensor_lists[0]), inv_scale.reshape(()))), per_tensor)
+    return _norms(flag, list(torch._foreach_mul(floats(tensor_lists[0]), inv_scale.reshape(()))), per_tensor)
 
 
 @torch.no_grad()
@@ -78,7 +90,7 @@ def multi_tensor_l2norm_scale(
 ) -> tuple[Tensor, Tensor]:
     """Like `multi_tensor_l2norm`, of lists [in, out], writing `out = in * scale` too."""
     multi_tensor_scale(chunk_size, flag, tensor_lists, scale)
-    return _norms(flag, _floats(tensor_lists[1]), per_tensor)
+    return _norms(flag, floats(tensor_lists[1]), per_tensor)
 
 
 @torch.no_grad()
@@ -136,7 +148,3 @@ def _flag_non_finite(flag: Tensor, tensors: Sequence[Tensor]) -> None:
 
 def _set_flag(flag: Tensor, values: Tensor) -> None:
     flag.logical_or_(~values.isfinite().all())
-
-
-def _floats(tensors: Sequence[Tensor]) -> list[Tensor]:
-    return [tensor.float() for tensor in tensors]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-Lists = Sequence[Sequence[Tensor]]
+from amp_shim.multi_tensor_apply.lists import Lists
 
 
 @torch.no_grad()
@@ -67,7 +67,17 @@ def multi_tensor_lamb_stage2_cuda(
     """
     ratios = torch.ones_like(per_tensor_param_norm)
     if use_nvlamb or weight_decay != 0.0:
-        moves = (per_tensor_param_norm != 0) & (per_tensor_update_norm != 0)
-        ratios = torch.where(moves, per_tensor_param_norm / per_tensor_update_norm, ratios)
+        ratios = _ratios(per_tensor_param_norm, per_tensor_update_norm)
     for param, update, ratio in zip(*tensor_lists, ratios.unbind(), strict=True):
         param.copy_(param.float() - lr * ratio * update.float())
+
+
+def trust_ratios(weights: Sequence[Tensor], updates: Sequence[Tensor]) -> list[Tensor]:
+    """Norm of each weight over the norm of its update; 1 where either is zero."""
+    norms, update_norms = (torch.stack(torch._foreach_norm(list(tensors))) for tensors in (weights, updates))
+    return list(_ratios(norms, update_norms).unbind())
+
+
+def _ratios(norms: Tensor, update_norms: Tensor) -> Tensor:
+    # Chosen on the device: a test on the host would wait for it.
+    return torch.where((norms != 0) & (update_norms != 0), norms / update_norms, torch.ones_like(norms))

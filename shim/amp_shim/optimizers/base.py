@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.optim import Optimizer
 
-from amp_shim.casting import LOW_PRECISION
+from amp_shim.support.casting import LOW_PRECISION
 
 Params = Iterable[Any]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-
+from amp_shim.multi_tensor_apply.adagrad import multi_tensor_adagrad
 from amp_shim.optimizers.base import Batch, FusedOptimizer, Params
 
 
@@ -34,14 +33,6 @@ class FusedAdagrad(FusedOptimizer):
 
     def _update(self, batches: Sequence[Batch]) -> None:
         for batch in batches:
-            lr, decay = batch.group["lr"], batch.group["weight_decay"]
-            grads = batch.grads
-            if decay and not self.adagrad_w_mode:
-                grads = list(torch._foreach_add(grads, batch.weights, alpha=decay))
-            sums = self._buffers(batch, "sum")
-            torch._foreach_addcmul_(sums, grads, grads)
-            roots = torch._foreach_sqrt(sums)
-            torch._foreach_add_(roots, batch.group["eps"])
-            if self.adagrad_w_mode:
-                torch._foreach_mul_(batch.weights, 1.0 - lr * decay)
-            torch._foreach_addcdiv_(batch.weights, grads, roots, -lr)
+            lists = [batch.grads, batch.weights, self._buffers(batch, "sum")]
+            lr, eps, decay = (batch.group[name] for name in ("lr", "eps", "weight_decay"))
+            multi_tensor_adagrad(0, None, lists, lr, eps, self.adagrad_w_mode, decay)

@@ -10,9 +10,10 @@ from torch import Tensor
 from torch.optim.adam import adam
 from torch.optim.adamw import adamw
 
-from amp_shim.casting import LOW_PRECISION
 from amp_shim.multi_tensor_apply.adam import multi_tensor_adam
+from amp_shim.multi_tensor_apply.lists import write
 from amp_shim.optimizers.base import Batch, FusedOptimizer, Params, refuse_amsgrad
+from amp_shim.support.casting import LOW_PRECISION
 
 _FUSED = ("cpu", "cuda")
 
@@ -117,6 +118,9 @@ class FusedAdam(FusedOptimizer):
                 eps=group["eps"],
                 maximize=False,
             )
+            if getattr(self, "grad_scale", None) is not None:
+                # The kernel unscales the gradients that it is given; scripts read the parameters' own.
+                write([param.grad for param in batch.params if param.grad is not None], batch.grads)
             if counted is not steps:
                 torch._foreach_add_(steps, 1)
 

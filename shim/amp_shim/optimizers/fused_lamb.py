@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from amp_shim.multi_tensor_apply.lamb_stages import trust_ratios
 from amp_shim.optimizers.base import Batch, FusedOptimizer, Params, refuse_amsgrad
 
 
@@ -85,16 +86,8 @@ class FusedLAMB(FusedOptimizer):
         if decay and self.adam_w_mode:
             torch._foreach_add_(updates, batch.weights, alpha=decay)
         if decay or self.use_nvlamb:
-            torch._foreach_mul_(updates, _trust_ratios(batch.weights, updates))
+            torch._foreach_mul_(updates, trust_ratios(batch.weights, updates))
         torch._foreach_add_(batch.weights, updates, alpha=-group["lr"])
-
-
-def _trust_ratios(weights: Sequence[Tensor], updates: Sequence[Tensor]) -> list[Tensor]:
-    """Norm of each weight over the norm of its update; 1 where either is zero."""
-    norms, update_norms = (torch.stack(torch._foreach_norm(list(tensors))) for tensors in (weights, updates))
-    # Chosen on the device: a test on the host would wait for it.
-    moves = (norms > 0) & (update_norms > 0)
-    return list(torch.where(moves, norms / update_norms, torch.ones_like(norms)).unbind())
 
 
 def _clipping(batches: Sequence[Batch], max_norm: float) -> Tensor | None:

@@ -24,7 +24,6 @@ class FusedMixedPrecisionLamb(FusedLAMB):
     Raises RuntimeError for `amsgrad`.
     """
 
-    _options = (*FusedLAMB._options, "reduced_precision_dtype")
     # Read by GradScaler: it hands over its scale and its flag as attributes, and lets gradients be half.
     _step_supports_amp_scaling = True
 
@@ -49,9 +48,17 @@ class FusedMixedPrecisionLamb(FusedLAMB):
             max_grad_norm=max_grad_norm, use_nvlamb=use_nvlamb,
         )  # fmt: skip
         self.reduced_precision_dtype = reduced_precision_dtype
-        self._mastered = () if reduced_precision_dtype is None else (reduced_precision_dtype,)
         for group in self.param_groups:
             group["step"] = step
+
+    @property
+    def reduced_precision_dtype(self) -> torch.dtype | None:
+        """The type of the parameters that get masters; may be assigned before the first step."""
+        return self._mastered[0] if self._mastered else None
+
+    @reduced_precision_dtype.setter
+    def reduced_precision_dtype(self, dtype: torch.dtype | None) -> None:
+        self._mastered = () if dtype is None else (dtype,)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update the parameters, unless the scaler that steps this optimizer found an inf or a NaN.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.optim.optimizer import required
 from torch.optim.sgd import sgd
 
 from amp_shim.optimizers.base import Batch, FusedOptimizer, Params
@@ -15,13 +17,14 @@ class FusedSGD(FusedOptimizer):
     """`torch.optim.SGD`, with momentum in float32.
 
     Args:
-        lr, momentum, dampening, weight_decay, nesterov: as in torch.
+        lr: as in torch; needed where a parameter group has none of its own.
+        momentum, dampening, weight_decay, nesterov: as in torch.
         wd_after_momentum: add the decay to the update instead of the gradient, so that momentum never sees it.
         materialize_master_grads: how Apex saved a copy at O2; master gradients always exist here.
         set_grad_none: `zero_grad()` drops gradients instead of zeroing them.
 
-    Raises ValueError for a negative `lr`, `momentum` or `weight_decay`, and for Nesterov momentum that is zero or
-    dampened.
+    Raises ValueError for a negative `lr`, `momentum` or `weight_decay`, for a group without `lr`, and for Nesterov
+    momentum that is zero or dampened.
     """
 
     _options = (*FusedOptimizer._options, "wd_after_momentum", "materialize_master_grads")
@@ -29,7 +32,7 @@ class FusedSGD(FusedOptimizer):
     def __init__(
         self,
         params: Params,
-        lr: float,
+        lr: Any = required,
         momentum: float = 0.0,
         dampening: float = 0.0,
         weight_decay: float = 0.0,
@@ -39,7 +42,7 @@ class FusedSGD(FusedOptimizer):
         set_grad_none: bool = False,
     ) -> None:
         for name, value in (("lr", lr), ("momentum", momentum), ("weight_decay", weight_decay)):
-            if value < 0.0:
+            if value is not required and value < 0.0:
                 raise ValueError(f"FusedSGD: {name} must not be negative, found {value}")
         if nesterov and (momentum == 0 or dampening != 0):
             raise ValueError("FusedSGD: nesterov=True needs a momentum and no dampening")

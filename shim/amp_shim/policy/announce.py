@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from amp_shim.casting import LOW_PRECISION
 from amp_shim.policy.kernels import Kernel, eligible_in, names_a_dtype
 from amp_shim.policy.policies import Treatment
+from amp_shim.support.casting import LOW_PRECISION
 
 Announce = Callable[[str], object]
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from amp_shim.casting import cast_floating
+from amp_shim.support.casting import cast_floating
 
 
 class FloatForward:

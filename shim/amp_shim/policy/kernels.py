@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from amp_shim.casting import LOW_PRECISION
 from amp_shim.policy.policies import Treatment
 from amp_shim.policy.weight_cache import WeightCache
+from amp_shim.support.casting import LOW_PRECISION
 
 Kernel = Callable[..., Any]
 Cast = Callable[[Tensor], Tensor]

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import amp_shim
 import pytest
@@ -139,6 +140,8 @@ def test_extension_that_flattens_is_answered_too(first: str) -> None:
         ("import apex; apex.contrib.clip_grad.clip_grad_norm_", r"use torch\.nn\.utils\.clip_grad_norm_ instead"),
         ("import apex.contrib.nothing", r"no apex\.contrib\.nothing; use the torch function of the same purpose"),
         ("import apex.nothing", r"no apex\.nothing; use its counterpart in torch instead"),
+        ("from apex.mlp import nothing", "cannot import name 'nothing' from 'amp_shim.mlp'"),
+        ("from amp_C import multi_tensor_lamb_mp", "cannot import name 'multi_tensor_lamb_mp' from 'amp_shim"),
     ],
 )
 def test_missing_part_of_apex_is_an_import_error_that_names_the_alternative(statement: str, message: str) -> None:
@@ -193,7 +196,9 @@ def test_real_apex_that_is_loaded_already_is_not_replaced(tmp_path: Path, monkey
         del sys.modules["apex"]
 
 
-def test_real_apex_answers_again_after_uninstall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_package_of_that_name_is_not_apex_and_answers_again_after_uninstall(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "apex.py").write_text("real = True\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     install()
@@ -203,6 +208,92 @@ def test_real_apex_answers_again_after_uninstall(tmp_path: Path, monkeypatch: py
         assert importlib.import_module("apex").real
     finally:
         sys.modules.pop("apex", None)
+
+
+# An Apex as NVIDIA leaves it: compiled, but for the kernels of its layers.
+APEX_OF_TODAY = {
+    "amp_C.py": "real = True",
+    "apex/__init__.py": "from . import normalization, optimizers\nversion = 'real'",
+    "apex/contrib/__init__.py": "",
+    "apex/contrib/xentropy/__init__.py": "real = True",
+    "apex/mlp/__init__.py": "import mlp_cuda",
+    "apex/multi_tensor_apply/__init__.py": "real = True",
+    "apex/normalization/__init__.py": "FusedLayerNorm = 'not compiled'",
+    "apex/optimizers/__init__.py": "from apex.multi_tensor_apply import real",
+    "apex/optimizers/fused_sgd.py": "real = True",
+}
+
+
+@pytest.fixture
+def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name, text in APEX_OF_TODAY.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text + "\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    install()
+    yield
+    uninstall()
+
+
+@pytest.mark.usefixtures("beside")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import apex; found = apex.version == 'real'",
+        "from apex.optimizers import real as found",
+        "import apex; found = apex.optimizers.real",
+        "from apex.optimizers.fused_sgd import real as found",
+        "from apex.multi_tensor_apply import real as found",
+        "from apex.contrib.xentropy import real as found",
+        "from apex.contrib import xentropy; found = xentropy.real",
+        "import amp_C; found = amp_C.real",
+    ],
+)
+def test_what_an_installed_apex_still_has_is_its_own(statement: str) -> None:
+    names: dict[str, object] = {}
+    exec(statement, names)
+    assert names["found"] is True
+
+
+@pytest.mark.usefixtures("beside")
+@pytest.mark.parametrize(
+    ("statement", "module"),
+    [
+        ("from apex import amp as found", "amp_shim.amp"),
+        ("import apex; found = apex.amp", "amp_shim.amp"),
+        ("import apex.amp as found", "amp_shim.amp"),
+        ("from apex.parallel import LARC as found", "amp_shim.parallel.larc"),
+        ("from apex.fp16_utils import FP16_Optimizer as found", "amp_shim.fp16_utils.fp16_optimizer"),
+        ("import apex; found = apex.fp16_utils.fp16util", "amp_shim.fp16_utils.fp16util"),
+        ("from apex.normalization import FusedLayerNorm as found", "amp_shim.normalization"),
+        ("import apex; found = apex.normalization.FusedLayerNorm", "amp_shim.normalization"),
+        ("from apex.mlp import MLP as found", "amp_shim.mlp"),
+    ],
+)
+def test_what_it_has_deleted_and_what_is_not_compiled_comes_from_the_shim(statement: str, module: str) -> None:
+    names: dict[str, Any] = {}
+    exec(statement, names)
+    found = names["found"]
+    assert getattr(found, "__module__", found.__name__ if hasattr(found, "__name__") else None) == module
+
+
+@pytest.mark.usefixtures("beside")
+def test_what_neither_has_is_an_import_error_that_names_the_alternative() -> None:
+    with pytest.raises(ImportError, match=r"no apex\.RNN; use torch\.nn\.LSTM, GRU or RNN instead"):
+        importlib.import_module("apex.RNN")
+    with pytest.raises(ImportError, match="cannot import name 'RNN' from 'apex'"):
+        exec("from apex import RNN", {})
+
+
+@pytest.mark.usefixtures("beside")
+def test_installed_apex_is_whole_again_after_uninstall() -> None:
+    importlib.import_module("apex.amp")
+    uninstall()
+    assert importlib.import_module("apex").normalization.FusedLayerNorm == "not compiled"
+    with pytest.raises(ImportError):
+        importlib.import_module("apex.amp")
+    for name in [name for name in sys.modules if name == "apex" or name.startswith("apex.")]:
+        del sys.modules[name]
 
 
 def test_script_runs_as_main_with_its_arguments_and_its_folder(tmp_path: Path) -> None:

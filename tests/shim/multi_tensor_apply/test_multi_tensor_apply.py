@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
 from amp_shim.multi_tensor_apply import amp_c, multi_tensor_applier
-from amp_shim.optimizers import FusedAdam
+from amp_shim.optimizers import FusedAdagrad, FusedAdam, FusedLAMB, FusedNovoGrad, FusedSGD
+from amp_shim.optimizers.base import FusedOptimizer
 from torch import Tensor
 
 HALF, FLOAT = torch.float16, torch.float32
@@ -216,3 +220,87 @@ def test_a_subclass_of_fused_adam_steps_with_the_kernel(
         own.step()
         other.step()
     torch.testing.assert_close(ours.data.float(), theirs.data, atol=1e-6 if dtype is torch.float32 else 2e-3, rtol=0)
+
+
+def stepped_by(optimizer: Callable[..., FusedOptimizer], dtype: torch.dtype, **options: Any) -> list[Tensor]:
+    """Weights after three steps of an optimizer of the shim, from the same start and gradients as `stepped_with`."""
+    params = [torch.nn.Parameter(start.to(dtype, copy=True)) for start in STARTS]
+    made = optimizer(params, lr=0.1, **options)
+    for gradients in GRADIENTS:
+        for param, gradient in zip(params, gradients, strict=True):
+            param.grad = gradient.to(dtype)
+        made.step()
+    return [param.detach().float() for param in params]
+
+
+def stepped_with(step: Callable[[int, list[Tensor], list[Tensor]], None], dtype: torch.dtype) -> list[Tensor]:
+    params = [start.to(dtype, copy=True) for start in STARTS]
+    for number, gradients in enumerate(GRADIENTS, start=1):
+        step(number, [gradient.to(dtype, copy=True) for gradient in gradients], params)
+    return [param.float() for param in params]
+
+
+STARTS = (torch.linspace(-1, 1, 6), torch.linspace(2, 3, 4).view(2, 2))
+GRADIENTS = [[torch.linspace(-1, 2, 6) * n, torch.linspace(1, -2, 4).view(2, 2) / n] for n in (1.0, 2.0, 3.0)]
+
+
+@pytest.mark.parametrize("dtype", [FLOAT, HALF])
+@pytest.mark.parametrize("mode", [0, 1])
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_kernels_step_as_the_optimizers_do(dtype: torch.dtype, mode: int, decay: float) -> None:
+    first, second, sums = ([torch.zeros_like(start) for start in STARTS] for _ in range(3))
+    flag = new_flag()
+
+    def adagrad(number: int, grads: list[Tensor], params: list[Tensor]) -> None:
+        multi_tensor_applier(amp_c.multi_tensor_adagrad, flag, [grads, params, sums], 0.1, 1e-10, mode, decay)
+
+    def lamb(number: int, grads: list[Tensor], params: list[Tensor]) -> None:
+        norm = multi_tensor_applier(amp_c.multi_tensor_l2norm_mp, flag, [grads])[0]
+        lists = [grads, params, first, second]
+        multi_tensor_applier(
+            amp_c.multi_tensor_lamb, flag, lists, 0.1, 0.9, 0.999, 1e-6, number, 1, decay, 1, mode, norm, 1.0, False
+        )
+
+    close = partial(torch.testing.assert_close, atol=1e-6 if dtype is FLOAT else 4e-3, rtol=1e-5)
+    expected = stepped_by(FusedAdagrad, dtype, adagrad_w_mode=bool(mode), weight_decay=decay)
+    close(stepped_with(adagrad, dtype), expected)
+    close(stepped_with(lamb, dtype), stepped_by(FusedLAMB, dtype, adam_w_mode=bool(mode), weight_decay=decay))
+
+
+@pytest.mark.parametrize("norm_type", [0, 2])
+@pytest.mark.parametrize("inside", [False, True])
+def test_the_kernel_of_novograd_steps_as_the_optimizer_does(inside: bool, norm_type: int) -> None:
+    first = [torch.zeros_like(start) for start in STARTS]
+    kind = 2 if norm_type == 2 else INF
+    norms = torch.stack([torch.linalg.vector_norm(each, kind) for each in GRADIENTS[0]])
+
+    def novograd(number: int, grads: list[Tensor], params: list[Tensor]) -> None:
+        multi_tensor_applier(
+            amp_c.multi_tensor_novograd, new_flag(), [grads, params, first], norms,
+            0.1, 0.9, 0.99, 1e-8, number, 1, 0.1, 1, 0 if inside else 1, norm_type,
+        )  # fmt: skip
+
+    options = {"betas": (0.9, 0.99), "weight_decay": 0.1, "reg_inside_moment": inside, "norm_type": norm_type}
+    torch.testing.assert_close(stepped_with(novograd, FLOAT), stepped_by(FusedNovoGrad, FLOAT, **options))
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_the_kernel_of_sgd_steps_as_the_optimizer_does_and_writes_half_copies(nesterov: bool, after: bool) -> None:
+    momenta, copies = [torch.zeros_like(start) for start in STARTS], [start.half() for start in STARTS]
+
+    def sgd(number: int, grads: list[Tensor], params: list[Tensor]) -> None:
+        scaled = [grad * 8.0 for grad in grads]
+        multi_tensor_applier(
+            amp_c.multi_tensor_sgd, new_flag(), [scaled, params, momenta, copies],
+            0.1, 0.9, 0.0, 0.1, nesterov, number == 1, after, 1.0 / 8.0,
+        )  # fmt: skip
+
+    options = {"momentum": 0.9, "weight_decay": 0.1, "nesterov": nesterov, "wd_after_momentum": after}
+    weights = stepped_with(sgd, FLOAT)
+    torch.testing.assert_close(weights, stepped_by(FusedSGD, FLOAT, **options))
+    assert all(map(torch.equal, copies, [weight.half() for weight in weights]))
+    untouched = [weight.clone() for weight in weights]
+    flag = new_flag().fill_(1)
+    amp_c.multi_tensor_sgd(1, flag, [weights, weights, momenta], 0.0, 0.9, 0.0, 0.1, False, False, False, 1.0)
+    assert all(map(torch.equal, weights, untouched))

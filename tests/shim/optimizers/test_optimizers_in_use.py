@@ -263,6 +263,17 @@ def test_contradictory_options_are_refused() -> None:
         FusedSGD(params, lr=0.1, momentum=0.9, dampening=0.1, nesterov=True)
     with pytest.raises(ValueError, match="lr must not be negative"):
         FusedSGD(params, lr=-0.1)
+    with pytest.raises(ValueError, match="required optimization parameter lr"):
+        FusedSGD(params)
+
+
+def test_sgd_takes_learning_rates_from_its_groups() -> None:
+    params = [nn.Parameter(torch.ones(1)) for _ in range(2)]
+    optimizer = FusedSGD([{"params": [param], "lr": lr} for param, lr in zip(params, (0.25, 0.5), strict=True)])
+    for param in params:
+        param.grad = torch.ones(1)
+    optimizer.step()
+    assert [param.item() for param in params] == [0.75, 0.5]
 
 
 @pytest.mark.parametrize("removed", ["grads", "output_params", "scale", "grad_norms"])
@@ -346,3 +357,22 @@ def test_moments_of_mixed_precision_lamb_are_those_of_unscaled_gradients() -> No
     param.grad = torch.full((2,), 64.0)
     optimizer.step()
     torch.testing.assert_close(optimizer.state[param]["exp_avg"], torch.full((2,), 0.5))
+
+
+def test_a_scaler_leaves_unscaled_gradients_behind_in_half_too() -> None:
+    param = nn.Parameter(torch.ones(2).half())
+    optimizer: Any = FusedAdam([param], capturable=True)
+    optimizer.grad_scale, optimizer.found_inf = torch.tensor(64.0), torch.tensor(0.0)
+    param.grad = torch.full((2,), 64.0).half()
+    optimizer.step()
+    assert torch.equal(param.grad, torch.ones(2).half())
+
+
+def test_type_that_gets_masters_may_be_assigned_before_the_first_step() -> None:
+    param = nn.Parameter(torch.ones(2).half())
+    optimizer = FusedMixedPrecisionLamb([param])
+    assert optimizer.reduced_precision_dtype is None
+    optimizer.reduced_precision_dtype = torch.float16
+    param.grad = torch.ones(2).half()
+    optimizer.step()
+    assert optimizer.state[param]["master"].dtype is torch.float32

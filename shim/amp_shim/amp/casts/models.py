@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from amp_shim.amp.properties import Properties
-from amp_shim.casting import LOW_PRECISION, cast_floating, convert_network
+from amp_shim.support.casting import LOW_PRECISION, cast_floating, convert_network
 
 
 def cast_model(model: nn.Module, properties: Properties, outputs: torch.dtype | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from amp_shim.patching import Patches
+from amp_shim.support.patching import Patches
 
 _registered: list[tuple[Any, str, Callable[[Any], Any]]] = []
 

@@ -17,10 +17,10 @@ from torch.autograd.function import BackwardCFunction
 
 from amp_shim.amp.casts.device import device_type
 from amp_shim.amp.casts.registrations import apply_registrations
-from amp_shim.casting import LOW_PRECISION
-from amp_shim.patching import Patches
 from amp_shim.policy import APEX_O1, Policy
 from amp_shim.policy.dispatch import Enforcement, enforce
+from amp_shim.support.casting import LOW_PRECISION
+from amp_shim.support.patching import Patches
 
 
 class CastHandle:

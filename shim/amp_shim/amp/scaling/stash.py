@@ -15,7 +15,7 @@ from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from amp_shim.amp.scaling.scaler import LossScaler
-from amp_shim.casting import LOW_PRECISION
+from amp_shim.support.casting import LOW_PRECISION
 
 
 class GradStash:
