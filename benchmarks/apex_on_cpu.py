@@ -28,11 +28,12 @@ class OnCpu(Tensor):
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if any(isinstance(each, OnCpu) and each.is_floating_point() for each in tree_leaves((args, kwargs))):
-            return super().__torch_function__(func, types, args, kwargs)
-        # Lengths and indices, which functions of the GPU take from the CPU.
         with torch._C.DisableTorchFunctionSubclass():
-            return func(*args, **kwargs)
+            leaves = [each for each in tree_leaves((args, kwargs)) if isinstance(each, OnCpu)]
+            if not any(map(torch.is_floating_point, leaves)):
+                # Lengths and indices, which functions of the GPU take from the CPU.
+                return func(*args, **kwargs)
+        return super().__torch_function__(func, types, args, kwargs)
 
 
 def stand_in() -> None:
