@@ -128,3 +128,12 @@ def test_autograd_functions_are_the_functions(
         grads.append([result.detach(), *(each.grad for each in given)])
     for mine, other in zip(*grads, strict=True):
         torch.testing.assert_close(mine, other)
+
+
+@pytest.mark.parametrize("layer", [FusedLayerNorm(8), FusedRMSNorm(8, elementwise_affine=False)])
+def test_layers_compile_without_a_break(layer: torch.nn.Module) -> None:
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    x = torch.randn(3, 8)
+    torch.testing.assert_close(compiled(x), layer(x))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert compiled(x).dtype is torch.bfloat16

@@ -16,7 +16,7 @@ from amp_shim.multi_tensor_apply.adagrad import multi_tensor_adagrad
 from amp_shim.multi_tensor_apply.adam import multi_tensor_adam
 from amp_shim.multi_tensor_apply.lamb import multi_tensor_lamb
 from amp_shim.multi_tensor_apply.lamb_stages import multi_tensor_lamb_stage1_cuda, multi_tensor_lamb_stage2_cuda
-from amp_shim.multi_tensor_apply.lists import Lists, floats
+from amp_shim.multi_tensor_apply.lists import Lists, floats, norms
 from amp_shim.multi_tensor_apply.novograd import multi_tensor_novograd
 from amp_shim.multi_tensor_apply.sgd import multi_tensor_sgd
 
@@ -134,9 +134,9 @@ def update_scale_hysteresis(
 def _norms(flag: Tensor, tensors: list[Tensor], per_tensor: bool) -> tuple[Tensor, Tensor]:
     if not tensors:
         return flag.new_zeros(1, dtype=torch.float32), flag.new_zeros(0, dtype=torch.float32)
-    norms = torch.stack(torch._foreach_norm(tensors))
-    _set_flag(flag, norms)
-    return torch.linalg.vector_norm(norms).reshape(1), norms if per_tensor else norms.new_zeros(0)
+    each = torch.stack(norms(tensors))
+    _set_flag(flag, each)
+    return torch.linalg.vector_norm(each).reshape(1), each if per_tensor else each.new_zeros(0)
 
 
 def _flag_non_finite(flag: Tensor, tensors: Sequence[Tensor]) -> None:

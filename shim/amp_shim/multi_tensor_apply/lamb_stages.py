@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from amp_shim.multi_tensor_apply.lists import Lists
+from amp_shim.multi_tensor_apply.lists import Lists, norms
 
 
 @torch.no_grad()
@@ -74,10 +74,11 @@ def multi_tensor_lamb_stage2_cuda(
 
 def trust_ratios(weights: Sequence[Tensor], updates: Sequence[Tensor]) -> list[Tensor]:
     """Norm of each weight over the norm of its update; 1 where either is zero."""
-    norms, update_norms = (torch.stack(torch._foreach_norm(list(tensors))) for tensors in (weights, updates))
-    return list(_ratios(norms, update_norms).unbind())
+    return list(_ratios(torch.stack(norms(weights)), torch.stack(norms(updates))).unbind())
 
 
-def _ratios(norms: Tensor, update_norms: Tensor) -> Tensor:
+def _ratios(weight_norms: Tensor, update_norms: Tensor) -> Tensor:
     # Chosen on the device: a test on the host would wait for it.
-    return torch.where((norms != 0) & (update_norms != 0), norms / update_norms, torch.ones_like(norms))
+    return torch.where(
+        (weight_norms != 0) & (update_norms != 0), weight_norms / update_norms, torch.ones_like(update_norms)
+    )

@@ -7,7 +7,7 @@ from math import inf, sqrt
 import torch
 from torch import Tensor
 
-from amp_shim.multi_tensor_apply.lists import Lists, floats, write
+from amp_shim.multi_tensor_apply.lists import Lists, floats, norms, write
 
 
 @torch.no_grad()
@@ -43,7 +43,7 @@ def multi_tensor_novograd(
     """
     grads, weights, firsts = (floats(each) for each in tensor_lists)
     corrections = (1.0 - beta1**step, sqrt(1.0 - beta2**step)) if bias_correction else (1.0, 1.0)
-    new = torch.stack(torch._foreach_norm(grads, 2 if norm_type == 2 else inf))
+    new = torch.stack(norms(grads) if norm_type == 2 else list(torch._foreach_norm(grads, inf)))
     if norm_type == 2:
         grad_norms.copy_((grad_norms.square() * beta2 + new.square() * (1.0 - beta2)).sqrt())
     else:

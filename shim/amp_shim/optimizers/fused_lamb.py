@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from amp_shim.multi_tensor_apply.lamb_stages import trust_ratios
+from amp_shim.multi_tensor_apply.lists import norms
 from amp_shim.optimizers.base import Batch, FusedOptimizer, Params, refuse_amsgrad
 
 
@@ -95,6 +96,6 @@ def _clipping(batches: Sequence[Batch], max_norm: float) -> Tensor | None:
     if not batches or max_norm <= 0:
         return None
     device = batches[0].grads[0].device
-    norms = [norm.to(device) for batch in batches for norm in torch._foreach_norm(batch.grads)]
-    total: Tensor = torch.linalg.vector_norm(torch.stack(norms))
+    found = [norm.to(device) for batch in batches for norm in norms(batch.grads)]
+    total: Tensor = torch.linalg.vector_norm(torch.stack(found))
     return (max_norm / total).clamp(max=1.0)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from amp_shim.multi_tensor_apply.lists import norms
 from amp_shim.optimizers.base import Batch, FusedOptimizer, Params, refuse_amsgrad
 
 
@@ -99,7 +100,7 @@ class FusedNovoGrad(FusedOptimizer):
     def _norms(self, batch: Batch) -> list[Tensor]:
         """The running norms of a batch's gradients, with the new gradients taken in."""
         largest, beta2 = batch.group["norm_type"] == 0, batch.group["betas"][1]
-        new = torch._foreach_norm(batch.grads, inf if largest else 2)
+        new = torch._foreach_norm(batch.grads, inf) if largest else norms(batch.grads)
         for param, norm in zip(batch.params, new, strict=True):
             if "exp_avg_sq" not in self.state[param]:
                 first = torch.zeros_like(norm) if batch.group["init_zero"] else norm.clone()

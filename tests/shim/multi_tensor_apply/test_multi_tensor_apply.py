@@ -304,3 +304,10 @@ def test_the_kernel_of_sgd_steps_as_the_optimizer_does_and_writes_half_copies(ne
     flag = new_flag().fill_(1)
     amp_c.multi_tensor_sgd(1, flag, [weights, weights, momenta], 0.0, 0.9, 0.0, 0.1, False, False, False, 1.0)
     assert all(map(torch.equal, weights, untouched))
+
+
+def test_norm_of_many_numbers_keeps_its_digits() -> None:
+    many = torch.rand(4_000_000)
+    norm, each = multi_tensor_applier(amp_c.multi_tensor_l2norm, new_flag(), [[many]], True)
+    expected = many.double().norm().item()
+    assert (norm.item(), each.item()) == (pytest.approx(expected, rel=1e-6), pytest.approx(expected, rel=1e-6))
