@@ -32,7 +32,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield report.summary
     if report.target is not None and report.target.said:
         yield ""
-        yield _cell(f"{report.target.said}.")
+        yield cell(f"{report.target.said}.")
     for kind, title in _SECTIONS:
         findings = report.of_kind(kind)
         if findings:
@@ -46,7 +46,7 @@ def _table(findings: Iterable[Finding]) -> Iterator[str]:
     yield "| Place | Code | What | Next |"
     yield "|---|---|---|---|"
     for finding in findings:
-        cells = (code(place(finding)), finding.code, _cell(finding.message), _cell(finding.hint))
+        cells = (code(place(finding)), finding.code, cell(finding.message), cell(finding.hint))
         yield f"| {' | '.join(cells)} |"
 
 
@@ -58,7 +58,7 @@ def code(text: str) -> str:
     return f"{fence}{blank}{line}{blank}{fence}".replace("|", "\\|")
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """Text with nothing in it that a table, Markdown or HTML would take for its own, but with its `code` spans."""
     parts = re.split(r"(`[^`]*`)", text)
     return "".join(

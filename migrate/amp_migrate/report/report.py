@@ -86,5 +86,10 @@ def place(finding: Finding) -> str:
     return ":".join([finding.path, *(str(part) for part in (finding.line, finding.column) if part)])
 
 
+def told(finding: Finding) -> str:
+    """A finding in one line, without what to do next."""
+    return f"{place(finding)} {finding.code} {finding.message}"
+
+
 def _count(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"

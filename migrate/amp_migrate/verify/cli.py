@@ -5,6 +5,7 @@ Nothing heavy is imported before it is needed, and torch never: it runs in the s
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 from collections.abc import Callable
@@ -33,6 +34,7 @@ from amp_migrate.verify.options import (
 
 _USAGE = 2
 _SCRIPT_ARGUMENTS = "amp_verify.script_arguments"
+_TYPED = "amp_verify.typed"
 
 
 class _Passing(click.Command):
@@ -41,6 +43,7 @@ class _Passing(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         cut = args.index("--") if "--" in args else len(args)
         ctx.meta[_SCRIPT_ARGUMENTS] = tuple(args[cut + 1 :])
+        ctx.meta[_TYPED] = shlex.join([*ctx.command_path.split(), *args])
         try:
             return super().parse_args(ctx, args[:cut])
         except click.NoSuchOption as error:
@@ -97,7 +100,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
       7  only a performance gate was missed
       8  amp-verify itself failed: no verdict
     """
-    request = Request(arguments=ctx.meta[_SCRIPT_ARGUMENTS], **options)
+    request = Request(arguments=ctx.meta[_SCRIPT_ARGUMENTS], typed=ctx.meta[_TYPED], **options)
     signal.signal(signal.SIGTERM, _end)
     from amp_migrate.verify.commands.verify import verify
 

@@ -12,6 +12,7 @@ import click
 from amp_migrate.settings import Dtype
 
 Command = Callable[..., Any]
+PULL_REQUEST = "pull-request"
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,8 @@ class Request(Comparing):
     max_memory_ratio: float | None
     report: str | None
     junit: str | None
+    form: str
+    typed: str
 
 
 @dataclass(frozen=True)
@@ -222,6 +225,14 @@ CACHE = click.option(
     "--cache", metavar="DIR", help="Keep the original's runs here, and make only those that are missing."
 )
 REPORTS = together(
+    click.option(
+        "--format",
+        "form",
+        type=click.Choice(["text", PULL_REQUEST]),
+        default="text",
+        show_default=True,
+        help="How the verdict is printed; pull-request: as Markdown for one, with what moves, what stays and why.",
+    ),
     JSON,
     click.option("--report", metavar="FILE", help="Write a self-contained HTML report."),
     click.option("--junit", metavar="FILE", help="Write the checks as JUnit XML."),

@@ -205,3 +205,10 @@ def test_a_search_for_parts_keeps_its_logs_unless_there_was_nothing_to_find(
         assert [line.partition(":")[0] for line in said] == ["logs and traces"] * status
         for line in said:
             Path(line.partition(": ")[2]).rmdir()
+
+
+def test_the_verdict_can_be_printed_as_a_pull_requests_text(verify: Verify, wrong: Evidence) -> None:
+    done = verify(wrong, "--format", "pull-request", "--", "--lr", "1 e")
+    assert done.result.exit_code == 1
+    assert done.result.stdout.startswith("# Train `")
+    assert "run old.py new.py --format pull-request -- --lr '1 e'\n```\n" in done.result.stdout

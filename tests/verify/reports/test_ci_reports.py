@@ -10,11 +10,12 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.gates import Check, Status
 from amp_migrate.verify.judge.verdict import Limits, Verdict, assess
 from amp_migrate.verify.recorded.recording import Failure, Trace
-from amp_migrate.verify.reports import as_github, as_html, as_json, as_junit, as_text
+from amp_migrate.verify.reports import as_github, as_html, as_json, as_junit, as_pull_request, as_text
 from amp_migrate.verify.reports.outcome import Outcome
 from amp_migrate.verify.runs.kinds import Arm
 from amp_migrate.verify.runs.setup import Setup
@@ -115,8 +116,10 @@ def test_what_a_script_says_is_text_in_every_report(
     outcome = outcome_of(make_evidence(migrated=broken, migrated_off=None, reference=None))
     assert suite_of(outcome).find("testcase") is not None
     json.loads(as_json.render(outcome).encode())
-    assert "<script>" not in as_html.render(outcome) + as_github.markdown(outcome)
-    for report in (as_junit.render(outcome), as_github.annotation(outcome), as_text.render(outcome)):
+    outcome = replace(outcome, findings=(replace(MOVED, message=text, hint=text),), command=text)
+    asked = as_pull_request.render(outcome)
+    assert "<script>" not in as_html.render(outcome) + as_github.markdown(outcome) + asked.partition("## To repeat")[0]
+    for report in (as_junit.render(outcome), as_github.annotation(outcome), as_text.render(outcome), asked):
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]", report)
         assert not re.search(r"^\s*::(?!error file=)|##\w*\[", report, re.MULTILINE)
 
@@ -204,3 +207,36 @@ def test_what_shows_nothing_is_only_a_warning(
     outcome = replace(outcome, assessment=replace(outcome.assessment, verdict=verdict))
     name = "old.py" if verdict is Verdict.ORIGINAL_FAILED else "new.py"
     assert as_github.annotation(outcome).startswith(f"::{severity} file={name},line=3,")
+
+
+MOVED = Finding("train.py", 9, 5, "AMP501", Kind.MIGRATED, "step wrapped in `autocast`")
+STAYED = Finding("train.py", 30, 1, "AMP590", Kind.LEFT, "two losses | one scale", "write `scaler.scale(a)` by hand")
+
+
+def test_a_pull_requests_text_says_what_moves_what_stays_and_why_and_shows_the_evidence(
+    make_evidence: MakeEvidence, outcome_of: OutcomeOf
+) -> None:
+    command = "amp-verify run train.py --synthetic-data"
+    outcome = replace(outcome_of(make_evidence()), findings=(MOVED, STAYED), command=command)
+    text = as_pull_request.render(outcome)
+    assert "/old.py` in mixed precision by `torch.amp`\n\n**PASS (early window only)**: " in text
+    assert "## What moves\n\n- `train.py:9:5`: step wrapped in `autocast` (AMP501).\n" in text
+    assert "## What stays, and why\n\n- `train.py:30:1`: two losses \\| one scale (AMP590). Write " in text
+    assert "no evidence" not in text
+    checks = [line for line in text.splitlines() if line.startswith("| :")]
+    assert len(checks) == len(outcome.assessment.checks)
+    assert "\nNot checked:\n\n- " in text
+    assert text.endswith(f"## To repeat it\n\n```console\n$ {command}\n```\n")
+
+
+def test_a_pull_requests_text_of_a_failure_says_that_it_is_no_evidence(
+    make_evidence: MakeEvidence, make_trace: Make, outcome_of: OutcomeOf
+) -> None:
+    text = as_pull_request.render(outcome_of(failed_bitwise(make_evidence, make_trace)))
+    assert "**FAIL**: " in text
+    assert "\nThis is no evidence that training stays the same.\n" in text
+    assert "precision or edit? the edit" in text
+    assert "## What" not in text  # both scripts were given: nothing was moved here
+    broken = make_trace([], stopped=False, failure=Failure("ValueError", "bad", "new.py:2"))
+    crashed = as_pull_request.render(outcome_of(make_evidence(migrated=broken, migrated_off=None, reference=None)))
+    assert "## Evidence" not in crashed

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.speed import Memory, Speed
 from amp_migrate.verify.judge.verdict import Limits, Verdict, assess
@@ -41,7 +42,8 @@ def outcome_of(tmp_path: Path) -> Callable[[Evidence], Outcome]:
             timeout=600,
             jobs=2,
         )
-        return Outcome(setup, evidence, assess(evidence, Limits()), ("train.py:3:1 AMP501 migrated",))
+        moved = Finding("train.py", 3, 1, "AMP501", Kind.MIGRATED, "migrated")
+        return Outcome(setup, evidence, assess(evidence, Limits()), (moved,))
 
     return made
 

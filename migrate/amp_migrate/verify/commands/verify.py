@@ -9,12 +9,14 @@ from typing import Any
 
 import click
 
+from amp_migrate.report.finding import Finding
+from amp_migrate.report.report import told
 from amp_migrate.settings import Dtype
 from amp_migrate.verify.experiments.ladder import climb, train_whole
 from amp_migrate.verify.judge.convergence import SPREADS, STRICT_SPREADS, Tolerance
 from amp_migrate.verify.judge.verdict import Limits, Verdict, assess
-from amp_migrate.verify.options import Comparing, Request, Running
-from amp_migrate.verify.reports import as_github, as_json, as_junit, as_text
+from amp_migrate.verify.options import PULL_REQUEST, Comparing, Request, Running
+from amp_migrate.verify.reports import as_github, as_json, as_junit, as_pull_request, as_text
 from amp_migrate.verify.reports.live import Live
 from amp_migrate.verify.reports.outcome import Outcome
 from amp_migrate.verify.reports.written import require_writable, write
@@ -38,7 +40,10 @@ def verify(request: Request) -> int:
     with scratch(request.work) as own:
         outcome = _outcome(request, own.folder)
         own.keep = outcome.assessment.verdict is not Verdict.PASS
-        as_text.show(outcome)
+        if request.form == PULL_REQUEST:
+            click.echo(as_pull_request.render(outcome), nl=False)
+        else:
+            as_text.show(outcome)
         _write_files(request, outcome)
         return outcome.assessment.verdict.value
 
@@ -60,7 +65,13 @@ def _outcome(request: Request, folder: Path) -> Outcome:
     if request.seeds and assessment.verdict in (Verdict.PASS, Verdict.TOO_SLOW):
         evidence = train_whole(pool, evidence, request.seeds, tolerance)
         assessment = assess(evidence, limits, tolerance)
-    return Outcome(pool.setup, evidence, assessment, findings)
+    return Outcome(
+        pool.setup,
+        evidence,
+        assessment,
+        findings=findings,
+        command=request.typed,
+    )
 
 
 def can_run(result: RunResult) -> None:
@@ -71,7 +82,7 @@ def can_run(result: RunResult) -> None:
 
 def pool_of(
     request: Comparing, folder: Path, written: Sequence[str | None], **fields: Any
-) -> tuple[Pool, tuple[str, ...]]:
+) -> tuple[Pool, tuple[Finding, ...]]:
     """What makes the runs of both scripts, with what the migration had to say where it was made here.
 
     Args:
@@ -86,7 +97,7 @@ def pool_of(
             original, Dtype(request.dtype) if request.dtype else None, folder / "migrated"
         )
         for finding in findings:
-            click.echo(finding, err=True)
+            click.echo(told(finding), err=True)
     else:
         original, migrated = apart(original, target(request.migrated, python, module=request.module))
         findings = ()

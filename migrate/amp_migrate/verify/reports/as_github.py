@@ -50,15 +50,20 @@ def _markdown(outcome: Outcome) -> Iterator[str]:
     for reason in as_text.reasons(assessment):
         yield f"\n**{_cell(reason)}**"
     yield ""
-    yield "| | check | found |"
-    yield "|---|---|---|"
-    for check in assessment.checks:
-        yield f"| {_MARKS[check.status]} {check.id} | {check.title} | {_cell(check.detail)} |"
-    yield ""
+    yield from table(outcome)
     for line in as_text.performance(assessment):
         yield f"- {line}"
     for item in assessment.not_checked:
         yield f"- not checked: {item}"
+    yield ""
+
+
+def table(outcome: Outcome) -> Iterator[str]:
+    """The checks, and an empty line behind them."""
+    yield "| | check | found |"
+    yield "|---|---|---|"
+    for check in outcome.assessment.checks:
+        yield f"| {_MARKS[check.status]} {check.id} | {check.title} | {_cell(check.detail)} |"
     yield ""
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import jinja2
 
 from amp_migrate import __version__
+from amp_migrate.report.report import told
 from amp_migrate.verify.reports import as_text, plots
 from amp_migrate.verify.reports.outcome import Outcome, command_line
 
@@ -33,7 +34,7 @@ def render(outcome: Outcome) -> str:
         plots=[plot for draw in _PLOTS if (plot := draw(evidence)) is not None],
         census=outcome.census,
         environment=outcome.environment,
-        findings=outcome.findings,
+        findings=list(map(told, outcome.findings)),
         runs=[(result, command_line(result)) for result in evidence.all],
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from amp_migrate.report.finding import Finding
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.verdict import Assessment
 from amp_migrate.verify.recorded.recording import LOW_DTYPES, Trace
@@ -21,12 +22,14 @@ class Outcome:
 
     Attributes:
         findings: what the migration said, where the harness made it itself.
+        command: the command line that asked for the verification.
     """
 
     setup: Setup
     evidence: Evidence
     assessment: Assessment
-    findings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    command: str = ""
 
     @property
     def name(self) -> str:

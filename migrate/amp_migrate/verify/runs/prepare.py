@@ -10,10 +10,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
+from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.report.report import place, told
 from amp_migrate.settings import Dtype
 from amp_migrate.verify.runs import folders
 from amp_migrate.verify.runs.target import Target
@@ -99,7 +102,7 @@ def pattern(files: str | None) -> str:
     return files or ""
 
 
-def migrate(original: Target, dtype: Dtype | None, destination: Path) -> tuple[Target, tuple[str, ...]]:
+def migrate(original: Target, dtype: Dtype | None, destination: Path) -> tuple[Target, tuple[Finding, ...]]:
     """Migrate a script into `destination` and return it there, with what the migration has to say.
 
     The script's folder (or the one that its outermost package is in) is rebuilt out of links, with the changed files in
@@ -111,20 +114,19 @@ def migrate(original: Target, dtype: Dtype | None, destination: Path) -> tuple[T
     """
     from amp_migrate.cli import project_settings
     from amp_migrate.engine.migrate import migrate_file  # loads the parser; not needed when both scripts are given
-    from amp_migrate.report.finding import Kind
-    from amp_migrate.report.report import place
+    from amp_migrate.engine.source import display_name, from_here
 
     try:
         settings = project_settings(original.file, *(() if dtype is None else ("--dtype", dtype.value)))
     except click.UsageError as error:
         raise UsageError(error.format_message()) from None
     outcome = migrate_file(original.file, settings)
-    said = tuple(f"{place(f)} {f.code} {f.message}" for f in outcome.findings)
-    failed = [finding for finding in outcome.findings if finding.kind is Kind.ERROR]
+    findings = tuple(replace(each, path=display_name(from_here(Path(each.path)))) for each in outcome.findings)
+    failed = [finding for finding in findings if finding.kind is Kind.ERROR]
     if failed and not outcome.changed:
         raise UsageError("; ".join(f"{place(finding)}: {finding.message}" for finding in failed))
     if not outcome.changed:
-        reasons = "".join(f"\n  {line}" for line in said)
+        reasons = "".join(f"\n  {told(finding)}" for finding in findings)
         raise UsageError(f"{original.file}: nothing to migrate; name the migrated script to compare with it{reasons}")
     changed = {each.source.path.resolve(): each.source.encode(each.after) for each in outcome.changed}
     # Python looks for siblings where a script's link points to, so the script itself must be a file.
@@ -135,7 +137,7 @@ def migrate(original: Target, dtype: Dtype | None, destination: Path) -> tuple[T
     folders.overlay(top, {path.relative_to(top): data for path, data in changed.items()}, destination)
     there = destination / root.relative_to(top) if original.root is not None else None
     now = {path: destination / path.relative_to(top) for path in changed}
-    return Target(now[script], original.module, there, now), said
+    return Target(now[script], original.module, there, now), findings
 
 
 def _top(parents: Sequence[Path]) -> Path:
