@@ -2,8 +2,9 @@
 
     python benchmarks/operating_curve.py
 
-Values of the original are normal with a standard deviation of 1 between seeds; the migrated script's correlate with
-them and are worse by a shift. The rule is that of `amp_migrate.verify.convergence`, with its further looks.
+What rounding makes of the original is normal with a standard deviation of 1; what it makes of the migrated script is
+normal too, of the same spread (bfloat16) or an eighth of it (float16), and off by a shift. The rule is that of
+`amp_migrate.verify.judge.convergence`, with its further looks, for one metric that gains far more than the margin.
 """
 
 from __future__ import annotations
@@ -11,27 +12,25 @@ from __future__ import annotations
 import math
 
 import numpy
-from amp_migrate.verify.judge.convergence import EXTRA_SEEDS, LEVEL, SPREADS
-from amp_migrate.verify.judge.interval import quantile
+from amp_migrate.verify.judge.convergence import LEVEL, SPREADS, STRICT_SPREADS
+from amp_migrate.verify.judge.interval import chi_square, quantile
 
 TRIALS = 20_000
-CORRELATION = 0.9
-SHIFTS = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
+SHIFTS = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0)
 LOOKS = (5, 8, 10)
 
 
-def answers(shift: float, generator: numpy.random.Generator) -> tuple[float, float]:
+def answers(shift: float, spread: float, spreads: float, generator: numpy.random.Generator) -> tuple[float, float]:
     """Shares of PASS and of FAIL."""
-    original = generator.normal(size=(TRIALS, LOOKS[-1] + EXTRA_SEEDS))
-    own = math.sqrt(1 - CORRELATION**2) * generator.normal(size=(TRIALS, LOOKS[-1]))
-    differences = CORRELATION * original[:, : LOOKS[-1]] + own + shift - original[:, : LOOKS[-1]]
-    extra = original[:, LOOKS[-1] :]
+    errors = generator.normal(size=(TRIALS, LOOKS[-1]))
+    differences = spread * generator.normal(size=(TRIALS, LOOKS[-1])) + shift
     open_, passed, failed = numpy.ones(TRIALS, bool), 0, 0
     for count in LOOKS:
-        seen = differences[:, :count]
+        seen, noise = differences[:, :count], numpy.sqrt((errors[:, :count] ** 2).mean(1))
         half = quantile(LEVEL, count - 1) * seen.std(1, ddof=1) / math.sqrt(count)
-        margin = SPREADS * numpy.concatenate([original[:, :count], extra], axis=1).std(1, ddof=1)
-        passes, fails = seen.mean(1) + half < margin, seen.mean(1) - half > margin
+        lower, upper = (spreads * noise * math.sqrt(count / chi_square(p, count)) for p in (LEVEL, 1 - LEVEL))
+        far = numpy.abs(seen.mean(1))
+        passes, fails = far + half <= lower, far - half > upper
         passed += int((open_ & passes).sum())
         failed += int((open_ & fails).sum())
         open_ &= ~(passes | fails)
@@ -39,11 +38,14 @@ def answers(shift: float, generator: numpy.random.Generator) -> tuple[float, flo
 
 
 def main() -> None:
-    """Print the table's two rows."""
+    """Print the table's rows."""
     generator = numpy.random.default_rng(0)
-    found = [answers(shift, generator) for shift in SHIFTS]
     print("| true difference | " + " | ".join(f"{shift:g}" for shift in SHIFTS) + " |")
-    print("| PASS / FAIL | " + " | ".join(f"{passed:.3f} / {failed:.3f}" for passed, failed in found) + " |")
+    for spreads in (SPREADS, STRICT_SPREADS):
+        for name, spread in (("bfloat16", 1.0), ("float16", 1 / 8)):
+            found = [answers(shift, spread, spreads, generator) for shift in SHIFTS]
+            cells = " | ".join(f"{passed:.3f} / {failed:.3f}" for passed, failed in found)
+            print(f"| PASS / FAIL, {name}, margin {spreads:g} | {cells} |")
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ def evidence(tmp_path: Path, repeats: Sequence[Trace] = (), **traces: Trace | No
         return RunResult(run, ("python", "train.py"), tmp_path, returncode, 1.5, made)
 
     base = trace()
-    rounded = tuple(trace([loss * (1 + noise) for loss in base.losses]) for noise in (1e-3, 2e-3, -1e-3))
+    rounded = tuple(trace([loss * (1 + noise) for loss in base.losses]) for noise in (1e-3, 2e-3))
     parts: dict[str, Trace | None] = {
         "original": base,
         "migrated": trace([loss * 1.0005 for loss in base.losses], scale=1024.0),
@@ -83,8 +83,11 @@ def evidence(tmp_path: Path, repeats: Sequence[Trace] = (), **traces: Trace | No
     made = {name: part for name, part in parts.items() if part is not None}
     original = result(kinds.ORIGINAL, made["original"])
     migrated = result(kinds.MIGRATED, made["migrated"])
-    floors = tuple(result(kinds.full_precision(False, seed), made["floor"]) for seed in kinds.ORACLE_SEEDS)
-    oracles = tuple(result(kinds.oracle_of(floor.run), one) for floor, one in zip(floors, rounded, strict=True))
+    floors = (result(kinds.full_precision(False), made["floor"]),) * len(kinds.ORACLES)
+    oracles = tuple(
+        result(kinds.oracle_of(floor.run, number), one)
+        for floor, number, one in zip(floors, kinds.ORACLES, rounded, strict=True)
+    )
     return Evidence(
         original=original,
         migrated=migrated,
@@ -93,7 +96,7 @@ def evidence(tmp_path: Path, repeats: Sequence[Trace] = (), **traces: Trace | No
         oracles=oracles,
         reference=result(kinds.ORIGINAL, made["reference"]) if "reference" in made else None,
         repeats=tuple(result(Run(Arm.ORIGINAL, again=number), one) for number, one in enumerate(repeats, 1)),
-        all=(original, migrated, *floors[1:], *oracles),
+        all=(original, migrated, *oracles),
     )
 
 

@@ -52,7 +52,7 @@ def test_a_start_at_a_scale_that_overflows_passes_too(verify_fp32: VerifyText) -
         pytest.param(
             changed(("    scaler.unscale_(optimizer)\n", "")),
             "clipped before scaler.unscale_()",
-            "precision",
+            "scaling",
             id="clip before unscale",
         ),
         pytest.param(
@@ -61,7 +61,7 @@ def test_a_start_at_a_scale_that_overflows_passes_too(verify_fp32: VerifyText) -
                 ("    scaler.step(optimizer)\n    scaler.update()\n", "    optimizer.step()\n"),
             ),
             "used without scaler.unscale_()",
-            "precision",
+            "scaling",
             id="never unscaled",
         ),
         pytest.param(

@@ -90,8 +90,8 @@ def run(ctx: click.Context, /, **options: Any) -> None:
 
     \b
     Exit status:
-      0  PASS: trains like the original within measured noise
-      1  FAIL: it does not
+      0  PASS: all that was compared is the same, but for rounding
+      1  FAIL: something is not
       2  usage
       3  INCONCLUSIVE
       4  VACUOUS: no low precision ran, or too few steps were seen
@@ -141,7 +141,7 @@ def localize(ctx: click.Context, /, **options: Any) -> None:
     """Find the parts of MIGRATED's models that must stay in float32.
 
     Where MIGRATED fails for precision, it is run again with more and more parts in float32, the most suspected first,
-    until it trains like ORIGINAL, and then with ever fewer: none of the parts that are named can be left out.
+    until it passes, and then with ever fewer: none of the parts that are named can be left out.
 
     The exit status is the verdict's, as of `amp-verify run`.
     """

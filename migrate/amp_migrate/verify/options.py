@@ -39,7 +39,8 @@ class Comparing(Running):
 
     migrated: str | None
     dtype: str | None
-    steps: int
+    steps: int | None
+    seconds: float
     json: str | None
     cache: str | None
 
@@ -161,25 +162,34 @@ DTYPE = click.option(
     "--dtype",
     type=click.Choice([dtype.value for dtype in Dtype]),
     show_default="as the project sets it, else fp16",
-    help="What to migrate to where there is no migrated script.",
+    help="What to migrate to where there is no migrated script; where there is one, what it is to run in.",
 )
 COMPARING = together(
     DTYPE,
     click.option(
         "--steps",
         type=click.IntRange(min=0),
-        default=20,
+        default=None,
+        show_default="as --seconds says",
+        help="Optimizer steps per run, 20 at least to be compared with the noise; 0 runs the scripts to their end.",
+    ),
+    click.option(
+        "--seconds",
+        type=click.FloatRange(min=0),
+        default=60,
         show_default=True,
-        help="Optimizer steps per run; 0 runs the scripts to their end.",
+        help="Without --steps: how long the original may train; all runs make as many steps. 0 for no limit.",
     ),
 )
 WHOLE = together(
     click.option(
         "--seeds",
         type=click.IntRange(min=3),
-        help="Train both to the end over so many paired seeds, 5 for a start; more where they leave it open.",
+        help="Train both, and the original rounded, to the end over so many paired seeds, 5 at first; more in doubt.",
     ),
-    click.option("--strict", is_flag=True, help="With --seeds: one spread between seeds is the margin, not two."),
+    click.option(
+        "--strict", is_flag=True, help="With --seeds: three times what rounding does is the margin, not five times."
+    ),
     click.option(
         "--tolerance",
         type=click.FloatRange(min=0),

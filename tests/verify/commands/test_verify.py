@@ -51,9 +51,10 @@ def verify(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Verify:
             asked.extend((pool, timing_pairs))
             return evidence
 
-        def train_whole(pool: Pool, evidence: Evidence, seeds: int, tolerance: Tolerance) -> Evidence:
+        def train_whole(pool: Pool, evidence: Evidence, seeds: int, tolerance: Tolerance, told: object) -> Evidence:
             whole.append((seeds, tolerance))
-            return replace(evidence, whole=((evidence.original, evidence.original),) * seeds)
+            pairs = ((evidence.original, evidence.original),) * seeds
+            return replace(evidence, whole=pairs, rounded=evidence.oracles[:1] * seeds)
 
         monkeypatch.setattr("amp_migrate.verify.commands.verify.climb", climb)
         monkeypatch.setattr("amp_migrate.verify.commands.verify.train_whole", train_whole)
@@ -72,7 +73,7 @@ def wrong(make_evidence: MakeEvidence, make_trace: Make) -> Evidence:
 def test_a_pass_leaves_nothing_behind(verify: Verify, make_evidence: MakeEvidence) -> None:
     done = verify(make_evidence())
     assert done.result.exit_code == 0
-    assert "\nPASS (early window only): " in done.result.stdout
+    assert "\nPASS: with mixed precision off" in done.result.stdout
     assert done.result.stderr == ""
     assert not done.pool.setup.scratch.exists()
 
@@ -99,9 +100,9 @@ def test_whole_trainings_follow_where_they_are_asked_for_and_nothing_has_failed(
 ) -> None:
     right = make_evidence()
     assert verify(right).whole == []
-    assert verify(right, "--seeds", "3").whole == [(3, Tolerance(2.0, 0.0))]
+    assert verify(right, "--seeds", "3").whole == [(3, Tolerance(5.0, 0.0))]
     strict = ("--seeds", "5", "--strict", "--tolerance", "0.1")
-    assert verify(right, *strict, "--min-speedup", "2").whole == [(5, Tolerance(1.0, 0.1))]
+    assert verify(right, *strict, "--min-speedup", "2").whole == [(5, Tolerance(3.0, 0.1))]
     assert verify(wrong, "--seeds", "3").whole == []
     assert verify(right, "--seeds", "3").result.stdout.count("PASS (converged, n = 3)") == 1
 
@@ -109,12 +110,14 @@ def test_whole_trainings_follow_where_they_are_asked_for_and_nothing_has_failed(
 def test_runs_are_made_as_the_options_say(verify: Verify, make_evidence: MakeEvidence) -> None:
     usual = verify(make_evidence())
     setup = usual.pool.setup
-    assert (setup.steps, setup.timing_steps, setup.whole_steps, setup.timeout) == (20, 100, 0, 600)
+    assert (setup.steps, setup.timing_steps, setup.whole_steps, setup.timeout) == (0, 100, 0, 600)
+    assert (setup.seconds, setup.dtype) == (60, "")
     assert (setup.arguments, setup.device, setup.synthetic, usual.timing_pairs) == ((), "auto", False, 3)
     options = "--steps 7 --timing-steps 8 --train-steps 9 --timeout 5 --jobs 3 --device cpu --synthetic-data"
     own = verify(make_evidence(), *options.split(), "--timing-runs", "4", "--metrics", "*.jsonl", "--", "--lr", "1")
     setup = own.pool.setup
     assert (setup.steps, setup.timing_steps, setup.whole_steps, setup.timeout) == (7, 8, 9, 5)
+    assert setup.seconds == 0
     assert (setup.jobs, setup.device, setup.synthetic, own.timing_pairs) == (3, "cpu", True, 4)
     assert (setup.arguments, setup.metrics) == (("--lr", "1"), "*.jsonl")
 
@@ -197,7 +200,7 @@ def test_a_search_for_parts_keeps_its_logs_unless_there_was_nothing_to_find(
         (tmp_path / name).touch()
     for evidence, status in ((make_evidence(), 0), (wrong, 1)):
         climb = "amp_migrate.verify.commands.localize.climb"
-        monkeypatch.setattr(climb, lambda pool, timing_pairs, found=evidence: found)
+        monkeypatch.setattr(climb, lambda pool, timing_pairs, thorough, found=evidence: found)
         result = CliRunner().invoke(main, ["localize", "old.py", "new.py", "--json", "found.json"])
         assert result.exit_code == status
         assert json.loads((tmp_path / "found.json").read_text())["exit_code"] == status

@@ -15,8 +15,8 @@ from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.gates import Check, Status
 from amp_migrate.verify.judge.speed import Memory, Speed
 from amp_migrate.verify.judge.verdict import Assessment, Limits, Verdict, assess
-from amp_migrate.verify.recorded.models import Model, Part
-from amp_migrate.verify.recorded.recording import Trace
+from amp_migrate.verify.recorded.recording import Model, Trace
+from amp_migrate.verify.recorder.part import Part
 from amp_migrate.verify.reports import as_localized
 from amp_migrate.verify.runs.pool import Pool
 from amp_migrate.verify.runs.setup import Setup
@@ -80,7 +80,7 @@ def test_the_part_that_overflows_is_found_and_no_other(find: Find) -> None:
 
 @pytest.mark.slow
 def test_what_overflows_outside_every_model_is_not_charged_to_one(find: Find) -> None:
-    assessment, found = find("model(x), y", "(model(x) * 2.0**20) @ (torch.eye(10) * 2.0**-20), y")
+    assessment, found = find("model(x), y", "(model(x) * 2.0**20) @ (torch.eye(10).cuda() * 2.0**-20), y")
     assert assessment.cause == "precision"
     assert found.reason.startswith("not a part of a model: with all of them in float32 the script fails as well")
     assert found.islands == ()
@@ -97,7 +97,7 @@ def nowhere(make_setup: MakeSetup, tmp_path: Path) -> Pool:
 def test_a_script_that_passes_is_not_run_again(make_evidence: MakeEvidence, nowhere: Pool) -> None:
     evidence = make_evidence()
     found = localize(nowhere, evidence, assess(evidence, Limits()), 3)
-    assert found.reason == "the migrated script trains like the original within measured rounding noise"
+    assert found.reason.startswith("with mixed precision off it is the same program to the bit over 20 steps")
 
 
 def test_an_edit_is_told_from_precision(make_evidence: MakeEvidence, make_trace: Make, nowhere: Pool) -> None:
@@ -127,7 +127,7 @@ def test_the_command_ends_with_the_verdict_and_writes_what_was_asked_for(
     make_evidence: MakeEvidence, make_trace: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evidence = make_evidence(migrated=make_trace(scale=1024.0, norm=1024.0))
-    monkeypatch.setattr("amp_migrate.verify.commands.localize.climb", lambda pool, timing_pairs: evidence)
+    monkeypatch.setattr("amp_migrate.verify.commands.localize.climb", lambda pool, timing_pairs, thorough: evidence)
     files = [str(tmp_path / name) for name in ("out.json", "out.sarif")]
     arguments = ["localize", str(RIGHT), str(RIGHT), "--json", files[0], "--sarif", files[1], "--isolate", "never"]
     result = CliRunner().invoke(main, arguments)
@@ -168,7 +168,7 @@ def test_the_text_says_what_to_write_and_where(failed: Assessment) -> None:
         "    from amp_shim.policy import keep_fp32",
         '    keep_fp32(model, "net.3")',
     ]
-    assert lines[7] == "bfloat16: trains like the original without any of it"
+    assert lines[7] == "bfloat16: passes without any of it"
 
 
 def test_a_gpu_adds_time_and_memory(failed: Assessment) -> None:
@@ -224,7 +224,7 @@ def test_there_is_nothing_to_find_where_no_part_could_help(
     def reason(evidence: Evidence) -> str:
         return localize(pool, evidence, assess(evidence, Limits()), 0).reason
 
-    assert reason(make_evidence()).startswith("the migrated script trains like the original")
+    assert reason(make_evidence()).startswith("with mixed precision off it is the same program")
     off = make_trace([loss * 1.2 for loss in base.losses])
     assert reason(make_evidence(migrated_off=off)).startswith("the edit, not precision")
     over = make_trace([loss * 1.5 for loss in base.losses], scale=1024.0)

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 from amp_migrate.verify.experiments import islands
 from amp_migrate.verify.experiments.float32_parts import choose
-from amp_migrate.verify.recorded.models import Model, Part
+from amp_migrate.verify.recorded.recording import Model
+from amp_migrate.verify.recorder.part import Part
 
 FINE = Part(0, "fc", "Linear", True, 4, False, False, 1.0, 0.0, 1e-4, 0.1, 100, 2048)
 

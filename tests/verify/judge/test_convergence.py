@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from amp_migrate.verify.experiments import ladder
-from amp_migrate.verify.judge.convergence import DEFAULT, Convergence, Tolerance, checks, converged
+from amp_migrate.verify.judge.convergence import DEFAULT, Convergence, Tolerance, checks, converged, power
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.gates import Status
 from amp_migrate.verify.judge.verdict import Limits, Verdict, assess
@@ -38,50 +38,74 @@ def result(tmp_path: Path, make_trace: Make) -> Result:
 
 
 def paired(result: Result, shift: float, seeds: int = 5, spread: float = 0.1) -> tuple[Convergence, ...]:
-    """Trainings whose tail losses spread over their seeds, with a migrated twin that is `shift` worse."""
+    """Trainings that spread over seeds, twins that rounding puts 0.001 apart, and migrated ones off by a shift."""
     noise = random.Random(3)
-    losses = [1.0 + noise.gauss(0, spread) for _ in range(seeds + 5)]
-    pairs = [(result(loss), result(loss + shift + noise.gauss(0, spread / 10))) for loss in losses[:seeds]]
-    return converged(pairs, [result(loss) for loss in losses[seeds:]], DEFAULT)
+    losses = [1.0 + noise.gauss(0, spread) for _ in range(seeds)]
+    pairs = [(result(loss), result(loss + shift + noise.gauss(0, 0.0003))) for loss in losses]
+    return converged(pairs, [result(loss + noise.gauss(0, 0.001)) for loss in losses], DEFAULT)
 
 
 @pytest.mark.parametrize(
     ("shift", "status"),
-    [(0.0, Status.PASS), (0.05, Status.PASS), (0.5, Status.FAIL), (-0.5, Status.WARN)],
+    [
+        (0.0, Status.PASS),
+        (0.001, Status.PASS),
+        (0.007, Status.INCONCLUSIVE),
+        (0.05, Status.FAIL),
+        (-0.05, Status.FAIL),
+        (-0.007, Status.INCONCLUSIVE),
+    ],
 )
-def test_a_difference_is_judged_by_the_original_s_own_spread(result: Result, shift: float, status: Status) -> None:
+def test_a_difference_is_measured_in_what_rounding_does_whichever_way_it_goes(
+    result: Result, shift: float, status: Status
+) -> None:
     (found,) = paired(result, shift)
     assert found.metric.name == "tail loss"
     assert found.status is status
 
 
-def test_a_difference_near_the_margin_is_inconclusive(result: Result) -> None:
-    (found,) = paired(result, 0.0)
-    noise = random.Random(5)
-    pairs = [(result(1.0 + d), result(1.0 + d + found.margin + noise.gauss(0, 0.1))) for d in (-0.1, 0, 0.1)]
-    (near,) = converged(pairs, [result(1.0 + d) for d in (-0.1, 0.1)], DEFAULT)
-    assert near.status is Status.INCONCLUSIVE
-
-
-def test_runs_that_repeat_exactly_have_a_margin_all_the_same(result: Result) -> None:
+def test_runs_that_rounding_leaves_alone_show_nothing(result: Result) -> None:
     pairs = [(result(1.0), result(1.001)) for _ in range(3)]
-    (found,) = converged(pairs, [], DEFAULT)
-    assert found.margin == pytest.approx(0.004)
+    (found,) = converged(pairs, [result(1.0)] * 3, DEFAULT)
+    assert found.status is Status.INCONCLUSIVE
+    (found,) = converged(pairs, [result(1.0)] * 3, Tolerance(5.0, 0.01))
     assert found.status is Status.PASS
 
 
-def test_strictness_and_a_tolerance_move_the_margin(result: Result) -> None:
+def test_a_margin_as_wide_as_what_is_learned_leaves_it_open(result: Result) -> None:
+    pairs = [(result(1.0 + d), result(1.0 + d)) for d in (-0.1, 0.0, 0.1)]
+    wild = [result(1.0 + d) for d in (1.0, -1.0, 0.5)]
+    (found,) = converged(pairs, wild, DEFAULT)
+    assert found.weak
+    assert found.status is Status.INCONCLUSIVE
+    assert "nothing could be seen" in checks([found])[0].detail
+
+
+def test_strictness_and_a_tolerance_move_the_limits(result: Result) -> None:
     pairs = [(result(1.0 + d), result(1.0 + d)) for d in (-0.1, 0, 0.1)]
-    margins = [converged(pairs, [], one)[0].margin for one in (DEFAULT, Tolerance(1.0), Tolerance(1.0, 0.5))]
-    assert margins == pytest.approx([0.2, 0.1, 0.5])
+    rounded = [result(1.0 + d + 0.01) for d in (-0.1, 0, 0.1)]
+    default, strict, tolerant = (
+        converged(pairs, rounded, one)[0] for one in (DEFAULT, Tolerance(3.0), Tolerance(3.0, 0.5))
+    )
+    assert strict.passes == pytest.approx(0.6 * default.passes)
+    assert strict.fails == pytest.approx(0.6 * default.fails)
+    assert 0.01 < strict.passes < 0.03 < strict.fails
+    assert tolerant.passes == tolerant.fails == pytest.approx(0.5)
+
+
+def test_what_would_be_seen_is_told_from_the_first_seeds(result: Result) -> None:
+    pairs = [(result(1.0), result(1.01)), (result(1.0), result(0.99))]
+    assert power(pairs, DEFAULT) == ["tail loss: a change by about 5.0% or more would be told from rounding"]
+    assert power([], DEFAULT) == []
 
 
 def test_migrated_runs_that_do_not_converge_fail(result: Result) -> None:
     pairs = [(result(1.0), result(math.nan if i < 2 else 1.0)) for i in range(5)]
-    (found,) = converged(pairs, [], DEFAULT)
+    rounded = [result(1.01)] * 5
+    (found,) = converged(pairs, rounded, DEFAULT)
     assert found.status is Status.FAIL
     assert "2 migrated runs did not converge" in checks([found])[0].detail
-    (found,) = converged([(b, a) for a, b in pairs], [], DEFAULT)  # the original's own trouble
+    (found,) = converged([(b, a) for a, b in pairs], rounded, DEFAULT)  # the original's own trouble
     assert found.status is Status.PASS
 
 
@@ -109,15 +133,16 @@ def test_other_output_holds_no_metric(result: Result, said: str) -> None:
     assert [metric.name for metric in metrics.primary(result(1.0, said))] == ["tail loss"]
 
 
-def test_for_an_accuracy_less_is_worse(result: Result) -> None:
+def test_every_metric_is_judged_by_its_own_rounding(result: Result) -> None:
     def pair(loss: float, before: float, after: float) -> tuple[RunResult, RunResult]:
         return result(loss, f"test acc {before}"), result(loss, f"test acc {after}")
 
     pairs = [pair(1.0 + d, 0.9 + d / 100, 0.8 + d / 100) for d in (-0.1, 0.0, 0.1)]
-    loss, accuracy = converged(pairs, [], DEFAULT)
+    rounded = [result(1.0 + d + 0.01, f"test acc {0.9 + d / 100 + 0.001}") for d in (-0.1, 0.0, 0.1)]
+    loss, accuracy = converged(pairs, rounded, DEFAULT)
     assert loss.status is Status.PASS
     assert accuracy.status is Status.FAIL
-    assert accuracy.difference == pytest.approx(0.1)
+    assert accuracy.difference == pytest.approx(-0.1)
 
 
 class Trainings:
@@ -133,28 +158,30 @@ class Trainings:
             self.results.setdefault(run, self._result(self._losses(run), run=run))
 
 
-@pytest.mark.parametrize(("shift", "noise", "seeds"), [(0.0, 0.02, 3), (0.27, 0.5, 6), (2.0, 0.02, 3)])
+@pytest.mark.parametrize(("shift", "noise", "seeds"), [(0.0, 0.0, 3), (0.035, 0.01, 6), (2.0, 0.0, 3)])
 def test_more_seeds_are_run_only_while_the_verdict_is_open(
     result: Result, make_evidence: Callable[..., Evidence], shift: float, noise: float, seeds: int
 ) -> None:
     def loss(run: Run) -> float:
-        seed = random.Random(run.seed_index).uniform(-0.3, 0.3)
-        return 1.0 + seed + (shift + seed * noise if run.arm is Arm.MIGRATED else 0.0)
+        seed = random.Random(run.seed_index).uniform(-1, 1)
+        rounding = 0.01 * (1 if run.seed_index % 2 else -1) if run.oracle else 0.0
+        return 1.0 + seed / 3 + rounding + (shift + seed * noise if run.arm is Arm.MIGRATED else 0.0)
 
     pool = Trainings(result, loss)
-    evidence = ladder.train_whole(pool, make_evidence(), 3, DEFAULT)
-    assert len(evidence.whole) == seeds
-    assert len(evidence.extra) == 5
-    assert len({run.seed_index for run in pool.results}) >= seeds + 5
+    told: list[str] = []
+    evidence = ladder.train_whole(pool, make_evidence(), 3, DEFAULT, told.append)
+    assert len(evidence.whole) == len(evidence.rounded) == seeds
+    assert len(told) == 1
 
 
 def test_the_verdict_says_how_far_it_reaches(result: Result, make_evidence: Callable[..., Evidence]) -> None:
     good = [(result(1.0 + d), result(1.0 + d)) for d in (-0.1, 0.0, 0.1)]
     bad = [(result(1.0 + d), result(2.0 + d)) for d in (-0.1, 0.0, 0.1)]
-    passed = assess(replace(make_evidence(), whole=tuple(good)), Limits())
+    rounded = tuple(result(1.01 + d) for d in (-0.1, 0.0, 0.1))
+    passed = assess(replace(make_evidence(), whole=tuple(good), rounded=rounded), Limits())
     assert passed.word == "PASS (converged, n = 3)"
     assert not any("convergence" in item for item in passed.not_checked)
-    failed = assess(replace(make_evidence(), whole=tuple(bad)), Limits())
+    failed = assess(replace(make_evidence(), whole=tuple(bad), rounded=rounded), Limits())
     assert failed.verdict is Verdict.FAIL
     assert failed.sentence.startswith("tail loss of whole trainings: 1 and 2 over 3 seeds")
 
@@ -173,7 +200,7 @@ def test_a_whole_training_that_crashes_is_charged_to_its_arm(
 
 def convergence(**changes: Any) -> Convergence:
     """Five pairs that differ by nothing, with a margin of 1."""
-    fine = Convergence(metrics.Metric("tail loss"), 5, 1.0, 1.0, 0.0, -0.5, 0.5, 0.5, 1.0, 0)
+    fine = Convergence(metrics.Metric("tail loss"), 5, 1.0, 1.0, 0.0, 0.5, 0.2, 1.0, 2.0, 10.0, 0)
     return replace(fine, **changes)
 
 
@@ -187,14 +214,20 @@ def convergence(**changes: Any) -> Convergence:
         ({"lost": 2}, Status.FAIL),
         ({"n": 2, "lost": 2}, Status.FAIL),
         ({"lost": -1}, Status.PASS),
-        ({"high": 1.0}, Status.INCONCLUSIVE),
-        ({"low": 1.0, "high": 1.5}, Status.INCONCLUSIVE),
-        ({"low": 1.1, "high": 1.5}, Status.FAIL),
-        ({"difference": -1.0}, Status.PASS),
-        ({"difference": -1.1}, Status.WARN),
+        ({"difference": 0.5}, Status.PASS),
+        ({"difference": 0.51}, Status.INCONCLUSIVE),
+        ({"difference": -0.51}, Status.INCONCLUSIVE),
+        ({"difference": 2.5}, Status.INCONCLUSIVE),
+        ({"difference": 2.6}, Status.FAIL),
+        ({"difference": -2.6}, Status.FAIL),
+        ({"gain": 4.9}, Status.INCONCLUSIVE),
+        ({"gain": 4.9, "difference": 2.6}, Status.FAIL),
+        ({"passes": math.nan}, Status.INCONCLUSIVE),
     ],
 )
-def test_the_interval_lies_below_the_margin_above_it_or_across(changes: dict[str, float], status: Status) -> None:
+def test_the_interval_lies_within_the_lower_limit_beyond_the_upper_one_or_neither(
+    changes: dict[str, float], status: Status
+) -> None:
     assert convergence(**changes).status is status
 
 
@@ -207,14 +240,14 @@ def test_whole_trainings_without_a_number_are_inconclusive(result: Result) -> No
 
 
 def test_what_a_pass_of_whole_trainings_says(result: Result) -> None:
-    better = convergence(original=1.0, migrated=0.9, difference=-0.1, n=5, high=0.25)
-    worse = convergence(original=1.0, migrated=1.1, difference=0.1, lost=1)
-    good = convergence(difference=-2.0)
-    details = [check.detail for check in checks([better, worse, good])]
-    assert details[0] == "1 and 0.9 over 5 seeds: 0.1 better, at most 0.25 worse, margin 1"
-    assert "0.1 worse" in details[1]
+    better = convergence(original=1.0, migrated=0.9, difference=-0.1, n=5, half=0.25)
+    lost = convergence(original=1.0, migrated=1.1, difference=0.1, lost=1)
+    details = [check.detail for check in checks([better, lost])]
+    assert details[0] == (
+        "1 and 0.9 over 5 seeds: -0.1 with an interval of 0.25 on either side; rounding makes 0.2, up to 1 passes, "
+        "and more than 2 fails"
+    )
     assert details[1].endswith("; 1 migrated run did not converge where the original's did")
-    assert details[2].endswith("look at evaluation and data")
 
 
 def test_several_metrics_share_the_error_of_a_failure(result: Result) -> None:
@@ -222,12 +255,13 @@ def test_several_metrics_share_the_error_of_a_failure(result: Result) -> None:
         return result(loss, said), result(loss + 0.1 + noise, said)
 
     one, two = (
-        converged([pair(1.0 + n, n, said) for n in (-0.1, 0.0, 0.05, 0.1)], [], DEFAULT)
+        converged([pair(1.0 + n, n, said) for n in (-0.1, 0.0, 0.05, 0.1)], [result(1.2, said)] * 4, DEFAULT)
         for said in ("", "test acc 0.5")
     )
     assert [len(one), len(two)] == [1, 2]
-    assert two[0].low < one[0].low
-    assert two[0].high == one[0].high
+    assert two[0].half > one[0].half
+    assert two[0].fails > one[0].fails
+    assert two[0].passes == one[0].passes
 
 
 def test_more_seeds_are_run_while_one_metric_of_two_leaves_the_verdict_open(
@@ -237,11 +271,12 @@ def test_more_seeds_are_run_while_one_metric_of_two_leaves_the_verdict_open(
         def make(self, runs: Sequence[Run]) -> None:
             for run in runs:
                 swing = 0.1 * (-1) ** run.seed_index if run.arm is Arm.MIGRATED else 0.0
+                swing += 0.001 if run.oracle else 0.0
                 said = f"test acc {0.5 + run.seed_index / 100 + swing}"
                 self.results.setdefault(run, result(self._losses(run), said, run=run))
 
-    pool = Telling(result, lambda run: 1.0 + run.seed_index / 100)
+    pool = Telling(result, lambda run: 1.0 + run.seed_index / 100 + (0.01 if run.oracle else 0.0))
     evidence = ladder.train_whole(pool, make_evidence(), 3, DEFAULT)
-    loss, accuracy = converged(evidence.whole[:3], evidence.extra, DEFAULT)
+    loss, accuracy = converged(evidence.whole[:3], evidence.rounded[:3], DEFAULT)
     assert (loss.status, accuracy.status) == (Status.PASS, Status.INCONCLUSIVE)
     assert len(evidence.whole) > 3

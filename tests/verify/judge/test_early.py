@@ -37,14 +37,29 @@ def test_a_nan_in_both_is_no_difference(make_trace: Make) -> None:
     assert early.window(make_trace([1.0, math.nan]), make_trace([1.0, math.nan])).s == 0
 
 
-def test_the_bound_is_three_times_the_largest_noise() -> None:
-    assert early.bound([Window((1e-3,)), Window((4e-3,)), Window((2e-3,))]) == pytest.approx(1.2e-2)
+def test_noise_is_the_largest_until_then_and_of_the_first_passes_together() -> None:
+    one, other = Window((1e-3, 4e-3, 2e-3, 3e-3, 9e-3)), Window((2e-3, 1e-3, 2e-3, 5e-3, 1e-3))
+    assert early.noise([one, other]) == (4e-3, 4e-3, 4e-3, 5e-3, 9e-3)
+
+
+def test_noise_ends_where_rounding_makes_a_loss_infinite() -> None:
+    assert early.noise([Window((1e-3, math.inf, 1e-3))]) == (1e-3,)
+    assert early.noise([Window((math.inf,))]) == ()
+
+
+def test_s_weighs_every_pass_by_the_noise_there() -> None:
+    around = early.noise([Window((1e-3, 1e-3, 1e-3, 1.0))])
+    late, soon = Window((0.0, 0.0, 0.0, 2.0)), Window((4e-3, 4e-3, 4e-3, 0.0))
+    assert early.in_noise(late, around) == pytest.approx(1.0)
+    assert early.in_noise(soon, around) == pytest.approx(12**0.5)
+    assert early.losses_check([soon], around).status is Status.INCONCLUSIVE
 
 
 def test_an_oracle_that_rounded_nothing_gives_no_bound() -> None:
-    assert early.bound([Window((0.0, 0.0))]) is None
-    assert early.bound([]) is None
-    assert early.losses_check([Window((0.0,))], None).status is Status.NOT_ASSESSED
+    assert early.noise([Window((0.0, 0.0))]) == ()
+    assert early.noise([]) == ()
+    assert early.losses_check([Window((0.0,))], ()).status is Status.NOT_ASSESSED
+    assert early.norms_check([], None).status is Status.NOT_ASSESSED
 
 
 @pytest.mark.parametrize(
@@ -59,14 +74,14 @@ def test_an_oracle_that_rounded_nothing_gives_no_bound() -> None:
     ],
 )
 def test_in_doubt_most_seeds_decide(values: tuple[float, ...], status: Status) -> None:
-    assert early.losses_check([Window((value,)) for value in values], 0.03).status is status
+    assert early.losses_check([Window((value,)) for value in values], (0.01,)).status is status
 
 
 def test_doubt_lies_between_the_bound_and_ten_times_the_bound() -> None:
-    assert not early.in_doubt(Window((0.03,)), 0.03)
-    assert early.in_doubt(Window((0.031,)), 0.03)
-    assert not early.in_doubt(Window((0.31,)), 0.03)
-    assert not early.in_doubt(Window((0.31,)), None)
+    assert not early.in_doubt([Window((0.0299,))], (0.01,))
+    assert early.in_doubt([Window((0.031,))], (0.01,))
+    assert not early.in_doubt([Window((0.31,))], (0.01,))
+    assert not early.in_doubt([Window((0.31,))], ())
 
 
 def test_norm_ratios_leave_skipped_steps_out(make_trace: Make) -> None:
@@ -129,5 +144,4 @@ def test_no_step_in_common_is_not_assessed(make_trace: Make) -> None:
 
 
 def test_noise_below_that_of_float32_counts_as_that_of_float32() -> None:
-    assert early.bound([Window((1e-9,))]) == pytest.approx(3e-6)
-    assert early.bound([Window((math.inf,))]) is None
+    assert early.noise([Window((1e-9,))]) == (1e-6,)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from amp_migrate.verify.judge.equality import equality, equality_check, first_difference
+from amp_migrate.verify.judge.equality import differences, equality_check, first_difference
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.gates import Status
 from amp_migrate.verify.recorded.recording import Trace
@@ -37,10 +37,10 @@ def test_the_first_loss_that_differs_or_is_missing(
 
 def test_a_run_that_ends_early_has_no_such_pass(make_evidence: MakeEvidence, make_trace: Make) -> None:
     short = make_evidence(migrated_off=make_trace(make_trace().losses[:-1]))
-    assert equality(short).values == (make_trace().losses[-1], None)
+    assert [each.values for each in differences(short)] == [("20", "19"), ("20", "19")]
     check = equality_check(short)
     assert check.status is Status.FAIL
-    assert check.detail == "first difference at backward pass 19: 0.1 and no such pass"
+    assert check.detail == "first difference: backward passes: 20 and 19"
 
 
 @pytest.mark.parametrize("arm", ["floor", "migrated_off"])

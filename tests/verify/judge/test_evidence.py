@@ -24,16 +24,16 @@ def with_runs(evidence: Evidence, name: str, runs: tuple[RunResult, ...]) -> Evi
 
 
 @pytest.mark.parametrize("name", ["floors", "oracles"])
-def test_a_seed_of_which_one_run_crashed_is_no_part_of_the_noise_floor(
+def test_a_rounding_of_which_one_run_crashed_is_no_part_of_the_noise_floor(
     name: str, make_evidence: MakeEvidence, make_trace: Make
 ) -> None:
     evidence = make_evidence()
-    assert evidence.loss_bound == pytest.approx(3 * 2e-3)
+    assert evidence.noise == pytest.approx([2e-3] * 20)
     runs: tuple[RunResult, ...] = getattr(evidence, name)
-    without = with_runs(evidence, name, (runs[0], crashed(runs[1]), runs[2]))
-    assert len(without.floor_windows) == 2
-    assert without.loss_bound == pytest.approx(3 * 1e-3)
-    assert with_runs(evidence, name, tuple(map(crashed, runs))).loss_bound is None
+    without = with_runs(evidence, name, (runs[0], crashed(runs[1])))
+    assert len(without.floor_windows) == 1
+    assert without.noise == pytest.approx([1e-3] * 20)
+    assert with_runs(evidence, name, tuple(map(crashed, runs))).noise == ()
 
 
 def test_a_repeat_that_crashed_is_no_noise(make_evidence: MakeEvidence, make_trace: Make) -> None:
@@ -47,8 +47,8 @@ def test_a_repeat_that_crashed_is_no_noise(make_evidence: MakeEvidence, make_tra
 def test_own_noise_alone_is_no_bound(make_evidence: MakeEvidence, make_trace: Make) -> None:
     far = make_trace([loss * 2 for loss in make_trace().losses])
     evidence = make_evidence([far])
-    assert evidence.loss_bound == pytest.approx(3.0)
-    assert replace(evidence, oracles=tuple(map(crashed, evidence.oracles))).loss_bound is None
+    assert evidence.noise == pytest.approx([1.0] * 20)
+    assert replace(evidence, oracles=tuple(map(crashed, evidence.oracles))).noise == ()
 
 
 def test_a_pair_of_which_one_run_crashed_has_no_window(make_evidence: MakeEvidence) -> None:

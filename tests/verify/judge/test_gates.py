@@ -117,7 +117,7 @@ def test_half_weights_fail_unless_the_original_has_them(make_trace: Make) -> Non
 
 
 def test_running_statistics_that_overflowed_fail(make_trace: Make) -> None:
-    assert gates.weights(make_trace(), make_trace(nonfinite_statistics=1)).status is Status.FAIL
+    assert gates.weights(make_trace(), make_trace(nonfinite=("Net.book",))).status is Status.FAIL
 
 
 def test_as_many_steps_with_other_backward_passes_fail(make_trace: Make) -> None:
@@ -201,7 +201,7 @@ def test_products_in_both_half_formats_are_counted(make_trace: Make) -> None:
 
 
 def test_statistics_that_overflow_in_the_original_too_pass(make_trace: Make) -> None:
-    one, two = (make_trace(nonfinite_statistics=count) for count in (1, 2))
+    one, two = (make_trace(nonfinite=names) for names in (("Net.mask",), ("Net.book", "Net.mask")))
     assert gates.weights(one, one).status is Status.PASS
     assert gates.weights(one, two).status is Status.FAIL
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from amp_migrate.verify.judge.interval import half_interval, quantile
+from amp_migrate.verify.judge.interval import chi_square, half_interval, quantile
 
 
 def test_the_interval_is_that_of_student() -> None:
@@ -33,3 +33,11 @@ def test_fewer_than_two_values_say_nothing(values: list[float]) -> None:
 )
 def test_quantiles_are_those_of_the_tables(level: float, degrees: int, expected: float) -> None:
     assert quantile(level, degrees) == pytest.approx(expected, rel=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("level", "degrees", "value"),
+    [(0.95, 1, 3.841459), (0.05, 5, 1.145476), (0.95, 5, 11.070498), (0.983, 10, 21.648309), (0.5, 100, 99.334129)],
+)
+def test_quantiles_of_chi_square_are_those_of_the_tables(level: float, degrees: int, value: float) -> None:
+    assert chi_square(level, degrees) == pytest.approx(value, rel=1e-6)

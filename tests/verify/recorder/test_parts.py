@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from amp_migrate.verify.recorded.models import Part
+from amp_migrate.verify.recorder.part import Part
 from amp_migrate.verify.runs.process import RunResult
 
 pytestmark = pytest.mark.slow

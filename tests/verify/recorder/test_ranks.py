@@ -31,10 +31,11 @@ def test_ranks_that_part_leave_the_first_one_s_losses(make_trace: Make) -> None:
 
 def test_what_goes_wrong_in_one_rank_goes_wrong_in_the_run(make_trace: Make) -> None:
     failure = Failure("ValueError", "bad", "train.py:3")
-    sick = replace(make_trace([1.0]), failure=failure, nonfinite_statistics=2, memory={"peak_resident": 9})
+    sick = replace(make_trace([1.0]), failure=failure, memory={"peak_resident": 9})
+    sick = replace(sick, nonfinite=("Net.norm.running_mean",))
     trace = combined([replace(make_trace([1.0], stopped=False), memory={"peak_resident": 5}), sick])
     assert trace.failure == failure
-    assert trace.nonfinite_statistics == 2
+    assert trace.nonfinite == ("Net.norm.running_mean",)
     assert trace.memory == {"peak_resident": 9}
     assert trace.stopped
 

@@ -232,8 +232,8 @@ def test_the_oracle_rounds_forward_passes_and_nothing_else(record: Record) -> No
     print(nn.CrossEntropyLoss()(logits, target).item() != exact.item())
     """
     expected = ["torch.bfloat16", *["torch.float32"] * 3, "torch.float32", "True"]
-    assert out(record(text, oracle=True)) == expected
-    assert out(record(text, oracle=True, amp_off=True)) == expected
+    assert out(record(text, oracle=1)) == expected
+    assert out(record(text, oracle=1, amp_off=True)) == expected
 
 
 def test_the_census_counts_results_by_dtype(record: Record) -> None:
@@ -383,22 +383,34 @@ def test_checkpoints_are_searched_for_optimizers_and_scalers(record: Record) -> 
             torch.save(saved, io.BytesIO())
         """
     ).trace
-    assert [(each.optimizer, each.scaler) for each in trace.checkpoints] == [(True, True), (True, False)]
+    assert [(each.optimizer, each.scaler) for each in trace.checkpoints] == [
+        (False, False),
+        (True, True),
+        (True, False),
+    ]
 
 
-def test_statistics_are_looked_at_after_the_function_that_made_the_model_has_ended(record: Record) -> None:
+def test_buffers_are_looked_at_after_the_function_that_made_the_model_has_ended(record: Record) -> None:
     trace = record(
         """
         import copy
+        class Codes(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.BatchNorm1d(3))
+                self.register_buffer("book", torch.ones(3))
         def train():
-            net = copy.deepcopy(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.BatchNorm1d(3)))
-            net[0](torch.full((2, 4), float("inf")))
-            net[1](torch.full((2, 3), float("inf")))
-            net[2](torch.ones(2, 3))
+            net = copy.deepcopy(Codes())
+            net.inner[1](torch.full((2, 3), float("inf")))
+            net.inner[2](torch.ones(2, 3))
+            net.book[1] = float("nan")
+            optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+            optimizer.step()
         train()
         """
     ).trace
-    assert trace.nonfinite_statistics == 1
+    found = ["Codes.book", "Codes.inner.1.running_mean", "Codes.inner.1.running_var"]
+    assert list(trace.nonfinite) == found
 
 
 def test_cudnn_times_no_algorithms_whatever_the_script_says(record: Record) -> None:

@@ -94,8 +94,8 @@ def test_the_summary_is_a_table_that_names_the_verdict(
     text = as_github.markdown(outcome_of(failed_bitwise(make_evidence, make_trace)))
     assert text.startswith("### amp-verify: ")
     assert "old.py: FAIL\n" in text
-    assert "\n\nAMP off, losses equal bit for bit: first difference at backward pass 0: 2 and 2.4\n" in text
-    assert "| :x: E | AMP off, losses equal bit for bit | first difference" in text
+    assert "\n\nAMP off, the same program: first difference: backward pass 0: 2 and 2.4" in text
+    assert "| :x: E | AMP off, the same program | first difference" in text
     assert "**precision or edit? the edit" in text
 
 
@@ -219,7 +219,7 @@ def test_a_pull_requests_text_says_what_moves_what_stays_and_why_and_shows_the_e
     command = "amp-verify run train.py --synthetic-data"
     outcome = replace(outcome_of(make_evidence()), findings=(MOVED, STAYED), command=command)
     text = as_pull_request.render(outcome)
-    assert "/old.py` in mixed precision by `torch.amp`\n\n**PASS (early window only)**: " in text
+    assert "/old.py` in mixed precision by `torch.amp`\n\n**PASS**: " in text
     assert "## What moves\n\n- `train.py:9:5`: step wrapped in `autocast` (AMP501).\n" in text
     assert "## What stays, and why\n\n- `train.py:30:1`: two losses \\| one scale (AMP590). Write " in text
     assert "no evidence" not in text

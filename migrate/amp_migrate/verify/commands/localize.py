@@ -19,7 +19,7 @@ def localize(request: LocalizeRequest) -> int:
     require_writable({"--json": request.json, "--sarif": request.sarif})
     with scratch(request.work) as own:
         pool, _ = pool_of(request, own.folder, (request.sarif,), timing_steps=request.timing_steps)
-        evidence = climb(pool, timing_pairs=0)
+        evidence = climb(pool, timing_pairs=0, thorough=True)
         can_run(evidence.original)
         assessment = assess(evidence, Limits())
         own.keep = assessment.verdict is not Verdict.PASS

@@ -31,6 +31,8 @@ from amp_migrate.verify.runs.setup import Setup
 from amp_migrate.verify.runs.target import Target, target
 from amp_migrate.verify.usage import UsageError
 
+_HALF = {"fp16": "float16", "bf16": "bfloat16"}
+
 
 def verify(request: Request) -> int:
     """Run the scripts, show the verdict and write the reports; returns the exit status."""
@@ -63,7 +65,7 @@ def _outcome(request: Request, folder: Path) -> Outcome:
     tolerance = Tolerance(STRICT_SPREADS if request.strict else SPREADS, request.tolerance)
     assessment = assess(evidence, limits, tolerance)
     if request.seeds and assessment.verdict in (Verdict.PASS, Verdict.TOO_SLOW):
-        evidence = train_whole(pool, evidence, request.seeds, tolerance)
+        evidence = train_whole(pool, evidence, request.seeds, tolerance, lambda line: click.echo(line, err=True))
         assessment = assess(evidence, limits, tolerance)
     return Outcome(
         pool.setup,
@@ -105,7 +107,9 @@ def pool_of(
         request,
         {Arm.ORIGINAL: original, Arm.MIGRATED: migrated},
         folder,
-        steps=request.steps,
+        steps=request.steps or 0,
+        seconds=request.seconds if request.steps is None else 0.0,
+        dtype=_HALF.get(request.dtype or "", ""),
         **fields,
     )
     live = Live()

@@ -13,7 +13,8 @@ from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.gates import Check, Status
 from amp_migrate.verify.judge.speed import Memory, Speed
 from amp_migrate.verify.judge.verdict import Assessment, Verdict
-from amp_migrate.verify.recorded.models import Model, Part
+from amp_migrate.verify.recorded.recording import Model
+from amp_migrate.verify.recorder.part import Part
 from amp_migrate.verify.runs import kinds
 from amp_migrate.verify.runs.kinds import Arm, Run
 from amp_migrate.verify.runs.pool import Pool
@@ -48,7 +49,7 @@ class Localised:
         costs: of each of them.
         lines: Python that keeps them in float32.
         parts, models: what was looked at.
-        bfloat16: whether the script trains like the original with all its mixed precision in bfloat16; None where it
+        bfloat16: whether the script passes with all its mixed precision in bfloat16; None where it
             was not tried.
         probes: how many runs it took to find them.
     """
@@ -94,6 +95,8 @@ def _nothing_to_find(assessment: Assessment) -> str:
         return assessment.sentence
     if assessment.cause == "edit":
         return "the edit, not precision: with autocast and loss scaling off the scripts still differ"
+    if assessment.cause == "scaling":
+        return "the loss scaler, not a part of a model: without it, and with autocast off, the scripts compute the same"
     if assessment.suspicion:
         return f"not a part of a model: {assessment.suspicion}"
     other = next((c for c in assessment.checks if c.status is Status.FAIL and c.id not in _OF_PRECISION), None)
@@ -124,11 +127,11 @@ class _Prober:
     evidence: Evidence
 
     def holds(self, parts: Sequence[Part]) -> bool:
-        """Whether the script trains like the original with these parts in float32."""
+        """Whether the script passes with these parts in float32."""
         return self.passes(Run(Arm.MIGRATED, islands=islands.of(parts)))
 
     def passes(self, run: Run) -> bool:
-        """Whether a run trains like the original."""
+        """Whether a run passes the checks that precision decides."""
         self.pool.make([run])
         result = self.pool.results[run]
         if not result.ended_well:
@@ -142,7 +145,7 @@ class _Prober:
             gates.counts(a, b),
             gates.finite_losses(a, b),
             gates.scale_alive(b),
-            early.losses_check([early.window(a, b)], self.evidence.loss_bound),
+            early.losses_check([early.window(a, b)], self.evidence.noise),
             early.norms_check(early.norm_ratios(a, b), self.evidence.norm_bound),
         )
         return all(check.status in _FINE for check in checks)

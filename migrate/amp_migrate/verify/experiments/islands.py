@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
-from amp_migrate.verify.recorded.models import Model, Part
+from amp_migrate.verify.recorded.recording import Model
+from amp_migrate.verify.recorder.part import Part
 
 Island = tuple[int, str]
 """A part of a model: the model's index and the part's name, which is empty for the whole model."""

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from amp_migrate.verify.judge import early, gates
-from amp_migrate.verify.judge.convergence import EXTRA_SEEDS, Tolerance, converged
-from amp_migrate.verify.judge.equality import equality, first_difference
+from amp_migrate.verify.judge.convergence import Tolerance, converged, power
+from amp_migrate.verify.judge.equality import (
+    differences,
+    equality_check,
+    is_of_scaling,
+    of_the_text,
+    only_rounding,
+    repeats_alike,
+)
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.gates import Status
 from amp_migrate.verify.judge.speed import TF32_CAPABILITY
@@ -28,33 +35,49 @@ class Runs(Protocol):
         """Make the runs that have not been made."""
 
 
-def climb(pool: Pool, timing_pairs: int) -> Evidence:
+def climb(pool: Pool, timing_pairs: int, *, thorough: bool = False) -> Evidence:
     """Make the runs of a verification, stopping where nothing further could change the verdict.
 
-    `timing_pairs` pairs of timing runs are made on a GPU; a CPU that stands in for one is never timed.
+    Args:
+        timing_pairs: so many pairs of timing runs are made on a GPU; a CPU that stands in for one is never timed.
+        thorough: make also what a lost verdict does not need, for who looks for its cause.
     """
+    if pool.setup.seconds:
+        pool.make([kinds.ORIGINAL])
+        pool.settle(pool.results[kinds.ORIGINAL])
     both = _pair(pool, kinds.ORIGINAL, kinds.MIGRATED)
-    evidence = Evidence(*both)
+    evidence = Evidence(*both, dtype=pool.setup.dtype)
     if all(result.ended_well for result in both) and _worth_going_on(evidence):
-        evidence = _judged(pool, evidence)
-        if timing_pairs and not evidence.original.trace.stand_in:
-            evidence = time(pool, evidence, timing_pairs)
+        evidence = _explained(pool, _beside_itself(pool, evidence))
+        if thorough or not _is_lost(evidence):
+            evidence = _in_noise(pool, evidence)
+            if timing_pairs and not evidence.original.trace.stand_in:
+                evidence = time(pool, evidence, timing_pairs)
     return replace(evidence, all=tuple(pool.results.values()))
 
 
-def train_whole(pool: Runs, evidence: Evidence, seeds: int, tolerance: Tolerance) -> Evidence:
-    """Add whole trainings over `seeds` paired seeds, and up to twice as many while they leave the verdict open."""
-    extra = [Run(Arm.ORIGINAL, 2 * seeds + index, whole=True) for index in range(EXTRA_SEEDS)]
+def train_whole(
+    pool: Runs, evidence: Evidence, seeds: int, tolerance: Tolerance, told: Callable[[str], None] = lambda line: None
+) -> Evidence:
+    """Add whole trainings over `seeds` paired seeds, and up to twice as many while they leave the verdict open.
+
+    `told` gets what the comparison would see, as soon as the first seeds of the original and its twin say it.
+    """
+    off = evidence.original.trace.uses_amp
+    first = [_whole(off, seed) for seed in range(2)]
+    pool.make([run for original, _, twin in first for run in (original, twin)])
+    for line in power([(pool.results[original], pool.results[twin]) for original, _, twin in first], tolerance):
+        told(line)
     for count in (seeds, math.ceil(1.6 * seeds), 2 * seeds):
-        pairs = [(Run(Arm.ORIGINAL, i, whole=True), Run(Arm.MIGRATED, i, whole=True)) for i in range(count)]
-        pool.make([*(run for pair in pairs for run in pair), *extra])
+        runs = [_whole(off, seed) for seed in range(count)]
+        pool.make([run for three in runs for run in three])
         evidence = replace(
             evidence,
-            whole=tuple((pool.results[a], pool.results[b]) for a, b in pairs),
-            extra=tuple(pool.results[run] for run in extra),
+            whole=tuple((pool.results[original], pool.results[migrated]) for original, migrated, _ in runs),
+            rounded=tuple(pool.results[twin] for _, _, twin in runs),
             all=tuple(pool.results.values()),
         )
-        found = converged(evidence.whole, evidence.extra, tolerance)
+        found = converged(evidence.whole, evidence.rounded, tolerance)
         if any(one.status is Status.FAIL for one in found) or all(
             one.status is not Status.INCONCLUSIVE for one in found
         ):
@@ -62,30 +85,84 @@ def train_whole(pool: Runs, evidence: Evidence, seeds: int, tolerance: Tolerance
     return evidence
 
 
+def _whole(original_uses_amp: bool, seed: int) -> tuple[Run, Run, Run]:
+    """Whole trainings of one seed: the original, the migrated script, and the original rounded."""
+    original, migrated = (Run(arm, seed_index=seed, whole=True) for arm in Arm)
+    return original, migrated, replace(original, amp_off=original_uses_amp, oracle=1)
+
+
 def _worth_going_on(evidence: Evidence) -> bool:
     checks = (
         gates.low_precision(evidence.migrated.trace),
         gates.counts(evidence.original.trace, evidence.migrated.trace),
+        gates.own_code(evidence.original.trace, evidence.migrated.trace),
     )
-    return all(check.status is not Status.VACUOUS for check in checks)
+    over = (Status.VACUOUS, Status.INCONCLUSIVE)
+    return all(check is None or check.status not in over for check in checks)
 
 
-def _judged(pool: Pool, evidence: Evidence) -> Evidence:
-    """Add what the two runs are judged against."""
+def _beside_itself(pool: Pool, evidence: Evidence) -> Evidence:
+    """Add both scripts at full precision, and what the migrated run is compared with."""
     amp = evidence.original.trace.uses_amp
-    pool.make(kinds.reference_runs(amp))
-    floors = [kinds.full_precision(amp, seed) for seed in kinds.ORACLE_SEEDS]
-    evidence = replace(
+    floor = kinds.full_precision(amp)
+    pool.make(dict.fromkeys((floor, kinds.MIGRATED_OFF)))
+    return replace(
         evidence,
         migrated_off=pool.results[kinds.MIGRATED_OFF],
-        floors=tuple(pool.results[floor] for floor in floors),
-        oracles=tuple(pool.results[kinds.oracle_of(floor)] for floor in floors),
-        reference=reference(pool, evidence.original, evidence.migrated, floors[0]),
+        floors=(pool.results[floor],),
+        reference=reference(pool, evidence.original, evidence.migrated, floor),
     )
-    if not equality(evidence).holds:
-        evidence = replace(evidence, repeats=_repeats(pool, floors[0]))
-    if any(early.in_doubt(window, evidence.loss_bound) for window in evidence.windows):
-        evidence = replace(evidence, further=_further(pool, floors[1:]))
+
+
+def _is_lost(evidence: Evidence) -> bool:
+    """Whether a check that needs no noise floor has failed."""
+    original, migrated = evidence.original.trace, evidence.migrated.trace
+    checks = (
+        gates.counts(original, migrated),
+        gates.finite_losses(original, migrated),
+        gates.scale_alive(migrated),
+        gates.gradients(original, migrated),
+        gates.weights(original, migrated),
+        equality_check(evidence),
+    )
+    return not evidence.repeats and any(check.status is Status.FAIL for check in checks)
+
+
+def _in_noise(pool: Pool, evidence: Evidence) -> Evidence:
+    """Add the noise that rounding makes, and what is planted to see whether it would be found."""
+    amp, migrated = evidence.original.trace.uses_amp, evidence.migrated.trace
+    floor = kinds.full_precision(amp)
+    oracles = [kinds.oracle_of(floor, number) for number in kinds.ORACLES]
+    drill = [kinds.DRILL] if migrated.scaled and not amp else []
+    pool.make([*oracles, kinds.PLANT, *drill])
+    evidence = replace(
+        evidence,
+        floors=(pool.results[floor],) * len(oracles),
+        oracles=tuple(pool.results[oracle] for oracle in oracles),
+        planted=pool.results[kinds.PLANT],
+        drill=pool.results[kinds.DRILL] if drill else None,
+    )
+    if early.in_doubt(evidence.windows, evidence.noise):
+        evidence = _further(pool, evidence, [kinds.full_precision(amp, seed) for seed in kinds.FURTHER_SEEDS])
+    return evidence
+
+
+def _explained(pool: Runs, evidence: Evidence) -> Evidence:
+    """Add what tells why the two programs are not the same, where they are not."""
+    floor, off = evidence.floors[0], evidence.migrated_off
+    assert off is not None
+    if not (floor.ended_well and off.ended_well) or not (found := differences(evidence)):
+        return evidence
+    if evidence.migrated.trace.scaled:
+        pool.make([kinds.MIGRATED_UNSCALED])
+        evidence = replace(evidence, unscaled=pool.results[kinds.MIGRATED_UNSCALED])
+    if of_the_text(found) or (is_of_scaling(evidence) and not only_rounding(found)):
+        return evidence
+    evidence = replace(evidence, repeats=_repeats(pool, floor.run))
+    if only_rounding(differences(evidence)) and not evidence.own_noise:
+        twins = [kinds.ulp_of(floor.run, number) for number in (1, 2)]
+        pool.make(twins)
+        evidence = replace(evidence, twins=tuple(pool.results[twin] for twin in twins))
     return evidence
 
 
@@ -94,7 +171,7 @@ def _repeats(pool: Runs, floor: Run) -> tuple[RunResult, ...]:
     again = [replace(floor, again=number, census=False) for number in (1, 2, 3)]
     pool.make(again[:1])
     first = pool.results[again[0]]
-    if first.ended_well and first_difference(pool.results[floor].trace.losses, first.trace.losses) is None:
+    if first.ended_well and repeats_alike(pool.results[floor], first):
         return (first,)
     pool.make(again)
     return tuple(pool.results[run] for run in again)
@@ -102,19 +179,28 @@ def _repeats(pool: Runs, floor: Run) -> tuple[RunResult, ...]:
 
 def reference(pool: Runs, original: RunResult, migrated: RunResult, floor: Run) -> RunResult:
     """The run whose parameters were updated at the same steps as the migrated run's."""
-    if original.trace.skips == migrated.trace.skips:
+    window = kinds.STEPS * len({step.optimizer for step in migrated.trace.steps})
+    ours, theirs = (tuple(i for i in each.trace.skips if i < window) for each in (original, migrated))
+    if ours == theirs:
         return original
-    run = kinds.same_skips(floor, migrated.trace.skips)
+    run = kinds.same_skips(floor, theirs)
     pool.make([run])
     return pool.results[run]
 
 
-def _further(pool: Pool, floors: list[Run]) -> tuple[tuple[RunResult, RunResult], ...]:
-    migrated = [Run(Arm.MIGRATED, floor.seed_index) for floor in floors]
-    pool.make(migrated)
-    return tuple(
-        (reference(pool, pool.results[floor], pool.results[run], floor), pool.results[run])
-        for floor, run in zip(floors, migrated, strict=True)
+def _further(pool: Pool, evidence: Evidence, floors: list[Run]) -> Evidence:
+    """Add the same of other seeds: the noise there, and the migrated script."""
+    migrated = [Run(Arm.MIGRATED, seed_index=floor.seed_index, early=True) for floor in floors]
+    oracles = [kinds.oracle_of(floor) for floor in floors]
+    pool.make([*floors, *oracles, *migrated])
+    pairs = zip(floors, migrated, strict=True)
+    return replace(
+        evidence,
+        floors=(*evidence.floors, *(pool.results[floor] for floor in floors)),
+        oracles=(*evidence.oracles, *(pool.results[oracle] for oracle in oracles)),
+        further=tuple(
+            (reference(pool, pool.results[floor], pool.results[run], floor), pool.results[run]) for floor, run in pairs
+        ),
     )
 
 

@@ -1,8 +1,11 @@
-"""Tier 2: whole trainings over paired seeds. Does the migrated script end as well as the original?
+"""Tier 2: whole trainings over paired seeds. Does the migrated script end as the original would with other rounding?
 
-Both scripts train once per seed, and the differences are paired. The margin is twice the spread of the original over
-its seeds, five of which have no migrated twin. The one-sided interval of the mean difference lies below the margin
-(PASS), above it (FAIL) or across it (INCONCLUSIVE: more seeds are run, twice at the most).
+Each seed is trained three times: by the original, by the migrated script, and by a twin that is the original with its
+forward passes rounded to bfloat16. How far the twins end from the originals is the unit, and the margin so many of it.
+A difference counts whichever way it goes. The margin is estimated from as few seeds as all else, so what is compared
+with it is one of two limits: a lower one, below which the true margin hardly lies, to pass, and an upper one to fail.
+Between them more seeds are run, twice at the most; and where the lower limit is so wide that a fifth of what training
+gains would pass, the question is left open.
 """
 
 from __future__ import annotations
@@ -10,19 +13,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean
 
 from amp_migrate.verify.judge.gates import Check, Status
-from amp_migrate.verify.judge.interval import half_interval
+from amp_migrate.verify.judge.interval import chi_square, half_interval
 from amp_migrate.verify.recorded import metrics
 from amp_migrate.verify.recorded.metrics import Metric
 from amp_migrate.verify.runs.process import RunResult
 
-EXTRA_SEEDS = 5
 LEVEL = 0.983  # per look, so that three looks together err in one case of twenty
-SPREADS = 2.0
-STRICT_SPREADS = 1.0
-SMALLEST_SPREAD = 0.002  # of the value: what repeats better than this is not told apart
+SPREADS = 5.0
+STRICT_SPREADS = 3.0
+SMALLEST = 1e-6  # of the value: the rounding of float32
+TOO_WEAK = 0.2  # of what the training gains: a margin as wide as this shows nothing
 FEWEST_PAIRS = 3
 
 Pairs = Sequence[tuple[RunResult, RunResult]]
@@ -30,10 +33,10 @@ Pairs = Sequence[tuple[RunResult, RunResult]]
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How much worse counts as the same.
+    """How far apart counts as the same.
 
     Attributes:
-        spreads: in standard deviations of the original over its seeds.
+        spreads: in units of what rounding does to the original.
         share: at least this share of the original's mean.
     """
 
@@ -46,13 +49,17 @@ DEFAULT = Tolerance()
 
 @dataclass(frozen=True)
 class Convergence:
-    """What paired seeds say of one metric; differences are positive where the migrated script is worse.
+    """What paired seeds say of one metric.
 
     Attributes:
-        n: pairs that count: both values are finite.
+        n: pairs that count: all values are finite.
         original: the original's mean over the pairs, and `migrated` the migrated script's.
-        low, high: ends of the one-sided intervals of the mean difference.
-        sigma: the original's spread over all its seeds.
+        difference: the mean difference, migrated less original.
+        half: half the width of its interval.
+        noise: root mean square of what rounding alone makes of the original.
+        passes: the limit below which the whole interval must lie to pass.
+        fails: the limit above which it must lie to fail.
+        gain: what the training changes this metric by, or its value where that is not known.
         lost: pairs in which only the migrated run has no finite value, less those in which only the original has none.
     """
 
@@ -61,59 +68,86 @@ class Convergence:
     original: float
     migrated: float
     difference: float
-    low: float
-    high: float
-    sigma: float
-    margin: float
+    half: float
+    noise: float
+    passes: float
+    fails: float
+    gain: float
     lost: int
 
     @property
+    def weak(self) -> bool:
+        """Whether the margin is so wide that passing would say nothing."""
+        return not self.passes <= TOO_WEAK * self.gain
+
+    @property
     def status(self) -> Status:
-        """PASS, FAIL, INCONCLUSIVE; WARN where the migrated script is better by more than the margin."""
+        """PASS, FAIL or INCONCLUSIVE."""
         if self.lost > 1:
             return Status.FAIL
         if self.n < FEWEST_PAIRS or self.lost > 0:
             return Status.INCONCLUSIVE
-        if self.low > self.margin:
+        if abs(self.difference) - self.half > self.fails:
             return Status.FAIL
-        if self.high >= self.margin:
-            return Status.INCONCLUSIVE
-        return Status.WARN if self.difference < -self.margin else Status.PASS
+        inside = abs(self.difference) + self.half <= self.passes
+        return Status.PASS if inside and not self.weak else Status.INCONCLUSIVE
 
 
-def converged(pairs: Pairs, extra: Sequence[RunResult], tolerance: Tolerance) -> tuple[Convergence, ...]:
-    """Judge every primary metric of the original."""
+def converged(pairs: Pairs, rounded: Sequence[RunResult], tolerance: Tolerance) -> tuple[Convergence, ...]:
+    """Judge every primary metric of the original. `rounded`: the twin of each pair."""
     if not pairs:
         return ()
     wanted = metrics.primary(pairs[0][0])
-    return tuple(_judged(metric, pairs, extra, tolerance, len(wanted)) for metric in wanted)
+    return tuple(_judged(metric, pairs, rounded, tolerance, len(wanted)) for metric in wanted)
 
 
-def _judged(metric: Metric, pairs: Pairs, extra: Sequence[RunResult], tolerance: Tolerance, tests: int) -> Convergence:
+def _judged(
+    metric: Metric, pairs: Pairs, rounded: Sequence[RunResult], tolerance: Tolerance, tests: int
+) -> Convergence:
     values = [(_finite(a, metric), _finite(b, metric)) for a, b in pairs]
     both = [(a, b) for a, b in values if a is not None and b is not None]
     lost = sum((b is None) - (a is None) for a, b in values)
-    sign = -1.0 if metric.higher_is_better else 1.0
-    alone = [value for result in extra if (value := _finite(result, metric)) is not None]
     originals = [a for a, _ in both]
-    differences = [sign * (b - a) for a, b in both]
+    differences = [b - a for a, b in both]
+    twins = [_finite(twin, metric) for twin in rounded]
+    errors = [c - a for (a, _), c in zip(values, twins, strict=False) if a is not None and c is not None]
     mean = fmean(originals) if originals else math.nan
-    spread = stdev([*originals, *alone]) if len(originals) + len(alone) > 1 else 0.0
-    sigma = max(spread, SMALLEST_SPREAD * abs(mean))
-    difference = fmean(differences) if differences else math.nan
+    noise = math.sqrt(fmean([error * error for error in errors])) if errors else math.nan
+    unit = max(noise, SMALLEST * abs(mean)) if noise else math.nan  # a twin that rounds nothing is no measure
+    least = tolerance.share * abs(mean)
+    # Any of several metrics may fail: each gets its share of the error. To pass, all must pass.
+    level = 1 - (1 - LEVEL) / tests
     return Convergence(
         metric=metric,
         n=len(both),
         original=mean,
         migrated=fmean([b for _, b in both]) if both else math.nan,
-        difference=difference,
-        # Any of several metrics may fail: each gets its share of the error. To pass, all must pass.
-        low=difference - half_interval(differences, 1 - (1 - LEVEL) / tests),
-        high=difference + half_interval(differences, LEVEL),
-        sigma=sigma,
-        margin=max(tolerance.spreads * sigma, tolerance.share * abs(mean)),
+        difference=fmean(differences) if differences else math.nan,
+        half=half_interval(differences, level),
+        noise=noise,
+        passes=_largest(tolerance.spreads * unit * _factor(LEVEL, len(errors)), least),
+        fails=_largest(tolerance.spreads * unit * _factor(1 - level, len(errors)), least),
+        gain=_gain(metric, pairs, mean),
         lost=lost,
     )
+
+
+def _factor(level: float, count: int) -> float:
+    """What a root mean square of `count` values is multiplied by, to lie below the true one with this probability."""
+    return math.sqrt(count / chi_square(level, count)) if count else math.nan
+
+
+def _largest(limit: float, least: float) -> float:
+    """The larger one; NaN, which nothing is below or above, only where neither is known."""
+    return max(limit, least) if limit == limit else (least or math.nan)
+
+
+def _gain(metric: Metric, pairs: Pairs, mean: float) -> float:
+    if metric.name != metrics.TAIL_LOSS:
+        return abs(mean)
+    heads = [head for original, _ in pairs if (head := metrics.head_loss(original)) is not None]
+    finite = [head for head in heads if math.isfinite(head)]
+    return abs(fmean(finite) - mean) if finite else abs(mean)
 
 
 def _finite(result: RunResult, metric: Metric) -> float | None:
@@ -132,13 +166,27 @@ def checks(found: Sequence[Convergence]) -> list[Check]:
 def _detail(one: Convergence) -> str:
     if one.n < 2:
         return f"{one.n} of the pairs have finite values"
-    side = "better" if one.difference < 0 else "worse"
     text = (
-        f"{one.original:.4g} and {one.migrated:.4g} over {one.n} seeds: {abs(one.difference):.2g} {side}, "
-        f"at most {one.high:.2g} worse, margin {one.margin:.2g}"
+        f"{one.original:.4g} and {one.migrated:.4g} over {one.n} seeds: {one.difference:+.2g} with an interval of "
+        f"{one.half:.2g} on either side; rounding makes {one.noise:.2g}, up to {one.passes:.2g} passes, and more than "
+        f"{one.fails:.2g} fails"
     )
     if one.lost > 0:
         text += f"; {one.lost} migrated run{'s' if one.lost > 1 else ''} did not converge where the original's did"
-    if one.status is Status.WARN:
-        text += "; so much better is rarely right: look at evaluation and data"
+    if one.weak and one.status is Status.INCONCLUSIVE:
+        text += "; rounding alone moves this training so much that nothing could be seen"
     return text
+
+
+def power(pairs: Sequence[tuple[RunResult, RunResult]], tolerance: Tolerance) -> list[str]:
+    """What a comparison would see, a line for each metric, from (original, rounded) pairs of some first seeds."""
+    told = []
+    for metric in metrics.primary(pairs[0][0]) if pairs else ():
+        known = [(_finite(a, metric), _finite(b, metric)) for a, b in pairs]
+        errors = [b - a for a, b in known if a is not None and b is not None]
+        if errors:
+            noise = math.sqrt(fmean([error * error for error in errors]))
+            value = fmean([a for a, _ in known if a is not None])
+            share = tolerance.spreads * noise / abs(value) if value else math.inf
+            told.append(f"{metric.name}: a change by about {share:.1%} or more would be told from rounding")
+    return told

@@ -1,17 +1,19 @@
-"""Tier 1: losses and norms of the first steps, against a noise floor measured on the user's own script.
+"""Tier 1: losses and norms of the first steps, against the noise that rounding makes in the user's own script.
 
-S is the root mean square, over the window, of the relative difference between two runs' losses. Rounding the
-original's forward passes to bfloat16 gives a run that is right by construction; the largest S over three seeds of it is
-the floor. N looks at the gradient and update norms of the first steps, which tell a scaling fault that adaptive
-optimizers hide from the losses.
+Rounding the original's forward passes to bfloat16 gives a run that is right by construction. How far its losses are
+from the original's, at each backward pass or before, is the noise there: small at first, when the weights are the same,
+and large where training is chaotic. S is the root mean square of the migrated run's differences, each in units of the
+noise of its pass, so that late passes do not hide early ones. N looks at the gradient and update norms of the first
+steps, which tell a scaling fault that adaptive optimizers hide from the losses.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, takewhile
 
 from amp_migrate.verify.judge.gates import Check, Status
 from amp_migrate.verify.recorded.recording import Step, Trace
@@ -21,7 +23,8 @@ WINDOW_STEPS = 20
 FLOOR_FACTOR = 3.0
 CERTAIN_FACTOR = 10.0  # beyond this multiple of the bound no second seed is asked
 SMALLEST_LOSS = 1e-3  # of the first loss: relative differences below it would be noise about zero
-SMALLEST_FLOOR = 1e-6  # the rounding of float32 itself
+SMALLEST_NOISE = 1e-6  # the rounding of float32 itself
+POOLED = 3  # passes of each optimizer whose noise is taken together: a single one may be small by chance
 NORM_TOLERANCE = 0.02
 
 
@@ -57,37 +60,46 @@ def _relative(reference: float, other: float, floor: float) -> float:
     return difference if math.isfinite(difference) else math.inf
 
 
-def bound(floors: Iterable[Window]) -> float | None:
-    """The largest S that a right migration may have; None where the oracle rounded nothing."""
-    largest = max((floor.s for floor in floors), default=0.0)
-    if largest == 0.0 or not math.isfinite(largest):
-        return None
-    return FLOOR_FACTOR * max(largest, SMALLEST_FLOOR)
+def noise(floors: Sequence[Window], optimizers: int = 1) -> tuple[float, ...]:
+    """How far rounding alone puts the loss of each pass; ends before the first pass that rounding makes infinite."""
+    if not any(difference for floor in floors for difference in floor.differences):
+        return ()
+    largest = [max(each) for each in zip(*(floor.differences for floor in floors), strict=False)]
+    finite = list(takewhile(math.isfinite, largest))
+    head = max(finite[: POOLED * optimizers], default=0.0)
+    return tuple(max(head, each, SMALLEST_NOISE) for each in accumulate(finite, max))
 
 
-def losses_check(seen: Sequence[Window], limit: float | None) -> Check:
+def in_noise(one: Window, around: Sequence[float]) -> float:
+    """S: the root mean square of a window's differences, in units of the noise around them."""
+    units = [difference / unit for difference, unit in zip(one.differences, around, strict=False)]
+    return math.sqrt(sum(unit * unit for unit in units) / len(units)) if units else 0.0
+
+
+def losses_check(seen: Sequence[Window], around: Sequence[float]) -> Check:
     """S: the early losses stay within the bound; in doubt, in most of the seeds that were run."""
     title = "early losses within the noise floor"
-    if limit is None:
+    if not around:
         reason = "no noise floor: rounding the original's forward passes changed nothing or failed"
         return Check("S", title, Status.NOT_ASSESSED, reason)
-    values = [one.s for one in seen]
+    values = [in_noise(one, around) for one in seen]
     first = values[0]
-    detail = f"S = {first:.2e}, bound {limit:.2e}"
-    if first <= limit:
+    farthest = max((d for d, _ in zip(seen[0].differences, around, strict=False)), default=0.0)
+    detail = f"S = {first:.2g} times the noise, bound {FLOOR_FACTOR:g}; losses up to {farthest:.1e} apart"
+    if first <= FLOOR_FACTOR:
         return Check("S", title, Status.PASS, detail)
-    if first > CERTAIN_FACTOR * limit:
+    if first > CERTAIN_FACTOR * FLOOR_FACTOR:
         return Check("S", title, Status.FAIL, detail)
     if len(values) == 1:
         return Check("S", title, Status.INCONCLUSIVE, detail + "; no further seed could be run")
-    within = sum(value <= limit for value in values)
+    within = sum(value <= FLOOR_FACTOR for value in values)
     detail += f"; {within} of {len(values)} seeds within"
     return Check("S", title, Status.PASS if 2 * within > len(values) else Status.FAIL, detail)
 
 
-def in_doubt(one: Window, limit: float | None) -> bool:
+def in_doubt(seen: Sequence[Window], around: Sequence[float]) -> bool:
     """Whether one seed is not enough to tell."""
-    return limit is not None and limit < one.s <= CERTAIN_FACTOR * limit
+    return any(FLOOR_FACTOR < in_noise(one, around) <= CERTAIN_FACTOR * FLOOR_FACTOR for one in seen[:1])
 
 
 @dataclass(frozen=True)
@@ -134,16 +146,20 @@ def _ratio(reference: float | None, other: float | None) -> float | None:
     return other / reference if reference else math.inf
 
 
-def norm_bound(floors: Iterable[Iterable[NormRatio]]) -> float:
-    """How far, as a log ratio, a norm of a right migration may be from the original's."""
+def norm_bound(floors: Sequence[Sequence[NormRatio]]) -> float | None:
+    """How far, as a log ratio, a norm of a right migration may be from the original's; None without a floor."""
+    if not any(floors):
+        return None
     found = (ratio.farthest for floor in floors for ratio in floor)
     # A norm of zero on one side says nothing of how far the others may go: a saturated sigmoid has no gradient at all.
     return max(NORM_TOLERANCE, FLOOR_FACTOR * max((far for far in found if math.isfinite(far)), default=0.0))
 
 
-def norms_check(ratios: Sequence[NormRatio], limit: float) -> Check:
+def norms_check(ratios: Sequence[NormRatio], limit: float | None) -> Check:
     """N: gradient and update norms of the first steps are the original's."""
     title = "gradient and update norms of the first steps"
+    if limit is None:
+        return Check("N", title, Status.NOT_ASSESSED, "no noise floor: the rounded original did not end well")
     if not ratios:
         return Check("N", title, Status.NOT_ASSESSED, "no step was made by both scripts")
     worst = max(ratios, key=lambda ratio: ratio.farthest)

@@ -1,42 +1,48 @@
-"""Precision or edit? With mixed precision off, a right migration computes the original's losses bit for bit."""
+"""Precision or edit? With mixed precision off, a right migration is the original's program, bit for bit.
+
+It is run with autocast off, and with losses scaled by powers of two: in float32 unscaling gives back the very bits, so
+the scaler's way is compared along with all else. Where the bits differ and nothing but bits does, the original runs
+again with everything an ulp off: what is not farther away than that only rounds otherwise.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 
-from amp_migrate.verify.judge import early
+from amp_migrate.verify.judge import early, program
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.gates import Check, Status
+from amp_migrate.verify.judge.program import Difference
+from amp_migrate.verify.runs.process import RunResult
 
-TITLE = "AMP off, losses equal bit for bit"
-
-
-@dataclass(frozen=True)
-class Equality:
-    """Whether the losses of the two scripts are equal with mixed precision off.
-
-    Attributes:
-        holds: all equal, as many of them.
-        first: index of the first backward pass that differs; None where they are equal.
-        values: the original's loss there and the migrated script's; None for a run that had ended by then.
-    """
-
-    holds: bool
-    first: int | None = None
-    values: tuple[float | None, float | None] = (None, None)
+TITLE = "AMP off, the same program"
+# Nothing that a run computes changes these: whoever sees one of them differ need not ask whether the original repeats
+# itself.
+_OF_THE_TEXT = frozenset({"setting", "zeroing"})
 
 
-def equality(evidence: Evidence) -> Equality:
-    """Compare the original at full precision with the migrated script at full precision."""
+def differences(evidence: Evidence) -> list[Difference]:
+    """What the migrated script has otherwise at full precision, the earliest first; but what the original repeats."""
     assert evidence.migrated_off is not None
-    ours, theirs = evidence.floors[0].trace.losses, evidence.migrated_off.trace.losses
-    index = first_difference(ours, theirs)
-    if index is None:
-        return Equality(True)
-    a, b = (losses[index] if index < len(losses) else None for losses in (ours, theirs))
-    return Equality(False, index, (a, b))
+    found = program.differences(evidence.floors[0], evidence.migrated_off)
+    own = {
+        (each.what, each.where)
+        for repeat in evidence.repeats
+        for each in program.differences(evidence.floors[0], repeat)
+        if each.what not in ("loss", "steps")
+    }
+    return [each for each in found if (each.what, each.where) not in own]
+
+
+def of_the_text(found: Sequence[Difference]) -> bool:
+    """Whether the first difference is of a kind that no noise makes."""
+    return bool(found) and found[0].what in _OF_THE_TEXT
+
+
+def only_rounding(found: Sequence[Difference]) -> bool:
+    """Whether nothing but numbers that were computed differ."""
+    return bool(found) and all(each.size is not None for each in found)
 
 
 def first_difference(ours: Sequence[float], theirs: Sequence[float]) -> int | None:
@@ -49,22 +55,59 @@ def first_difference(ours: Sequence[float], theirs: Sequence[float]) -> int | No
 
 def equality_check(evidence: Evidence) -> Check:
     """E: an edit that changes training is told from one that only changes precision."""
-    off = evidence.migrated_off
-    floor = evidence.floors[0]
+    off, floor = evidence.migrated_off, evidence.floors[0]
     assert off is not None
     for result in (floor, off):
         if not result.ended_well:
             return Check("E", TITLE, Status.FAIL, f"{result.run.name} did not end well: {result.complaint}")
-    found = equality(evidence)
-    if found.holds:
-        return Check("E", TITLE, Status.PASS, f"all {len(off.trace.losses)} losses equal")
-    a, b = ("no such pass" if value is None else f"{value:.9g}" for value in found.values)
-    detail = f"first difference at backward pass {found.first}: {a} and {b}"
-    noise = evidence.own_noise
+    found = differences(evidence)
+    if not found:
+        return Check("E", TITLE, Status.PASS, f"to the bit: {program.compared(floor)}")
+    # Of what differs first, a setting explains more than the numbers that it changes.
+    first = min(found, key=lambda each: (each.attempt, each.size is not None))
+    detail = f"first difference: {first}"
+    if is_of_scaling(evidence):
+        detail = f"the same with loss scaling off, not with losses scaled by powers of two; {detail}"
+    if only_rounding(found):
+        return _rounded(found, detail, evidence)
+    return Check("E", TITLE, Status.FAIL, detail)
+
+
+def is_of_scaling(evidence: Evidence) -> bool:
+    """Whether the two programs are the same where no loss is scaled, and differ where losses are."""
+    unscaled = evidence.unscaled
+    if unscaled is None or not unscaled.ended_well:
+        return False
+    return not program.differences(evidence.floors[0], unscaled)
+
+
+def _rounded(found: Sequence[Difference], detail: str, evidence: Evidence) -> Check:
+    """What differs by numbers only: a note where an ulp makes as much."""
+    apart = program.sizes(found)
+    farthest = max(apart.values())
+    twins = [program.differences(evidence.floors[0], twin) for twin in evidence.twins if twin.ended_well]
+    if twins:
+        allowed = _allowed(twins)
+        if all(size <= allowed for size in apart.values()):
+            detail += f"; up to {farthest:.1e} apart, and {allowed:.1e} would be rounding: the same, rounded otherwise"
+            return Check("E", TITLE, Status.WARN, detail)
+        detail += f"; up to {farthest:.1e} apart, where an ulp makes {allowed / early.FLOOR_FACTOR:.1e}"
+    noise, floor, off = evidence.own_noise, evidence.floors[0], evidence.migrated_off
+    assert off is not None
     difference = early.window(floor.trace, off.trace).s
-    same_length = len(floor.trace.losses) == len(off.trace.losses)
-    if noise and same_length and difference <= early.CERTAIN_FACTOR * early.FLOOR_FACTOR * noise:
+    if noise and difference <= early.CERTAIN_FACTOR * early.FLOOR_FACTOR * noise:
         detail += f"; S = {difference:.2e}, and {noise:.2e} of the original against itself"
         as_much = difference <= early.FLOOR_FACTOR * noise
         return Check("E", TITLE, Status.WARN if as_much else Status.INCONCLUSIVE, detail)
     return Check("E", TITLE, Status.FAIL, detail)
+
+
+def _allowed(twins: Sequence[Sequence[Difference]]) -> float:
+    """How far apart numbers may be that an ulp puts apart."""
+    largest: Sequence[Mapping[str, float]] = [program.sizes(twin) for twin in twins]
+    return early.FLOOR_FACTOR * max((size for each in largest for size in each.values()), default=0.0)
+
+
+def repeats_alike(floor: RunResult, again: RunResult) -> bool:
+    """Whether two runs of the original computed the same losses."""
+    return first_difference(floor.trace.losses, again.trace.losses) is None

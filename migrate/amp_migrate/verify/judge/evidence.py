@@ -17,15 +17,21 @@ class Evidence:
 
     Attributes:
         original, migrated: the two scripts as they are.
+        dtype: the half format that was asked for; empty where none was.
         migrated_off: the migrated script with mixed precision forced off.
-        floors: the original at full precision, a run per seed; the first has the script's own seed.
-        oracles: the same runs with their forward passes rounded to bfloat16.
+        floors: the original at full precision, beside each of `oracles`; the first has the script's own seed.
+        oracles: the same runs with their forward passes rounded to bfloat16: two of the script's own seed, and one of
+            each further seed.
         reference: what the migrated run is compared with: the original, or its full-precision form with the steps
             left out that the migrated run's loss scaler skipped.
+        planted: the migrated script with a change of its models' results planted, to measure what would be seen.
+        drill: the migrated script with an overflow planted, where it scales its losses.
+        unscaled: the migrated script with loss scaling forced off too, where it is not the original's program.
+        twins: the first of `floors` with everything an ulp off, where the two programs round otherwise.
         repeats: the first of `floors` again, where it had to be known whether it repeats itself: once where it does.
         further: (reference, migrated) pairs of other seeds, where one seed was not enough to tell.
         whole: (original, migrated) pairs of whole trainings, a pair per seed.
-        extra: whole trainings of the original alone, of further seeds.
+        rounded: the originals of these pairs again, with their forward passes rounded.
         timing: (original, migrated) pairs of timing runs.
         tf32: the same with TF32 on and with TF32 off in the original; empty where the GPU has none.
         all: every run, in the order made.
@@ -33,22 +39,32 @@ class Evidence:
 
     original: RunResult
     migrated: RunResult
+    dtype: str = ""
     migrated_off: RunResult | None = None
     floors: tuple[RunResult, ...] = ()
     oracles: tuple[RunResult, ...] = ()
     reference: RunResult | None = None
+    planted: RunResult | None = None
+    drill: RunResult | None = None
+    unscaled: RunResult | None = None
+    twins: tuple[RunResult, ...] = ()
     repeats: tuple[RunResult, ...] = ()
     further: tuple[tuple[RunResult, RunResult], ...] = ()
     whole: tuple[tuple[RunResult, RunResult], ...] = ()
-    extra: tuple[RunResult, ...] = ()
+    rounded: tuple[RunResult, ...] = ()
     timing: tuple[tuple[RunResult, RunResult], ...] = ()
     tf32: tuple[tuple[tuple[RunResult, RunResult], ...], ...] = ()
     all: tuple[RunResult, ...] = ()
 
     @property
+    def oracle(self) -> Trace | None:
+        """The first oracle, which counts its operations; None where it did not end well."""
+        return next((oracle.trace for oracle in self.oracles[:1] if oracle.ended_well), None)
+
+    @property
     def floor_traces(self) -> tuple[tuple[Trace, Trace], ...]:
         """(full precision, oracle) for each seed in which both ended well."""
-        pairs = zip(self.floors, self.oracles, strict=True)
+        pairs = zip(self.floors, self.oracles, strict=False)  # a verdict that is lost needs no oracles
         return tuple((floor.trace, oracle.trace) for floor, oracle in pairs if floor.ended_well and oracle.ended_well)
 
     @property
@@ -68,15 +84,16 @@ class Evidence:
         return max((window.s for window in self._own_windows), default=0.0)
 
     @property
-    def loss_bound(self) -> float | None:
-        """The bound for S: the rounding noise, or the original's own where that is larger."""
+    def noise(self) -> tuple[float, ...]:
+        """How far rounding alone, or the original's own noise, puts the loss of each early pass."""
         windows = self.floor_windows
-        return early.bound((*windows, *self._own_windows) if windows else ())
+        optimizers = len({step.optimizer for step in self.original.trace.steps}) or 1
+        return early.noise((*windows, *self._own_windows) if windows else (), optimizers)
 
     @property
-    def norm_bound(self) -> float:
-        """The bound for N, as a log ratio."""
-        return early.norm_bound(early.norm_ratios(floor, oracle) for floor, oracle in self.floor_traces)
+    def norm_bound(self) -> float | None:
+        """The bound for N, as a log ratio; None without a floor."""
+        return early.norm_bound([early.norm_ratios(floor, oracle) for floor, oracle in self.floor_traces])
 
     @property
     def windows(self) -> tuple[Window, ...]:

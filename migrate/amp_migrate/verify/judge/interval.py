@@ -1,4 +1,4 @@
-"""The t interval of a mean."""
+"""Student's t and the chi-square distribution: how far a mean may be off, and a spread."""
 
 from __future__ import annotations
 
@@ -36,3 +36,25 @@ def _within(angle: float, degrees: int) -> float:
         term *= math.cos(angle) ** 2 * (k - 1) / k
         total += term
     return 2 / math.pi * (angle + math.sin(angle) * total) if is_odd else math.sin(angle) * total
+
+
+def chi_square(level: float, degrees: int) -> float:
+    """The quantile of chi-square, by halving: below it lies a share `level` of a sum of `degrees` squared normals."""
+    low, high = 0.0, 1.0
+    while _below(high, degrees) < level:
+        high *= 2
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if _below(middle, degrees) < level else (low, middle)
+    return low
+
+
+def _below(value: float, degrees: int) -> float:
+    """The probability that chi-square is at most `value`: Abramowitz and Stegun, 26.4.6."""
+    half = degrees / 2
+    term = math.exp(half * math.log(value / 2) - value / 2 - math.lgamma(half + 1)) if value else 0.0
+    total, count = term, half
+    while term > total * 1e-17:
+        count += 1
+        term *= value / 2 / count
+        total += term
+    return total

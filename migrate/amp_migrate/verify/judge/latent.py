@@ -10,8 +10,9 @@ from amp_migrate.verify.recorded.recording import Trace
 
 
 def latent_checks(original: Trace, migrated: Trace) -> list[Check]:
-    """G8 to G11, those that apply."""
-    checks = (rule(original, migrated) for rule in (regions_end, whole_losses, scaled_steps, checkpoints))
+    """G8 to G11 and G16, those that apply."""
+    rules = (regions_end, whole_losses, scaled_steps, checkpoints, one_device)
+    checks = (rule(original, migrated) for rule in rules)
     return [check for check in checks if check is not None]
 
 
@@ -84,3 +85,34 @@ def checkpoints(original: Trace, migrated: Trace) -> Check | None:
         return Check("G11", title, Status.WARN, "neither script saves scaler.state_dict() beside its optimizer")
     detail = "the optimizer is saved without scaler.state_dict(): a resumed training starts at the first scale again"
     return Check("G11", title, Status.FAIL, detail)
+
+
+def one_device(original: Trace, migrated: Trace) -> Check | None:
+    """G16: no operation mixes tensors of the CPU and of the GPU. None where there is a GPU to say so itself."""
+    if not migrated.stand_in:
+        return None
+    title = "tensors are where they should be"
+    before = {(each.operation, each.line) for each in original.mixed}
+    found = [each for each in migrated.mixed if (each.operation, each.line) not in before]
+    if found:
+        detail = f"{found[0].place}: {found[0].operation}() of a tensor on the CPU and one on the GPU fails on a GPU"
+        return Check("G16", title, Status.FAIL, detail)
+    return Check("G16", title, Status.PASS, "no operation of the first steps mixes devices")
+
+
+def overflow(drill: Trace | None) -> Check | None:
+    """G17: a gradient that overflows is not stepped with. None where no overflow was planted."""
+    if drill is None or drill.drilled is None:
+        return None
+    title = "a planted overflow is skipped"
+    step = next((step for step in drill.steps if step.index >= drill.drilled), None)
+    if step is None or step.zeroed:
+        return None
+    if not step.skipped:
+        detail = f"optimizer step {step.index} was made with a gradient that had been infinite after backward()"
+        return Check("G17", title, Status.FAIL, detail)
+    values = [scale.value for scale in drill.scales if scale.attempt <= drill.drilled + 1]
+    if len(values) > 1 and values[-1] >= values[-2]:
+        detail = f"step {step.index} was skipped, and the scale stayed at {values[-1]:g}"
+        return Check("G17", title, Status.WARN, detail)
+    return Check("G17", title, Status.PASS, f"optimizer step {step.index} was left out")

@@ -67,5 +67,5 @@ def excused(checks: Sequence[Check], evidence: Evidence) -> list[Check]:
 
 def _certain(evidence: Evidence) -> bool:
     """Whether the migrated script is farther away than anything that the original does to itself, many times over."""
-    limit = evidence.loss_bound
-    return limit is not None and any(window.s > early.CERTAIN_FACTOR * limit for window in evidence.windows)
+    limit = early.CERTAIN_FACTOR * early.FLOOR_FACTOR
+    return any(early.in_noise(window, evidence.noise) > limit for window in evidence.windows)

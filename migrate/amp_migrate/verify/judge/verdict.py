@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
-from amp_migrate.verify.judge import convergence, early, gates, speed, suspicion
+from amp_migrate.verify.judge import convergence, coverage, early, gates, power, speed, suspicion, underflow
+from amp_migrate.verify.judge.advice import advice
 from amp_migrate.verify.judge.convergence import DEFAULT, Convergence, Tolerance
 from amp_migrate.verify.judge.early import WINDOW_STEPS
-from amp_migrate.verify.judge.equality import equality_check
+from amp_migrate.verify.judge.equality import equality_check, is_of_scaling
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.gates import Check, Status
-from amp_migrate.verify.judge.latent import latent_checks
+from amp_migrate.verify.judge.latent import latent_checks, overflow
 from amp_migrate.verify.judge.repeats import excused
 from amp_migrate.verify.judge.speed import Memory, Speed
 from amp_migrate.verify.recorded.recording import Trace
@@ -57,12 +58,14 @@ class Assessment:
     Attributes:
         sentence: what was found, for a reader who reads nothing else.
         suspicion: what in the migrated code the numbers point at; empty where they point at nothing known.
-        cause: "edit" where the scripts differ with mixed precision off, "precision" where only with it on; empty
-            where training is the same or was not compared.
+        cause: "edit" where the scripts differ with mixed precision off, "scaling" where they do as soon as losses are
+            scaled, "precision" where only with all of it on; empty where training is the same or was not compared.
         convergence: what whole trainings say; empty where none were made.
         checks: every check that was made, in the order of the ladder.
         speed, memory: None where not measured.
         tf32: the speed beside the original with TF32 on, and beside the original with it off; empty where not measured.
+        advice: what to do next, where it is no PASS and something is known to help.
+        power: how small a fault would have been seen.
         not_checked: what this verification says nothing about.
     """
 
@@ -75,21 +78,23 @@ class Assessment:
     speed: Speed | None
     memory: Memory | None
     not_checked: tuple[str, ...]
+    advice: str = ""
+    power: tuple[str, ...] = ()
     tf32: tuple[Speed | None, ...] = ()
 
     @property
     def word(self) -> str:
-        """The verdict in capitals; a pass says how far it reaches."""
+        """The verdict in capitals; a pass of whole trainings says how many."""
         if self.verdict is not Verdict.PASS:
             return _WORDS[self.verdict]
         seeds = min((one.n for one in self.convergence), default=0)
-        return f"PASS (converged, n = {seeds})" if seeds else "PASS (early window only)"
+        return f"PASS (converged, n = {seeds})" if seeds else "PASS"
 
 
 def assess(evidence: Evidence, limits: Limits, tolerance: Tolerance = DEFAULT) -> Assessment:
     """Judge the evidence."""
     checks = tuple(_checks(evidence))
-    found = convergence.converged(evidence.whole, evidence.extra, tolerance)
+    found = convergence.converged(evidence.whole, evidence.rounded, tolerance)
     if evidence.whole:
         checks += (*_whole_ended(evidence), *convergence.checks(found))
     pairs = _ended(evidence.timing)
@@ -97,16 +102,19 @@ def assess(evidence: Evidence, limits: Limits, tolerance: Tolerance = DEFAULT) -
     verdict, sentence = _verdict(evidence, checks)
     if verdict is Verdict.PASS and (missed := _missed(limits, measured, memory)):
         verdict, sentence = Verdict.TOO_SLOW, missed
+    cause = _cause(evidence, verdict, checks)
     return Assessment(
         verdict=verdict,
         sentence=sentence,
         suspicion=_suspicion(evidence, verdict),
-        cause=_cause(verdict, checks),
+        cause=cause,
         checks=checks,
         convergence=found,
         speed=measured,
         memory=memory,
         not_checked=_not_checked(evidence, found, measured),
+        advice=advice(checks, cause) if verdict is not Verdict.PASS else "",
+        power=tuple(power.told(evidence)),
         tf32=tuple(speed.speed(_ended(other)) for other in evidence.tf32),
     )
 
@@ -121,8 +129,9 @@ def _checks(evidence: Evidence) -> list[Check]:
     if ended.status is Status.FAIL:
         return [ended]
     a, b = original.trace, migrated.trace
-    checks = [
+    asked = [
         ended,
+        gates.own_code(a, b),
         gates.counts(a, b),
         gates.low_precision(b),
         gates.finite_losses(a, b),
@@ -130,11 +139,21 @@ def _checks(evidence: Evidence) -> list[Check]:
         gates.gradients(a, b),
         gates.weights(a, b),
         *latent_checks(a, b),
+        coverage.coverage(a, b, evidence.oracle),
+        coverage.dtype(a, b, evidence.dtype),
+        coverage.operations(a, b),
+        overflow(evidence.drill.trace if evidence.drill is not None and evidence.drill.ended_well else None),
+        underflow.underflow(evidence.floors[0].trace, b) if evidence.floors else None,
     ]
+    checks = [check for check in asked if check is not None]
     if evidence.migrated_off is not None:
         checks.append(equality_check(evidence))
         if evidence.windows:
-            checks.append(early.losses_check(evidence.windows, evidence.loss_bound))
+            losses = early.losses_check(evidence.windows, evidence.noise)
+            if losses.status is Status.PASS and power.blind(evidence):
+                reason = f"{losses.detail}; rounding alone moves this script so much that nothing could be seen"
+                losses = replace(losses, status=Status.INCONCLUSIVE, detail=reason)
+            checks.append(losses)
             checks.append(early.norms_check(evidence.norm_ratios, evidence.norm_bound))
         else:
             reason = "the original with the same steps skipped did not end well"
@@ -152,7 +171,7 @@ def _both_ended(evidence: Evidence) -> Check:
 
 def _whole_ended(evidence: Evidence) -> list[Check]:
     """Whole trainings that did not end well, as a check; none where all did."""
-    runs = [*(run for pair in evidence.whole for run in pair), *evidence.extra]
+    runs = [*(run for pair in evidence.whole for run in pair), *evidence.rounded]
     failed = [result for result in runs if not result.ended_well]
     if not failed:
         return []
@@ -175,9 +194,25 @@ def _verdict(evidence: Evidence, checks: tuple[Check, ...]) -> tuple[Verdict, st
         found = [check for check in checks if check.status is status]
         if found:
             return verdict, f"{found[0].title}: {found[0].detail}"
+    return Verdict.PASS, _seen(evidence, checks)
+
+
+def _seen(evidence: Evidence, checks: tuple[Check, ...]) -> str:
+    """What a pass rests on: what was compared, how far, and how closely."""
+    status = {check.id: check.status for check in checks}
+    off = evidence.migrated_off
+    parts = []
+    if off is not None:
+        alike = "the same program to the bit" if status.get("E") is Status.PASS else "the same program but for rounding"
+        end = ", to the script's end" if not off.trace.stopped else ""
+        parts.append(f"with mixed precision off it is {alike} over {len(off.trace.steps)} steps{end}")
+    if status.get("S") is Status.PASS:
+        parts.append(
+            f"with it on, the first {len(evidence.noise)} losses are within what rounding does to the original"
+        )
     if evidence.whole:
-        return Verdict.PASS, "the migrated script trains like the original, to the end of whole trainings"
-    return Verdict.PASS, "the migrated script trains like the original within measured rounding noise"
+        parts.append(f"whole trainings of {len(evidence.whole)} seeds end alike")
+    return "; ".join(parts)
 
 
 def _suspicion(evidence: Evidence, verdict: Verdict) -> str:
@@ -190,12 +225,14 @@ def _suspicion(evidence: Evidence, verdict: Verdict) -> str:
     )
 
 
-def _cause(verdict: Verdict, checks: tuple[Check, ...]) -> str:
+def _cause(evidence: Evidence, verdict: Verdict, checks: tuple[Check, ...]) -> str:
     """Precision or edit: the question that AMP-off equality answers."""
     equal = next((check for check in checks if check.id == "E"), None)
     if verdict is not Verdict.FAIL or equal is None:
         return ""
-    return "edit" if equal.status is Status.FAIL else "precision"
+    if equal.status is not Status.FAIL:
+        return "precision"
+    return "scaling" if is_of_scaling(evidence) else "edit"
 
 
 def _missed(limits: Limits, measured: Speed | None, memory: Memory | None) -> str:
@@ -227,10 +264,12 @@ def _not_checked(evidence: Evidence, found: tuple[Convergence, ...], measured: S
     items = []
     if few := _few_steps(evidence):
         items.append(few)
+    if evidence.windows and len(evidence.migrated.trace.losses) > len(evidence.noise):
+        items.append(f"losses in mixed precision after the first {len(evidence.noise)}, but that they are finite")
     if not evidence.whole:
         items.append("convergence over whole trainings and several seeds: --seeds 5")
     if len(found) < 2:
-        items.append("evaluation metrics" + (": none was printed or written" if evidence.whole else ""))
+        items.append("evaluation in mixed precision" + (": no metric was printed or written" if evidence.whole else ""))
     if made_up := evidence.original.trace.synthetic:
         items.append(f"the script's own data: made-up pictures stood in for {' and '.join(made_up)}")
     if evidence.original.trace.uncompiled or evidence.migrated.trace.uncompiled:

@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from amp_migrate.verify.recorded.models import Model, Part
 from amp_migrate.verify.recorded.recording import (
     Anatomy,
     Backward,
     Checkpoint,
+    Clip,
+    Counted,
     Failure,
+    Held,
+    Mixed,
+    Model,
     Product,
     Profile,
     Scale,
+    State,
     Step,
     Trace,
 )
+from amp_migrate.verify.recorder.part import Part
 
-_ENVIRONMENT = ("python", "torch", "device", "stand_in", "threads", "tf32", "tf32_convolutions", "capability")
+_ENVIRONMENT = ("python", "torch", "device", "stand_in", "threads", "tf32", "tf32_convolutions", "capability", "apex")
+FIRST_COUNTED = 3  # attempts that the census counts as one
 _PART = tuple(each.name for each in fields(Part))
 
 
@@ -51,7 +59,7 @@ def combined(traces: Sequence[Trace]) -> Trace:
         backwards=backwards,
         ranks=len(training),
         memory={kind: max(trace.memory.get(kind, 0) for trace in training) for kind in first.memory},
-        nonfinite_statistics=max(trace.nonfinite_statistics for trace in training),
+        nonfinite=tuple(sorted({name for trace in training for name in trace.nonfinite})),
         failure=next((trace.failure for trace in traces if trace.failure is not None), None),
         stopped=any(trace.stopped for trace in traces),
         uncompiled=any(trace.uncompiled for trace in traces),
@@ -84,13 +92,15 @@ def from_events(events: Iterable[Mapping[str, Any]]) -> Trace:
         return of.get(kind, [{}])[-1]
 
     start, end, failure = last("start"), last("end"), last("exception")
+    counted = tuple(map(_counted, of.get("census", ())))
     return Trace(
         environment={key: value for key, value in {**start, **end}.items() if key in _ENVIRONMENT},
         backwards=tuple(map(_backward, of.get("backward", ()))),
         steps=tuple(_steps(of.get("step", ()))),
-        scales=tuple(Scale(event["scale"], event["attempt"], event.get("scaler", 0)) for event in of.get("scale", ())),
-        checkpoints=tuple(Checkpoint(event["optimizer"], event["scaler"]) for event in of.get("checkpoint", ())),
-        census=tuple((name, dtype, count) for name, dtype, count in last("census").get("table", ())),
+        scales=tuple(map(_scale, of.get("scale", ()))),
+        checkpoints=tuple(map(_checkpoint, of.get("checkpoint", ()))),
+        census=_first(counted),
+        counted=counted,
         models=tuple(Model(event["variable"], event["path"], event["line"]) for event in of.get("model", ())),
         parts=tuple(Part(**{key: event[key] for key in _PART}) for event in of.get("part", ())),
         profile=_profile(last("profile")),
@@ -98,13 +108,69 @@ def from_events(events: Iterable[Mapping[str, Any]]) -> Trace:
         phases=tuple(last("phases").get("steps", ())),
         milliseconds=tuple(last("times").get("milliseconds", ())),
         memory={key: value for key, value in end.items() if key.startswith("peak_")},
-        nonfinite_statistics=end.get("nonfinite_statistics", 0),
+        clips=tuple(map(_clip, of.get("clip", ()))),
+        states=tuple(map(_state, of.get("state", ()))),
+        seeds=tuple((name, seed) for name, seed in last("seeds").get("calls", ())),
+        code=tuple((name, file, digest) for name, file, digest in last("code").get("files", ())),
+        nonfinite=tuple(end.get("nonfinite", ())),
+        mixed=tuple(Mixed(event["operation"], event["place"], event["line"]) for event in of.get("mixed", ())),
+        drilled=last("drill").get("attempt"),
         failure=Failure(failure["type"], failure["message"], failure["place"]) if failure else None,
         stopped="stopped" in of,
+        lost=last("stopped").get("lost", ""),
         synthetic=tuple(sorted({event["name"] for event in of.get("synthetic", ())})),
         uncompiled="uncompiled" in of,
         refused=last("refused").get("reason", ""),
     )
+
+
+def _scale(event: Mapping[str, Any]) -> Scale:
+    return Scale(event["scale"], event["attempt"], event.get("scaler", 0), event.get("grows", True))
+
+
+def _counted(event: Mapping[str, Any]) -> Counted:
+    return Counted(event["attempt"], tuple((name, dtype, calls, flops) for name, dtype, calls, flops in event["table"]))
+
+
+def _first(counted: Iterable[Counted]) -> tuple[tuple[str, str, int], ...]:
+    """The census of the first attempts together."""
+    total: Counter[tuple[str, str]] = Counter()
+    for each in counted:
+        for name, dtype, calls, _ in each.table if each.attempt < FIRST_COUNTED else ():
+            total[name, dtype] += calls
+    return tuple((name, dtype, calls) for (name, dtype), calls in sorted(total.items()))
+
+
+def _checkpoint(event: Mapping[str, Any]) -> Checkpoint:
+    entries = tuple((path, value) for path, value in event.get("entries", ()))
+    return Checkpoint(event["optimizer"], event["scaler"], event.get("attempt", 0), entries)
+
+
+def _clip(event: Mapping[str, Any]) -> Clip:
+    norm = event["norm"] / event["limit"] if "norm" in event else None
+    return Clip(event["call"], event["attempt"], event["limit"], norm)
+
+
+def _state(event: Mapping[str, Any]) -> State:
+    settings: list[tuple[str, Any]] = []
+    for number, optimizer in enumerate(event["optimizers"]):
+        for index, group in enumerate(optimizer["groups"]):
+            settings += [(f"optimizer {number}, group {index}, {key}", value) for key, value in group.items()]
+    for number, schedule in enumerate(event["schedules"]):
+        settings += [(f"schedule {number}, {key}", value) for key, value in schedule["state"].items()]
+    settings += [(f"model {number}, training", model["training"]) for number, model in enumerate(event["models"])]
+    return State(
+        point=event["point"],
+        attempt=event["attempt"],
+        models=tuple(_held(model["tensors"]) for model in event["models"]),
+        optimizers=tuple(_held(optimizer["state"]) for optimizer in event["optimizers"]),
+        settings=tuple(settings),
+        random=tuple(sorted(event["random"].items())),
+    )
+
+
+def _held(tensors: Iterable[Sequence[Any]]) -> tuple[Held, ...]:
+    return tuple(Held(name, dtype, tuple(shape), bits, tuple(values)) for name, dtype, shape, bits, values in tensors)
 
 
 def _profile(event: Mapping[str, Any]) -> Profile:
@@ -160,6 +226,9 @@ def _step(event: Mapping[str, Any]) -> Step:
         update_norm=event.get("update_norm"),
         autocast=event["autocast"],
         past_scaler=event.get("past_scaler", False),
+        zeroed=event.get("zeroed"),
+        learning_rates=tuple(event.get("lr", ())),
+        zeros=tuple(map(int, event.get("zeros", ()))),
     )
 
 

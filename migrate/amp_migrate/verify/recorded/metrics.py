@@ -46,6 +46,13 @@ def tail_loss(result: RunResult) -> float | None:
     return fmean(losses[-count:]) if losses else None
 
 
+def head_loss(result: RunResult) -> float | None:
+    """The mean loss of the first fifth of a run's backward passes; None where there were none."""
+    losses = result.trace.losses
+    count = max(1, round(TAIL_SHARE * len(losses)))
+    return fmean(losses[:count]) if losses else None
+
+
 def printed(result: RunResult) -> dict[str, float]:
     """The last value of each evaluation metric in the script's output, in order of appearance, by lower-case name."""
     found: dict[str, float] = {}

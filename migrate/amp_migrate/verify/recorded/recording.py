@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from amp_migrate.verify.recorded.models import Model, Part
+from amp_migrate.verify.recorder.part import Part
 
 LOW_DTYPES = frozenset({"float16", "bfloat16"})
 
@@ -49,6 +49,10 @@ class Step:
         update_norm: change of the parameters.
         autocast: autocast was on when the step was made.
         past_scaler: its loss was scaled, and it did not go through the scaler.
+        zeroed: calls that zeroed gradients since the step before; None where they were not counted.
+        learning_rates: of the optimizer's groups, where they are numbers.
+        zeros: elements of each parameter's gradient that are zero, -1 for one without; empty for a step that was not
+            looked at so closely.
     """
 
     index: int
@@ -62,23 +66,111 @@ class Step:
     update_norm: float | None = None
     autocast: bool = False
     past_scaler: bool = False
+    zeroed: int | None = None
+    learning_rates: tuple[float, ...] = ()
+    zeros: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Operations by dtype of their results, over one attempt at an optimizer step.
+
+    `table`: (operation, dtype, calls, floating-point operations of matrix products and convolutions).
+    """
+
+    attempt: int
+    table: tuple[tuple[str, str, int, int], ...]
+
+    def work(self, dtypes: Collection[str] | None = None) -> int:
+        """Floating-point operations that gave results of some dtypes, or of any."""
+        return sum(flops for _, dtype, _, flops in self.table if dtypes is None or dtype in dtypes)
+
+
+@dataclass(frozen=True)
+class Clip:
+    """One call that clips gradients: to which limit, and, of one that clips a norm, the norm in limits."""
+
+    call: str
+    attempt: int
+    limit: float
+    norm: float | None = None
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """A line of the script that mixes tensors of the CPU and of the GPU in one operation, which CUDA refuses."""
+
+    operation: str
+    place: str
+    line: str
+
+
+@dataclass(frozen=True)
+class Held:
+    """A tensor at one point of a run: by its name, its dtype and shape, its bits, and a few of its values."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    bits: str
+    values: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class State:
+    """What the script's objects held at one point.
+
+    Attributes:
+        point: after how many attempts at optimizer steps, or "end".
+        attempt: the number of attempts by then.
+        models: a tuple of tensors for each model.
+        settings: (name, value) of the optimizers' groups, the schedules and the models' modes.
+        optimizers: a tuple of tensors for each optimizer.
+        random: the random generators' states, by name.
+    """
+
+    point: str
+    attempt: int
+    models: tuple[tuple[Held, ...], ...] = ()
+    optimizers: tuple[tuple[Held, ...], ...] = ()
+    settings: tuple[tuple[str, Any], ...] = ()
+    random: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
 class Scale:
-    """The loss scale after an update, how many optimizer steps had been tried by then, and which scaler's it is."""
+    """The loss scale after an update, how many optimizer steps had been tried by then, and which scaler's it is.
+
+    `grows`: the scaler would raise it some day.
+    """
 
     value: float
     attempt: int
     scaler: int = 0
+    grows: bool = True
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What one call of `torch.save` held of the states that belong together."""
+    """What one call of `torch.save` held: the states that belong together, and where it was looked at all the rest.
+
+    Attributes:
+        entries: (path, value): of a tensor dtype, shape, bits and a few values; of the rest what Python prints.
+    """
 
     optimizer: bool
     scaler: bool
+    attempt: int = 0
+    entries: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Model:
+    """A module that the script calls by itself and trains: what the calling code calls it, and where it first does."""
+
+    variable: str
+    path: str
+    line: int
 
 
 @dataclass(frozen=True)
@@ -150,8 +242,9 @@ class Trace:
 
     Attributes:
         environment: interpreter, torch, device; empty if the script never imported torch.
-        checkpoints: those that hold an optimizer or a scaler.
+        checkpoints: what was saved, in order.
         census: (operation, dtype, count), over the first steps of the runs that count.
+        counted: the same and their work, attempt by attempt, of the first and of further ones.
         models: of the runs that look at models, in the order of their first calls.
         parts: of the runs that compare them.
         profile: of the runs that profile.
@@ -159,8 +252,15 @@ class Trace:
         phases: milliseconds by phase for each step, "step" for all of it; of the runs that look at them.
         milliseconds: step times, of timing runs.
         memory: peak bytes by kind: `peak_resident`, and on a GPU `peak_allocated` and `peak_reserved`.
-        nonfinite_statistics: normalisation layers whose running statistics are not finite at the end.
+        clips: every call that clipped gradients.
+        states: of the runs whose programs are compared.
+        seeds: (function, seed) of the script's calls, of these runs.
+        code: (module, file, hash) of the user's code that was loaded.
+        mixed: of the runs that watch where tensors would be.
+        drilled: of a run with a planted overflow, the attempt that it spoils; None where it was not planted.
+        nonfinite: parameters and buffers that are not finite at the end.
         stopped: ended by the harness after the steps that were asked for.
+        lost: why it was ended before that: nothing further could change the verdict; empty where it was not.
         ranks: processes that trained together.
         synthetic: data sets that made-up pictures stood in for.
         uncompiled: the script wanted something compiled, and it ran as it is written.
@@ -173,6 +273,7 @@ class Trace:
     scales: tuple[Scale, ...] = ()
     checkpoints: tuple[Checkpoint, ...] = ()
     census: tuple[tuple[str, str, int], ...] = ()
+    counted: tuple[Counted, ...] = ()
     models: tuple[Model, ...] = ()
     parts: tuple[Part, ...] = ()
     profile: Profile = Profile()
@@ -180,9 +281,16 @@ class Trace:
     phases: tuple[Mapping[str, float], ...] = ()
     milliseconds: tuple[float, ...] = ()
     memory: Mapping[str, int] = field(default_factory=dict)
-    nonfinite_statistics: int = 0
+    clips: tuple[Clip, ...] = ()
+    states: tuple[State, ...] = ()
+    seeds: tuple[tuple[str, str], ...] = ()
+    code: tuple[tuple[str, str, str], ...] = ()
+    nonfinite: tuple[str, ...] = ()
+    mixed: tuple[Mixed, ...] = ()
+    drilled: int | None = None
     failure: Failure | None = None
     stopped: bool = False
+    lost: str = ""
     ranks: int = 1
     synthetic: tuple[str, ...] = ()
     uncompiled: bool = False

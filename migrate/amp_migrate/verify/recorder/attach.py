@@ -12,37 +12,45 @@ from typing import Any, NoReturn
 import torch
 
 from .apex import apex_amp
-from .force import amp_off, bfloat16, keep_float32, oracle, seeds, tf32, variants
+from .force import amp_off, bfloat16, drill, keep_float32, oracle, plant, seeds, tf32, ulp, variants
 from .measure import models
 from .measure.phases import Phases
 from .measure.profile import Profile
 from .measure.timing import StepTimer
 from .process.place import UsersCode
 from .progress import Progress
-from .record import checkpoints, clipping, losses, scaler
-from .record.census import FirstSteps, count
-from .record.modules import ModuleWatch, choose_no_algorithms
+from .record import checkpoints, clipping, losses, lost, scaler
+from .record.census import Census
+from .record.modules import choose_no_algorithms, nonfinite
+from .record.objects import Objects
+from .record.state import StateRecorder
 from .record.steps import StepRecorder
 from .spec import ONE_BATCH, RecorderSpec
 from .standin import cuda_table, devices, uncompiled
 from .writer import Writer
 
 
-def prepare(spec: RecorderSpec) -> str:
+def prepare(spec: RecorderSpec, users: UsersCode) -> str:
     """What every process of the script needs: its device, its seeds, and what the run forces.
 
     Returns the autocast device type that the script's tensors are on.
     """
     device = "cuda" if spec.device != "cpu" and _gpu_present() else "cpu"
     if device == "cpu":
-        devices.install(spec.shim)
+        devices.install(spec.shim, users)
     seeds.wrap_torch(torch, spec)
     if spec.oracle:
-        oracle.install(device)  # before amp_off, which would switch it off as well
-    if spec.amp_off:
+        oracle.install(device, spec.oracle)  # before amp_off, which would switch it off as well
+    if spec.unseen:
+        amp_off.install_unseen(users)
+    elif spec.amp_off:
         amp_off.install()
     if spec.bfloat16:
         bfloat16.install()
+    if spec.ulp:
+        ulp.install(spec.ulp)
+    if spec.plant:
+        plant.install(spec.plant)
     if not spec.timing:
         # What torch.use_deterministic_algorithms does, without its import of the compiler, which takes seconds.
         torch._C._set_deterministic_algorithms(True, warn_only=True)
@@ -55,7 +63,7 @@ def attach(spec: RecorderSpec, writer: Writer, users: UsersCode) -> None:
         writer.put("refused", reason="--device cuda: this interpreter's torch sees no CUDA device")
         writer.flush()
         sys.exit(2)
-    device = prepare(spec)
+    device = prepare(spec, users)
     _write_before_os_exit(writer)
     writer.put("start", **_environment(device))
     if device == "cpu":
@@ -80,12 +88,24 @@ def attach(spec: RecorderSpec, writer: Writer, users: UsersCode) -> None:
             atexit.register(anatomy.look(progress).close)
     else:
         choose_no_algorithms()
+        objects = Objects()
+        objects.follow()
         steps = judge(progress)
+        state = StateRecorder(progress, objects)
+        state.install()
+        if spec.reference:
+            lost.follow(progress, spec.reference)
         apex_amp.follow(progress, steps)
-        census = count(progress) if spec.census else None
+        if spec.places and device == "cpu":
+            from .standin import places
+
+            atexit.register(places.watch(progress, users).close)  # before the census, which opens and closes above it
+        census = Census(progress) if spec.census else None
+        if spec.drill:
+            drill.install(progress, objects)
         if spec.profile:
             atexit.register(Profile(progress, spec.trace).close)
-        atexit.register(_finish, writer, ModuleWatch(), census, device)
+        atexit.register(_finish, progress, state, census, users)
     if found := _for_models(spec, progress):
         models.follow(writer, users, found)
 
@@ -146,10 +166,16 @@ def _gpu_present() -> bool:
             os.environ[name] = before
 
 
-def _finish(writer: Writer, watch: ModuleWatch, census: FirstSteps | None, device: str) -> None:
+def _finish(progress: Progress, state: StateRecorder, census: Census | None, users: UsersCode) -> None:
+    writer = progress.writer
     if census is not None:
         census.close()
-    writer.put("end", nonfinite_statistics=watch.nonfinite_statistics(), **_memory(device))
+    if progress.spec.program and progress.attempts:
+        state.look("end")
+        writer.put("seeds", calls=seeds.asked_for)
+    writer.put("code", files=users.loaded())
+    apex = "apex" in sys.modules
+    writer.put("end", nonfinite=nonfinite(state.objects), apex=apex, **_memory(progress.device))
     writer.flush()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import torch
 
 from .process.stop import StopRun
-from .spec import RecorderSpec
+from .spec import EARLY_STEPS, RecorderSpec
 from .writer import Writer
 
 _LOOKED_AT = 64
@@ -22,6 +23,13 @@ def is_looked_at(number: int) -> bool:
     All of the first are, and then one now and then: looking takes longer than all else that is recorded.
     """
     return number < _LOOKED_AT or number % _SAMPLED == 0
+
+
+def is_sampled(number: int) -> bool:
+    """Whether the attempt of that number is looked at at great cost: the first three, a few more, ever fewer."""
+    if number < 3:
+        return True
+    return number % (5 if number < 60 else _SAMPLED * max(1, number // 200)) == 0
 
 
 @dataclass
@@ -45,13 +53,17 @@ class Progress:
     attempts: int = 0
     current: Attempt | None = None
     clip_norm: tuple[Any, float] | None = None  # the gradient norm that the last clipping call saw, and its limit
+    lost: str = ""  # why nothing further could change the verdict
+    zeroed: int = 0  # calls that zeroed gradients since the last attempt
     loss_scaled: bool = False  # by a native scaler, which has not made a step since
     after_attempt: list[Callable[[], None]] = field(default_factory=list)
+    _began: float = 0.0
     _ordinals: dict[int, int] = field(default_factory=dict)
     _counts: dict[int, int] = field(default_factory=dict)
 
     def begin(self, optimizer: torch.optim.Optimizer, scaled: bool) -> Attempt:
         """Start an attempt at stepping `optimizer`."""
+        self._began = self._began or time.monotonic()
         ordinal = self._ordinals.setdefault(id(optimizer), len(self._ordinals))
         self.current = Attempt(self.attempts, ordinal, scaled=scaled)
         self.attempts += 1
@@ -69,10 +81,18 @@ class Progress:
             self.writer.stepped()
         for call in self.after_attempt:
             call()
-        if self.spec.steps and max(self._counts.values()) >= self.spec.steps:
-            self.writer.put("stopped")
+        if self._is_enough(max(self._counts.values())):
+            self.writer.put("stopped", lost=self.lost)
             self.writer.flush()
             raise StopRun
+
+    def _is_enough(self, steps: int) -> bool:
+        spec = self.spec
+        if self.lost:
+            return True
+        if spec.seconds and steps >= EARLY_STEPS and time.monotonic() - self._began > spec.seconds:
+            return True
+        return 0 < spec.steps <= steps
 
     def autocast_on(self) -> bool:
         """Whether autocast is on, for the device that the script's tensors are on."""

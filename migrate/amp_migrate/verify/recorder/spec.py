@@ -4,18 +4,77 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 ENVIRONMENT_VARIABLE = "AMP_VERIFY_SPEC"
 STEPS_SUFFIX = ".steps"  # of a file that grows by a byte with every step, for who watches
+EARLY_STEPS = 20  # of the window in which runs are compared step by step
 NORM_STEPS = 6  # of each optimizer whose gradients and updates are compared
 ONE_BATCH = "one batch"  # the variant whose data loaders give their first batch again and again
 
 
-@dataclass(frozen=True)
-class RecorderSpec:
-    """One run's orders.
+@dataclass(frozen=True, kw_only=True)
+class Orders:
+    """What tells one run of a script from another, in the words that the harness and the recorder share.
+
+    Attributes:
+        seed_index: 0 leaves the script's seeds as they are; every other index maps them to seeds of its own, the same
+            ones in both scripts.
+        amp_off: autocast and loss scaling are forced off.
+        unseen: of a run whose mixed precision is forced off: the script is told that it is on, and its losses are
+            scaled by powers of two, which float32 gives back to the bit.
+        program: record all that tells whether two programs are the same: state, checkpoints, seeds, loaded code.
+        ulp: not 0: every result of a module and every gradient is off by a unit in the last place, at random, by this
+            seed.
+        places: watch where tensors would be if the CPU did not stand in for a GPU.
+        drill: an infinity is put into the gradients of one step, which the script's loss scaler is to leave out.
+        plant: a share by which every result of a model is made larger, to see whether that is seen.
+        oracle: not 0: the outermost module calls run under bfloat16 autocast, whatever the script says; above 1 their
+            results are further off by a unit in bfloat16's last place, at random, by this seed.
+        census: count which operation gave which dtype, for the first steps.
+        timing: record step times and memory only, with no determinism asked for.
+        phases: of a run that is timed: where the time of its steps goes.
+        anatomy: of a run that is timed, and whose times say nothing then: what its first steps consist of.
+        profile: profile the steps after the first ones.
+        bfloat16: the script's autocast regions are of bfloat16, and nothing is scaled.
+        parts: compare every part of the models with itself in float32, on the same inputs.
+        islands: (model, part) pairs that stay in float32: the model by the order of first calls, the part by its name.
+        variants: names of what is done to make the script faster.
+        tf32: TF32 is on, or off, whatever the script says; None leaves it to the script.
+        skips: indices of optimizer steps to leave out, as a loss scaler that met infs would.
+    """
+
+    seed_index: int = 0
+    amp_off: bool = False
+    unseen: bool = False
+    program: bool = False
+    ulp: int = 0
+    places: bool = False
+    drill: bool = False
+    plant: float = 0.0
+    oracle: int = 0
+    census: bool = False
+    timing: bool = False
+    phases: bool = False
+    anatomy: bool = False
+    profile: bool = False
+    bfloat16: bool = False
+    parts: bool = False
+    islands: tuple[tuple[int, str], ...] = ()
+    variants: tuple[str, ...] = ()
+    tf32: bool | None = None
+    skips: tuple[int, ...] = ()
+
+    def orders(self) -> dict[str, Any]:
+        """These fields, and none that a subclass adds."""
+        return {each.name: getattr(self, each.name) for each in fields(Orders)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecorderSpec(Orders):
+    """One run's orders, and what all runs of a verification share.
 
     Attributes:
         trace: folder for the event files, one per rank.
@@ -23,23 +82,11 @@ class RecorderSpec:
         shim: folder of the `amp_shim` package, for the stand-in and for Apex scripts.
         device: "auto" (the GPU, or the CPU standing in where there is none), "cuda" or "cpu" (always the stand-in).
         steps: optimizer steps, skipped ones included, after which the run ends; 0 for all.
-        seed_index: 0 leaves the script's seeds as they are; every other index maps them to seeds of its own.
-        amp_off: autocast and loss scaling are forced off.
-        oracle: the outermost module calls run under bfloat16 autocast, whatever the script says.
-        census: count which operation gave which dtype, for the first steps.
-        timing: record step times and memory only, with no determinism asked for.
-        phases: of a run that is timed: where the time of its steps goes.
-        anatomy: of a run that is timed, and whose times say nothing then: what its first steps consist of.
+        seconds: of training, after which it ends as well, but not before the early window's steps; 0 for no limit.
         synthetic: made-up pictures stand in for torchvision data sets that are not on disk.
-        profile: profile the steps after the census.
-        bfloat16: the script's autocast regions are of bfloat16, and nothing is scaled.
-        parts: compare every part of the models with itself in float32, on the same inputs.
-        islands: (model, part) pairs that stay in float32: the model by the order of first calls, the part by its name.
-        variants: names of what is done to make the script faster.
-        tf32: TF32 is on, or off, whatever the script says; None leaves it to the script.
+        reference: folder of a run of the original: where this one is lost beside it, it ends; empty for none.
         root: folder that modules are looked for in before all others, for a script that is run as a module.
         instead: files of modules, and which are loaded in their places.
-        skips: indices of optimizer steps to leave out, as a loss scaler that met infs would.
     """
 
     trace: str
@@ -47,23 +94,11 @@ class RecorderSpec:
     shim: str
     device: str = "auto"
     steps: int = 20
-    seed_index: int = 0
-    amp_off: bool = False
-    oracle: bool = False
-    census: bool = False
-    timing: bool = False
-    phases: bool = False
-    anatomy: bool = False
+    seconds: float = 0.0
     synthetic: bool = False
-    profile: bool = False
-    bfloat16: bool = False
-    parts: bool = False
-    islands: tuple[tuple[int, str], ...] = ()
-    variants: tuple[str, ...] = ()
-    tf32: bool | None = None
+    reference: str = ""
     root: str = ""
     instead: dict[str, str] = field(default_factory=dict)
-    skips: tuple[int, ...] = ()
 
     def write(self, path: Path) -> None:
         """Write the orders to `path` as JSON."""
@@ -72,10 +107,9 @@ class RecorderSpec:
     @classmethod
     def read(cls, path: str) -> RecorderSpec:
         """Read what `write` wrote."""
-        fields = json.loads(Path(path).read_text(encoding="utf-8"))
-        islands = tuple((model, part) for model, part in fields["islands"])
-        told = {name: tuple(fields[name]) for name in ("skips", "variants")}
-        return cls(**{**fields, **told, "islands": islands})
+        told = json.loads(Path(path).read_text(encoding="utf-8"))
+        islands = tuple((model, part) for model, part in told["islands"])
+        return cls(**{**told, "islands": islands, "skips": tuple(told["skips"]), "variants": tuple(told["variants"])})
 
     def seed(self, asked: int) -> int:
         """The effective seed where the script asks for `asked`: itself in run 0, a fixed function of both elsewhere."""

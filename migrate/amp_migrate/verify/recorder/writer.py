@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import sys
 import threading
+from collections.abc import Callable
 from io import RawIOBase
 from typing import Any, TextIO
 
@@ -37,6 +38,7 @@ class Writer:
         self._path = ""
         self._steps: RawIOBase | None = None
         self._lock = threading.RLock()
+        self.readers: list[Callable[[dict[str, Any]], None]] = []  # told of each event that is written
         os.register_at_fork(after_in_child=self._part_from_parent)
 
     def put(self, kind: str, **fields: Any) -> None:
@@ -68,6 +70,9 @@ class Writer:
                 return
             batch = self._pending[:]
             _read(batch)
+            for event in batch:
+                for reader in self.readers:
+                    reader(event)
             self._file.write("".join([f"{json.dumps(event)}\n" for event in batch]))
             self._file.flush()
             del self._pending[: len(batch)]  # other threads may have added to it
@@ -115,15 +120,18 @@ def _rank() -> int | None:
 
 
 def _read(events: list[dict[str, Any]]) -> None:
-    """Put the values of all tensors in `events` in their places: one transfer for each kind of tensor."""
-    kinds: dict[Any, list[tuple[Any, Any, Any]]] = {}
+    """Put the values of all tensors in `events` in their places: one transfer from each device."""
+    devices: dict[Any, dict[Any, list[tuple[Any, Any, Any]]]] = {}
     for event in events:
         for key, value in event.items():
             places = [(value, *each) for each in enumerate(value)] if type(value) is list else [(event, key, value)]
             for holder, at, item in places:
                 if type(item) not in _PLAIN and hasattr(item, "detach"):
-                    kinds.setdefault((item.device, item.dtype, item.shape), []).append((holder, at, item))
-    for found in kinds.values():
-        together = sys.modules["torch"].stack([item for _, _, item in found]).flatten().tolist()
-        for (holder, at, _), value in zip(found, together, strict=True):
+                    kinds = devices.setdefault(item.device, {})
+                    kinds.setdefault((item.dtype, item.shape), []).append((holder, at, item))
+    for kinds in devices.values():
+        torch = sys.modules["torch"]
+        rows = [torch.stack([item for _, _, item in found]).flatten() for found in kinds.values()]
+        values = torch.cat(rows).tolist()  # numbers of several dtypes become those of the widest
+        for (holder, at, _), value in zip((place for found in kinds.values() for place in found), values, strict=True):
             holder[at] = float(value)

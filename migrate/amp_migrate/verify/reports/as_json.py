@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from amp_migrate.report.plain import encodable
+from amp_migrate.verify.judge import early
 from amp_migrate.verify.judge.convergence import Convergence
 from amp_migrate.verify.judge.early import NormRatio
 from amp_migrate.verify.judge.speed import Memory, Speed
@@ -31,12 +32,15 @@ def _document(outcome: Outcome) -> dict[str, Any]:
         "sentence": assessment.sentence,
         "suspicion": assessment.suspicion,
         "cause": assessment.cause,
+        "advice": assessment.advice,
+        "power": list(assessment.power),
         "checks": [vars(check) for check in assessment.checks],
         "early": {
-            "S": windows[0].s if windows else None,
-            "further_S": [window.s for window in windows[1:]],
-            "bound": evidence.loss_bound,
-            "oracle": [window.s for window in evidence.floor_windows],
+            "S": early.in_noise(windows[0], evidence.noise) if windows else None,
+            "further_S": [early.in_noise(window, evidence.noise) for window in windows[1:]],
+            "bound": early.FLOOR_FACTOR,
+            "noise": list(evidence.noise),
+            "differences": list(windows[0].differences) if windows else [],
             "norm_bound_log": evidence.norm_bound,
             "norms": [_norms(ratio) for ratio in evidence.norm_ratios],
         },

@@ -14,7 +14,7 @@ from amp_migrate.report.report import Report
 from amp_migrate.verify.experiments import islands
 from amp_migrate.verify.experiments.float32_parts import Cost, Localised
 from amp_migrate.verify.judge.verdict import Assessment, Verdict
-from amp_migrate.verify.recorded.models import Part
+from amp_migrate.verify.recorder.part import Part
 from amp_migrate.verify.runs.kinds import Arm
 from amp_migrate.verify.runs.setup import Setup
 
@@ -41,7 +41,7 @@ def _lines(found: Localised, assessment: Assessment) -> Iterator[str]:
         yield ""
         yield from _advice(found)
     if found.bfloat16 is not None:
-        yield "bfloat16: trains like the original without any of it" if found.bfloat16 else "bfloat16: does not help"
+        yield "bfloat16: passes without any of it" if found.bfloat16 else "bfloat16: does not help"
 
 
 def _advice(found: Localised) -> Iterator[str]:

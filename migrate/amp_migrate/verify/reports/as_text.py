@@ -65,9 +65,11 @@ def _lines(outcome: Outcome) -> Iterator[Text]:
         yield Text()
     style = "bold green" if assessment.verdict is Verdict.PASS else "bold red"
     yield Text.assemble((assessment.word, style), f": {plain(assessment.sentence, keep=_LINES)}")
-    yield from (Text(plain(reason, keep=_LINES)) for reason in reasons(assessment))
+    for line in () if failed else assessment.power:
+        yield Text(f"would have been seen: {plain(line)}", style="dim")
     for item in () if failed else assessment.not_checked:
-        yield Text(f"not checked: {item}", style="dim")
+        yield Text(f"not checked: {plain(item)}", style="dim")
+    yield from (Text(plain(reason, keep=_LINES)) for reason in reasons(assessment))
 
 
 def reasons(assessment: Assessment) -> Iterator[str]:
@@ -76,13 +78,12 @@ def reasons(assessment: Assessment) -> Iterator[str]:
         yield f"suspicion: {assessment.suspicion}"
     if assessment.cause == "edit":
         yield "precision or edit? the edit: with autocast and loss scaling off the scripts still differ"
+    elif assessment.cause == "scaling":
+        yield "precision or edit? the loss scaler: without it, and with autocast off, the scripts compute the same"
     elif assessment.cause == "precision":
         yield "precision or edit? mixed precision: with autocast and loss scaling off the scripts compute the same"
-        if not assessment.suspicion:
-            yield (
-                "next: `amp-verify localize` names the parts that must stay in float32; `--dtype bf16` has the range "
-                "of float32, and no loss scale"
-            )
+    if assessment.advice:
+        yield f"next: {assessment.advice}"
 
 
 def performance(assessment: Assessment) -> Iterator[str]:

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from amp_migrate.verify.judge.early import Window
+from amp_migrate.verify.judge import early
 from amp_migrate.verify.judge.evidence import Evidence
 
 # Stand-ins that matplotlib accepts, replaced by what the page defines, so that one SVG serves light and dark.
@@ -60,11 +60,13 @@ def losses(evidence: Evidence) -> Plot | None:
     if not ours or not theirs:
         return None
     figure, axes = _figure("backward pass", "loss")
-    widths = _largest(evidence.floor_windows)
+    widths = [early.FLOOR_FACTOR * unit for unit in evidence.noise]
     if widths:
         low = [loss - abs(loss) * width for loss, width in zip(ours, widths, strict=False)]
         high = [loss + abs(loss) * width for loss, width in zip(ours, widths, strict=False)]
-        axes.fill_between(range(len(low)), low, high, color=_FLOOR, alpha=0.3, linewidth=0, label="rounding noise")
+        axes.fill_between(
+            range(len(low)), low, high, color=_FLOOR, alpha=0.3, linewidth=0, label="accepted: three times the noise"
+        )
     axes.plot(ours, color=_ORIGINAL, label="original")
     axes.plot(theirs, color=_MIGRATED, linestyle="--", label="migrated")
     _legend(axes)
@@ -81,8 +83,9 @@ def differences(evidence: Evidence) -> Plot | None:
         label = "rounding alone" if index == 0 else None
         axes.plot(_visible(window.differences), color=_FLOOR, linewidth=1, label=label)
     axes.plot(_visible(evidence.windows[0].differences), color=_MIGRATED, label="migrated")
-    if evidence.loss_bound is not None:
-        axes.axhline(evidence.loss_bound, color=_BAD, linestyle=":", label="bound (for the RMS)")
+    if evidence.noise:
+        bound = [early.FLOOR_FACTOR * unit for unit in evidence.noise]
+        axes.plot(bound, color=_BAD, linestyle=":", label="bound (for the RMS of both)")
     _legend(axes)
     return _plot(figure, "differences", "Relative loss difference to the original; equal losses are drawn at 1e-9")
 
@@ -94,7 +97,7 @@ def norms(evidence: Evidence) -> Plot | None:
         return None
     figure, axes = _figure("optimizer step", "migrated / original")
     steps = [ratio.index for ratio in ratios]
-    limit = math.exp(evidence.norm_bound)
+    limit = math.exp(evidence.norm_bound or early.NORM_TOLERANCE)
     if max(ratio.farthest for ratio in ratios) > math.log(2):
         axes.set_yscale("log")
     axes.axhspan(1 / limit, limit, color=_FLOOR, alpha=0.3, linewidth=0, label="within bound")
@@ -159,8 +162,3 @@ def _plot(figure: Figure, name: str, title: str) -> Plot:
 
 def _visible(values: Sequence[float]) -> list[float]:
     return [max(value, _TINY) if math.isfinite(value) else math.nan for value in values]
-
-
-def _largest(windows: Sequence[Window]) -> list[float]:
-    """The largest difference of any window at each backward pass that all of them have."""
-    return [max(values) for values in zip(*(window.differences for window in windows), strict=False)]

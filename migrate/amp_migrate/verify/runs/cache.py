@@ -20,7 +20,7 @@ from pathlib import Path
 from amp_migrate.repository import repository
 from amp_migrate.verify.recorded.events import read_ranks
 from amp_migrate.verify.recorder.spec import RecorderSpec
-from amp_migrate.verify.runs import folders
+from amp_migrate.verify.runs import folders, outputs
 from amp_migrate.verify.runs.kinds import Arm, Run
 from amp_migrate.verify.runs.process import RunResult
 from amp_migrate.verify.runs.setup import Setup
@@ -68,6 +68,8 @@ class Cache:
         for pattern in _KEPT:
             for path in result.folder.glob(pattern):
                 shutil.copy2(path, made)
+        if (result.folder / outputs.WRITTEN).is_dir():
+            shutil.copytree(result.folder / outputs.WRITTEN, made / outputs.WRITTEN, dirs_exist_ok=True)
         fields = {"command": result.command, "returncode": result.returncode}
         (made / "result.json").write_text(json.dumps(fields), encoding="utf-8")
         shutil.rmtree(there, ignore_errors=True)
@@ -75,7 +77,7 @@ class Cache:
 
     def _key(self, run: Run, orders: RecorderSpec) -> str:
         # `skips` is a part of the run; where the records go and who asks for them is not.
-        told = {**asdict(orders), "trace": "", "parent": 0, "shim": ""}
+        told = {**asdict(orders), "trace": "", "parent": 0, "shim": "", "reference": ""}
         text = json.dumps([self.base, asdict(run), told], sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 

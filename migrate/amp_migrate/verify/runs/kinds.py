@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
+
+from amp_migrate.verify.recorder.spec import Orders
 
 
 class Arm(str, Enum):
@@ -15,57 +17,37 @@ class Arm(str, Enum):
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Orders):
     """One execution of one script.
 
     Attributes:
         arm: which script.
-        seed_index: runs with the same index see the same random numbers; 0 is the script's own seed.
-        amp_off: autocast and loss scaling forced off.
-        oracle: forward passes rounded to bfloat16 by the harness.
-        census: count operations by dtype.
-        timing: step times only.
-        phases: of a run that is timed: where the time of its steps goes.
-        anatomy: of a run that is timed, and whose times say nothing then: what its first steps consist of.
+        early: not beyond the early window, whose losses and norms are compared.
         whole: to the end of the training, not only its first steps.
-        profile: profile the steps after the first ones.
-        bfloat16: mixed precision in bfloat16, whatever half format the script asks for.
-        parts: compare the parts of the models with themselves in float32.
-        islands: (model, part) pairs that stay in float32.
-        variants: names of what is done to make the script faster.
         arguments: passed to the script after those of all runs.
-        tf32: TF32 on, or off, whatever the script says.
-        skips: optimizer steps to leave out.
         again: tells apart runs that are otherwise the same.
     """
 
     arm: Arm
-    seed_index: int = 0
-    amp_off: bool = False
-    oracle: bool = False
-    census: bool = False
-    timing: bool = False
-    phases: bool = False
-    anatomy: bool = False
-    whole: bool = False
-    profile: bool = False
-    bfloat16: bool = False
-    parts: bool = False
-    islands: tuple[tuple[int, str], ...] = ()
-    variants: tuple[str, ...] = ()
-    arguments: tuple[str, ...] = ()
-    tf32: bool | None = None
-    skips: tuple[int, ...] = ()
-    again: int = 0
+    early: bool = field(default=False, kw_only=True)
+    whole: bool = field(default=False, kw_only=True)
+    arguments: tuple[str, ...] = field(default=(), kw_only=True)
+    again: int = field(default=0, kw_only=True)
 
     @property
     def name(self) -> str:
         """What the reports call the run; also its folder, with spaces replaced."""
         words = [self.arm.value]
         if self.amp_off:
-            words.append("AMP off")
+            words.append("AMP off" if self.unseen or not self.program else "AMP and scaling off")
+        if self.plant:
+            words.append(f"results {self.plant:.0%} larger")
+        if self.drill:
+            words.append("drill")
+        if self.ulp:
+            words.append(f"an ulp off {self.ulp}")
         if self.oracle:
-            words.append("oracle")
+            words.append("oracle" if self.oracle == 1 else f"oracle {self.oracle}")
         words += (*self.variants, *self.arguments)
         if self.bfloat16:
             words.append("bfloat16")
@@ -88,41 +70,54 @@ class Run:
         return ", ".join(words)
 
 
-ORIGINAL = Run(Arm.ORIGINAL, census=True)
-MIGRATED = Run(Arm.MIGRATED, census=True)
-MIGRATED_OFF = Run(Arm.MIGRATED, amp_off=True)
-ORACLE_SEEDS = (0, 1, 2)
+ORIGINAL = Run(Arm.ORIGINAL, census=True, places=True, program=True)
+MIGRATED = Run(Arm.MIGRATED, census=True, places=True)
+DRILL = Run(Arm.MIGRATED, drill=True)
+PLANTED = 0.1
+PLANT = Run(Arm.MIGRATED, plant=PLANTED, early=True)
+MIGRATED_OFF = Run(Arm.MIGRATED, amp_off=True, unseen=True, program=True)
+MIGRATED_UNSCALED = Run(Arm.MIGRATED, amp_off=True, program=True)
+ORACLES = (1, 2)
+FURTHER_SEEDS = (1, 2)
 TF32 = (Run(Arm.ORIGINAL, tf32=True), Run(Arm.ORIGINAL, tf32=False))
-STEPS = 20
+STEPS = 20  # of the early window
+DRILL_STEPS = 4
 
 
 def full_precision(original_uses_amp: bool, seed_index: int = 0) -> Run:
     """The original at full precision: itself, or itself with its mixed precision forced off."""
-    if original_uses_amp:
-        return Run(Arm.ORIGINAL, seed_index, amp_off=True)
-    return ORIGINAL if seed_index == 0 else Run(Arm.ORIGINAL, seed_index)
+    if seed_index:
+        return Run(Arm.ORIGINAL, seed_index=seed_index, amp_off=original_uses_amp, early=True)
+    return Run(Arm.ORIGINAL, amp_off=True, unseen=True, program=True) if original_uses_amp else ORIGINAL
 
 
 def reference_runs(original_uses_amp: bool) -> tuple[Run, ...]:
-    """What a first look at both scripts is judged against: AMP off, and the noise floor over three seeds."""
-    floors = [full_precision(original_uses_amp, seed) for seed in ORACLE_SEEDS]
-    oracles = [oracle_of(floor) for floor in floors]
-    return tuple(run for run in (MIGRATED_OFF, *oracles, *floors) if run != ORIGINAL)
+    """What a first look at both scripts is judged against: AMP off, and the noise that rounding makes."""
+    floor = full_precision(original_uses_amp)
+    runs = (floor, MIGRATED_OFF, *(oracle_of(floor, number) for number in ORACLES), PLANT)
+    return tuple(run for run in runs if run != ORIGINAL)
 
 
-def oracle_of(floor: Run) -> Run:
-    """The same run with its forward passes rounded to bfloat16."""
-    return replace(floor, oracle=True, census=False)
+def oracle_of(floor: Run, number: int = 1) -> Run:
+    """The first steps of the same run with its forward passes rounded to bfloat16."""
+    return Run(
+        Arm.ORIGINAL, seed_index=floor.seed_index, amp_off=floor.amp_off, oracle=number, early=True, census=number == 1
+    )
+
+
+def ulp_of(floor: Run, number: int) -> Run:
+    """The same run with everything that it computes an ulp off, at random: how code that rounds otherwise trains."""
+    return replace(floor, ulp=number, census=False)
 
 
 def same_skips(floor: Run, skips: tuple[int, ...]) -> Run:
-    """The same run with the optimizer steps left out that the migrated run's loss scaler left out."""
-    return replace(floor, skips=skips, census=False)
+    """Its first steps, with the optimizer steps left out that the migrated run's loss scaler left out."""
+    return Run(Arm.ORIGINAL, seed_index=floor.seed_index, amp_off=floor.amp_off, skips=skips, early=True)
 
 
 def timing(run: Run, index: int) -> Run:
     """The same run, timed instead of recorded, for the time of that index."""
-    return replace(run, census=False, timing=True, again=index)
+    return replace(run, census=False, places=False, program=False, timing=True, again=index)
 
 
 def timing_runs(rounds: int, kinds: Sequence[Run] = (ORIGINAL, MIGRATED)) -> tuple[Run, ...]:

@@ -7,6 +7,7 @@ import re
 import shutil
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -15,10 +16,10 @@ from pathlib import Path
 
 from amp_migrate.verify.recorded import metrics
 from amp_migrate.verify.recorder.spec import RecorderSpec
-from amp_migrate.verify.runs import folders
+from amp_migrate.verify.runs import folders, outputs
 from amp_migrate.verify.runs.cache import Cache
 from amp_migrate.verify.runs.forks import Forks
-from amp_migrate.verify.runs.kinds import Run
+from amp_migrate.verify.runs.kinds import DRILL_STEPS, MIGRATED, MIGRATED_OFF, ORIGINAL, STEPS, Run
 from amp_migrate.verify.runs.process import Launch, Process, RunResult, end_group, environment, execute, start
 from amp_migrate.verify.runs.setup import Setup
 
@@ -66,6 +67,13 @@ class Pool:
                 self._stop()
                 raise
 
+    def settle(self, first: RunResult) -> None:
+        """Let all further runs make as many steps as the first one, which had a time in which to make them."""
+        if self.setup.seconds:
+            made = Counter(step.optimizer for step in first.trace.steps)
+            steps = max(made.values(), default=0) if first.trace.stopped else 0
+            self.setup = replace(self.setup, steps=steps, seconds=0.0)
+
     def _stop(self) -> None:
         """End every process that is still running."""
         with self._lock:
@@ -83,6 +91,13 @@ class Pool:
             with self._lock:
                 self._live.discard(process)
 
+    def _beside(self, run: Run) -> str:
+        """The records that tell while a run lasts whether it is lost: the original's, where it is in float32."""
+        original = self.results.get(ORIGINAL)
+        if run not in (MIGRATED, MIGRATED_OFF) or original is None or not original.ended_well:
+            return ""
+        return "" if original.trace.uses_amp else str(original.folder)
+
     @property
     def threads(self) -> int:
         """CPU threads of a run."""
@@ -90,7 +105,7 @@ class Pool:
 
     def _make(self, run: Run) -> RunResult:
         setup = self.setup
-        orders = _orders(run, setup)
+        orders = _orders(run, setup, self._beside(run))
         if self.cache is not None and (found := self.cache.find(run, orders)) is not None:
             self.told(found)
             return found
@@ -98,6 +113,7 @@ class Pool:
         cwd, script = setup.cwd, setup.scripts[run.arm]
         if setup.copy_cwd:
             cwd = folders.copy_beside(setup.cwd.resolve(), folder / "cwd", setup.scratch, script.changed)
+        before = outputs.listing(cwd) if setup.copy_cwd and run.program else {}
         launch = Launch(
             command=(*(setup.launch or (setup.python,)), *script.words, *setup.arguments, *run.arguments),
             cwd=cwd,
@@ -111,6 +127,8 @@ class Pool:
             result = execute(run, launch, replace(orders, trace=str(folder)), self._watch, begin)
         if setup.metrics:
             metrics.collect(cwd, setup.metrics, began, folder)
+        if setup.copy_cwd and run.program:
+            outputs.keep(cwd, before, folder)
         if self.cache is not None:
             self.cache.keep(result, orders)
         if setup.copy_cwd:
@@ -119,28 +137,25 @@ class Pool:
         return result
 
 
-def _orders(run: Run, setup: Setup) -> RecorderSpec:
+def _orders(run: Run, setup: Setup, reference: str) -> RecorderSpec:
     return RecorderSpec(
         trace="",  # the folder of the run, where one is made
         parent=os.getpid(),
         shim=str(setup.shim),
         device=setup.device,
-        steps=setup.timing_steps if run.timing else setup.whole_steps if run.whole else setup.steps,
-        seed_index=run.seed_index,
-        amp_off=run.amp_off,
-        oracle=run.oracle,
-        census=run.census,
-        timing=run.timing,
-        phases=run.phases,
-        anatomy=run.anatomy,
+        steps=_steps(run, setup),
+        seconds=0.0 if run.timing or run.whole or run.early or run.drill else setup.seconds,
         synthetic=setup.synthetic,
-        profile=run.profile,
-        bfloat16=run.bfloat16,
-        parts=run.parts,
-        islands=run.islands,
-        variants=run.variants,
-        tf32=run.tf32,
+        reference=reference,
         root=str(setup.scripts[run.arm].root or ""),
         instead={str(path): str(other) for path, other in setup.scripts[run.arm].changed.items()},
-        skips=run.skips,
+        **run.orders(),
     )
+
+
+def _steps(run: Run, setup: Setup) -> int:
+    if run.drill:
+        return DRILL_STEPS
+    if run.timing or run.whole:
+        return setup.timing_steps if run.timing else setup.whole_steps
+    return min(setup.steps or STEPS, STEPS) if run.early else setup.steps

@@ -23,12 +23,14 @@ class Setup:
         shim: folder of the `amp_shim` package.
         device: "auto", "cuda" or "cpu".
         steps: optimizer steps per run; 0 for all.
+        seconds: of training after which a run of the original ends as well; the others then make as many steps.
         whole_steps: optimizer steps per whole training; 0 for all.
         timing_steps: optimizer steps per timing run.
         timeout: seconds per run; 0 for no limit.
         jobs: runs at a time; timing runs are always made one at a time.
         metrics: pattern of the files below the working folder in which scripts write metrics; empty for none.
         launch: words that start the script instead of the interpreter (`torchrun --nproc-per-node 2`); empty for none.
+        dtype: the half format that was asked for, as torch calls it; empty where none was.
         synthetic: made-up pictures stand in for torchvision data sets that are not on disk.
         forked: fork runs from a process that has torch imported, instead of starting an interpreter for each.
     """
@@ -45,9 +47,11 @@ class Setup:
     timing_steps: int
     timeout: float
     jobs: int
+    seconds: float = 0.0
     whole_steps: int = 0
     metrics: str = ""
     launch: tuple[str, ...] = ()
+    dtype: str = ""
     synthetic: bool = False
     forked: bool = False
 

@@ -17,11 +17,19 @@ from typing import Any, cast
 import torch
 from torch.utils._pytree import tree_map
 
+from .ulp import Off
+
+_ULP = 2.0**-8
+
 _local = threading.local()
 
 
-def install(device: str) -> None:
-    """Wrap the outermost module calls; `device` is the autocast device type the tensors are on."""
+def install(device: str, number: int) -> None:
+    """Wrap the outermost module calls; `device` is the autocast device type the tensors are on.
+
+    Of several oracles, which tell how much noise differs from noise, all but the first round their results again.
+    """
+    off = Off(number, _ULP) if number > 1 else None
     module: Any = torch.nn.Module
     call = module.__call__
     set_enabled, set_dtype = torch.set_autocast_enabled, torch.set_autocast_dtype
@@ -45,11 +53,13 @@ def install(device: str) -> None:
     @functools.wraps(call)
     def rounded(self: Any, *args: Any, **kwargs: Any) -> Any:
         outermost = not getattr(_local, "inside", False)
-        if not (outermost and torch.is_grad_enabled() and any(True for _ in self.parameters())):
+        traced = torch._C._get_tracing_state() is not None  # by what draws the model's graph: it must find one program
+        if traced or not (outermost and torch.is_grad_enabled() and any(True for _ in self.parameters())):
             return call(self, *args, **kwargs)
         with region():
             results = call(self, *args, **kwargs)
-        return tree_map(_to_float32, results)
+        results = tree_map(_to_float32, results)
+        return tree_map(off, results) if off is not None else results
 
     functional: Any = torch.nn.functional
     cross_entropy = functional.cross_entropy

@@ -6,7 +6,6 @@ Errors that were made before a part do not count for it, because both computatio
 from __future__ import annotations
 
 import functools
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -18,6 +17,7 @@ from torch.func import functional_call
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.flop_counter import FlopCounterMode
 
+from ..part import Part
 from ..progress import Progress
 
 _HALVES = (torch.float16, torch.bfloat16)
@@ -25,46 +25,12 @@ _SMALLEST_HALF = 2.0**-24  # smaller values are zero in float16
 
 
 @dataclass
-class Part:
-    """A part of a model, and the worst of all its calls under grad mode.
-
-    Attributes:
-        model: which model, in the order of first calls.
-        name: as in `named_modules()`; empty for the model itself.
-        module_class: its class.
-        leaf: it has no parts of its own.
-        calls: how often it was called.
-        nonfinite: it gave an infinity or a NaN where float32 gives none.
-        overflow: gradients became infinite or NaN on their way back through it.
-        largest: the largest absolute value in float32.
-        vanishing: the largest share of values that float16 has no number for but zero.
-        error: the largest relative difference, as a 2-norm.
-        harm: the largest product of the difference's norm and the norm of the gradient there.
-        flops: floating-point operations of its matrix products and convolutions, in the forward pass of one call.
-        half_bytes: bytes of its half-precision results of one call.
-    """
-
-    model: int
-    name: str
-    module_class: str
-    leaf: bool
-    calls: int = 0
-    nonfinite: bool = False
-    overflow: bool = False
-    largest: float = 0.0
-    vanishing: float = 0.0
-    error: float = 0.0
-    harm: float = 0.0
-    flops: int = 0
-    half_bytes: int = 0
-
-
-@dataclass
 class Parts:
     """Compares every call of every part of the models that it is told of."""
 
     progress: Progress
-    _known: weakref.WeakKeyDictionary[nn.Module, Part] = field(default_factory=weakref.WeakKeyDictionary)
+    # Not weakly: a model that is a local variable of the script's main() is gone when the parts are written.
+    _known: dict[nn.Module, Part] = field(default_factory=dict)
     _replaying: bool = False
 
     def install(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from types import FrameType
@@ -18,6 +19,17 @@ class UsersCode:
     def holds(self, file: str) -> bool:
         """Whether a file, as a code object names it, is the user's."""
         return not any(part in file for part in self._others)
+
+    def loaded(self) -> list[list[str]]:
+        """The user's modules that are loaded, the script among them: each one's name, file and a hash of its text."""
+        found = []
+        for name, module in sorted(sys.modules.items()):
+            file = getattr(module, "__file__", None)
+            if isinstance(file, str) and file.endswith(".py") and os.path.isfile(file) and self.holds(file):
+                with open(file, "rb") as text:
+                    digest = hashlib.blake2b(text.read(), digest_size=8).hexdigest()
+                found.append([name, os.path.realpath(file), digest])
+        return found
 
     def caller(self) -> FrameType | None:
         """The innermost frame of this thread that runs the user's code; None if there is none."""

@@ -1,7 +1,8 @@
-"""The census: which differentiable operation gave which dtype, over the first optimizer steps.
+"""The census: which differentiable operation gave which dtype, and how much work it was.
 
 Counted at the level of the calls a script makes, and by the dtype of their results: an autocast region shows there in
-the same way on a GPU and on the CPU that stands in for one, whose kernels compute in float32 and round.
+the same way on a GPU and on the CPU that stands in for one, whose kernels compute in float32 and round. The first
+optimizer steps are counted, and further ones now and then until the script ends.
 """
 
 from __future__ import annotations
@@ -12,31 +13,62 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, resolve_name
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
 
-from ..progress import Progress
+from ..products import MATRIX_OPERATIONS
+from ..progress import Progress, is_sampled
 
-_ATTEMPTS = 3
-
+FIRST = 3  # attempts at optimizer steps that are counted as one
 
 _stack: Any = _get_current_function_mode_stack
+
+
+class _Work(TorchDispatchMode):
+    """Counts the floating-point operations of matrix products and convolutions."""
+
+    flops = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        count = flop_registry.get(func._overloadpacket)
+        if count is not None:
+            self.flops += count(*args, **(kwargs or {}), out_val=result)
+        return result
+
+
+_work: Any = _Work  # torch's modes carry no annotations
 
 
 class _Counting(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.counts: Counter[tuple[str, str]] = Counter()
+        self.flops: Counter[tuple[str, str]] = Counter()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
         if not torch.is_grad_enabled():
-            return result  # nothing to count; and to ask a view that was made here for its `grad_fn` may raise
+            return func(
+                *args, **kwargs
+            )  # nothing to count; and to ask a view that was made here for `grad_fn` may raise
+        name = _name(func)
+        work = _work() if name in MATRIX_OPERATIONS and torch._C._get_tracing_state() is None else None
+        if work is None:
+            result = func(*args, **kwargs)
+        else:
+            with work:
+                result = func(*args, **kwargs)
         first = result[0] if isinstance(result, (list, tuple)) and result else result
         if isinstance(first, torch.Tensor) and first.requires_grad and first.grad_fn is not None:
-            self.counts[_name(func), str(first.dtype).removeprefix("torch.")] += 1
+            kind = name, str(first.dtype).removeprefix("torch.")
+            self.counts[kind] += 1
+            if work is not None:
+                self.flops[kind] += work.flops
         return result
 
 
-_mode: Any = _Counting  # torch's modes carry no annotations
+_counting: Any = _Counting
 
 
 class FirstSteps:
@@ -51,7 +83,7 @@ class FirstSteps:
         progress.after_attempt.append(self._close_if_done)
 
     def _close_if_done(self) -> None:
-        if self._progress.attempts >= _ATTEMPTS:
+        if self._progress.attempts >= FIRST:
             self.close()
 
     def close(self) -> None:
@@ -62,15 +94,39 @@ class FirstSteps:
             self._write()
 
 
-def count(progress: Progress) -> FirstSteps:
-    """Count from now on, and write a `census` event."""
-    mode = _mode()
+class Census:
+    """Counts from now on, until the first attempts are over, and again whenever an attempt is sampled.
 
-    def write() -> None:
-        table = [[name, dtype, count] for (name, dtype), count in sorted(mode.counts.items())]
-        progress.writer.put("census", table=table)
+    Writes a `census` event for each attempt that was counted. While the script has a mode of its own above ours,
+    counting goes on, into the event of the attempt in which the script's mode ends.
+    """
 
-    return FirstSteps(progress, mode, write)
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._mode: Any = None
+        self._open()
+        progress.after_attempt.append(self._turn)
+
+    def _open(self) -> None:
+        self._mode = _counting()
+        self._mode.__enter__()
+
+    def _turn(self) -> None:
+        attempts = self._progress.attempts
+        if self._mode is not None:
+            self.close()
+        if self._mode is None and is_sampled(attempts):
+            self._open()
+
+    def close(self) -> None:
+        """Stop and write what was counted."""
+        mode = self._mode
+        if mode is None or _stack()[-1:] != [mode]:
+            return
+        mode.__exit__(None, None, None)
+        self._mode = None
+        table = [[*kind, count, mode.flops[kind]] for kind, count in sorted(mode.counts.items())]
+        self._progress.writer.put("census", attempt=self._progress.attempts - 1, table=table)
 
 
 def _name(func: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import weakref
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from ..progress import Attempt, Progress, is_looked_at
+from ..progress import Attempt, Progress, is_looked_at, is_sampled
 from .norms import Norms
 from .scaler import found_inf
+
+_SOME_TIME = 10**6  # steps between two growths of a loss scale that is never to grow
 
 
 class StepRecorder:
@@ -30,6 +33,19 @@ class StepRecorder:
         """Hook into every optimizer of the process."""
         register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: self._before_step(optimizer))
         register_optimizer_step_post_hook(lambda optimizer, args, kwargs: self._after_step(optimizer))
+        for kind in (torch.optim.Optimizer, torch.nn.Module):
+            self._count_zeroing(kind)
+
+    def _count_zeroing(self, kind: Any) -> None:
+        zero_grad = kind.zero_grad
+        progress = self._progress
+
+        @functools.wraps(zero_grad)
+        def counted(this: Any, *args: Any, **kwargs: Any) -> Any:
+            progress.zeroed += 1
+            return zero_grad(this, *args, **kwargs)
+
+        kind.zero_grad = counted
 
     def scaled(self) -> None:
         """From now on a step has to go through the scaler."""
@@ -45,7 +61,11 @@ class StepRecorder:
             **self._look(attempt, optimizer),
             "autocast": progress.autocast_on(),
             "past_scaler": progress.loss_scaled and not scaled,
+            "zeroed": progress.zeroed,
+            **self._zeros(attempt, optimizer),
+            "lr": [group["lr"] for group in optimizer.param_groups if type(group.get("lr")) in (int, float)],
         }
+        progress.zeroed = 0
         if scaled:
             progress.loss_scaled = False
         if progress.clip_norm is not None:
@@ -73,7 +93,15 @@ class StepRecorder:
             attempt=self._progress.attempts,
             scaler=self._scalers[scaler],
             scale=scaler._scale.clone(),
+            grows=scaler.get_growth_factor() > 1 and scaler.get_growth_interval() <= _SOME_TIME,
         )
+
+    def _zeros(self, attempt: Attempt, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+        """How many elements of each parameter's gradient are zero; nothing for an attempt that is not sampled."""
+        if not is_sampled(attempt.index) or self._progress.spec.profile:
+            return {}
+        gradients = [parameter.grad for parameter in _parameters(optimizer)]
+        return {"zeros": [-1.0 if g is None or g.layout is not torch.strided else (g == 0).sum() for g in gradients]}
 
     def _look(self, attempt: Attempt, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
         """What the parameters are; nothing where they are not looked at: what was seen last holds."""

@@ -9,6 +9,7 @@ Not mapped: `tensor.is_cuda` and `tensor.device`, which tell the truth.
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from abc import ABCMeta
 from collections.abc import Callable
@@ -20,21 +21,26 @@ import torch.utils._device
 import torch.utils.data
 
 from ..apex import apex_amp
+from ..process.place import UsersCode
 from ..shim import load_shim
 from . import cuda_table as table
 from . import distributed
 
+# Told of each tensor that the script puts on the GPU; they return what the script gets.
+watchers: list[Callable[[Any], Any]] = []
+_used: list[bool] = []  # whether the script has put anything on the GPU
 _CPU = torch.device("cpu")
 _CUDA = torch.device("cuda")
 
 
-def install(shim: str) -> None:
+def install(shim: str, users: UsersCode) -> None:
     """Put the stand-in into force for this process. `shim` is the folder of the `amp_shim` package."""
     _answer_for_cuda()
     _map_factories()
     _map_tensor_methods()
     _map_legacy_types()
     _map_autocast()
+    _ignore_regions_for_the_cpu(users)
     _map_the_rest()
     distributed.install()
     apex_amp.keep_on_cpu()
@@ -54,7 +60,10 @@ def is_cuda(device: Any) -> bool:
 
 def on_cpu(device: Any) -> Any:
     """A device argument with the GPU replaced by the CPU; anything else as it is."""
-    return _CPU if is_cuda(device) else device
+    if not is_cuda(device):
+        return device
+    _used.append(True) if not _used else None
+    return _CPU
 
 
 def _answer_for_cuda() -> None:
@@ -99,7 +108,7 @@ def _map_tensor_methods() -> None:
 
     def to_index(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         if args and type(args[0]) is int:  # the index of a GPU
-            args = (_CPU, *args[1:])
+            args = (_CUDA, *args[1:])
         return cast(torch.Tensor, to(self, *args, **kwargs))
 
     tensor.to = to_index
@@ -108,7 +117,7 @@ def _map_tensor_methods() -> None:
 def _tensor_cuda(
     self: torch.Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = torch.preserve_format
 ) -> torch.Tensor:
-    return self.to(_CPU, non_blocking=non_blocking, memory_format=memory_format)
+    return self.to(_CUDA, non_blocking=non_blocking, memory_format=memory_format)
 
 
 def _map_legacy_types() -> None:
@@ -148,6 +157,32 @@ def _map_autocast() -> None:
     _replace(torch, "set_autocast_dtype", set_autocast_dtype)
     _replace(torch, "set_autocast_gpu_dtype", functools.partial(set_autocast_dtype, "cuda"))
     _replace(torch.amp.autocast_mode, "_cast", cast_inputs)
+
+
+def _ignore_regions_for_the_cpu(users: UsersCode) -> None:
+    """The script's own `autocast("cpu")` does nothing to what it has put on the GPU."""
+    kind: Any = torch.amp.autocast_mode.autocast
+    init, enter, leave = kind.__init__, kind.__enter__, kind.__exit__
+    torch_folder = os.path.dirname(torch.__file__)
+
+    @functools.wraps(init)
+    def made(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
+        init(self, device_type, *args, **kwargs)
+        frame = sys._getframe(1)
+        while frame.f_back is not None and frame.f_code.co_filename.startswith(torch_folder):
+            frame = frame.f_back
+        self._amp_verify_elsewhere = device_type == "cpu" and users.holds(frame.f_code.co_filename)
+
+    @functools.wraps(enter)
+    def entered(self: Any) -> Any:
+        self._amp_verify_elsewhere = self._amp_verify_elsewhere and bool(_used)
+        return self if self._amp_verify_elsewhere else enter(self)
+
+    @functools.wraps(leave)
+    def left(self: Any, *args: Any) -> Any:
+        return None if self._amp_verify_elsewhere else leave(self, *args)
+
+    kind.__init__, kind.__enter__, kind.__exit__ = made, entered, left
 
 
 def _map_the_rest() -> None:
@@ -191,7 +226,10 @@ def _with_device_mapped(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def mapped(*args: Any, **kwargs: Any) -> Any:
-        return original(*map(on_cpu, args), **{name: on_cpu(value) for name, value in kwargs.items()})
+        result = original(*map(on_cpu, args), **{name: on_cpu(value) for name, value in kwargs.items()})
+        if watchers and (any(map(is_cuda, args)) or any(map(is_cuda, kwargs.values()))):
+            return watchers[-1](result)
+        return result
 
     return mapped
 

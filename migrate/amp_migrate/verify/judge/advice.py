@@ -1,0 +1,45 @@
+"""What to do next, by what failed: the last line that a person reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from amp_migrate.verify.judge.gates import Check, Status
+
+_PRECISION = (
+    "`amp-verify localize` names the parts that must stay in float32; `--dtype bf16` has the range of float32, and "
+    "no loss scale"
+)
+_BY_CHECK = {
+    "G0": "run each script in an environment in which its own package is installed, or name files with different code",
+    "G3": "put the forward passes into `with torch.autocast(...)`, and the model and its inputs on the GPU",
+    "G8": "end the autocast region after the loss: backward() and optimizer.step() stand outside it",
+    "G9": "compute the loss inside the region, or give it .float() values",
+    "G10": "one GradScaler for the whole run: scale() every loss, step() and update() through it",
+    "G11": "save scaler.state_dict() with the optimizer's, and load it where that is loaded",
+    "G12": "put the whole forward pass into the region, at every step",
+    "G13": "say dtype=torch.float16 or torch.bfloat16 in every region",
+    "G14": "give regions and islands the extent that they have in the original",
+    "G15": "let the loss scale start at its default of 65536 and grow, or use bfloat16",
+    "G16": "put the named tensor on the GPU as the original does",
+    "G17": "leave gradients to scaler.unscale_() and scaler.step(), which skip a step that overflows",
+    "R": "give the original its seeds, and let no clock, thread or race decide, then verify again",
+}
+_BY_CAUSE = {
+    "edit": "look for the first difference in what the migration changed: what is named there is not as it was",
+    "scaling": (
+        "scale() the loss, unscale_() before gradients are read or clipped, step() through the scaler of that loss, "
+        "and update() once"
+    ),
+}
+
+
+def advice(checks: Sequence[Check], cause: str) -> str:
+    """One line for a verdict that is no PASS; empty where nothing is known to help."""
+    for status in (Status.VACUOUS, Status.FAIL, Status.INCONCLUSIVE):
+        for check in checks:
+            if check.status is status and check.id in _BY_CHECK:
+                return _BY_CHECK[check.id]
+        if status is Status.FAIL and any(check.status is status for check in checks):
+            return _BY_CAUSE.get(cause, _PRECISION if cause == "precision" else "")
+    return ""

@@ -1,0 +1,101 @@
+"""How much of the work runs in half precision, in which format, throughout the run: beside what autocast would give.
+
+What autocast gives is measured: the oracle runs the original's own forward passes under it. Where the original has
+mixed precision of its own, that is what the migrated script must have too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import fmean
+
+from amp_migrate.verify.judge.gates import Check, Status, matrix_dtypes
+from amp_migrate.verify.recorded.recording import LOW_DTYPES, Counted, Trace
+
+ENOUGH = 0.5  # of the work that autocast would put into half precision
+_GAPS = 0.25  # of the later looks that may find less
+
+
+def coverage(original: Trace, migrated: Trace, oracle: Trace | None) -> Check | None:
+    """G12: work in half precision, throughout. None where there is nothing to measure it by."""
+    title = "half precision throughout"
+    model = original if original.uses_amp else oracle
+    if model is None:
+        return None
+    looks = list(_looks(migrated, model))
+    if not looks:
+        return None
+    share, wanted = (fmean(each[number] for each in looks) for number in (1, 2))
+    detail = f"{share:.0%} of the work at {len(looks)} steps, and autocast round the forward passes gives {wanted:.0%}"
+    if original.uses_amp:
+        detail = f"{share:.0%} of the work at {len(looks)} steps, {wanted:.0%} in the original"
+    low = [attempt for attempt, here, there in looks if here < ENOUGH * there]
+    if not low:
+        return Check("G12", title, Status.PASS, detail)
+    later = [attempt for attempt, _, _ in looks[3:]] or [attempt for attempt, _, _ in looks]
+    gaps = [attempt for attempt in low if attempt in later]
+    if share < ENOUGH * wanted:
+        return Check("G12", title, Status.FAIL, detail)
+    detail += f"; at step {low[0]} it is {next(here for attempt, here, _ in looks if attempt == low[0]):.0%}"
+    if looks[-1][0] in low or len(gaps) >= _GAPS * len(later):
+        return Check("G12", title, Status.FAIL, detail)
+    return Check("G12", title, Status.WARN, detail)
+
+
+def _looks(migrated: Trace, model: Trace) -> Iterator[tuple[int, float, float]]:
+    """(attempt, share of the work in half precision, share there should be) of every attempt that was looked at."""
+    wanted = {each.attempt: share for each in model.counted if (share := _share(each)) is not None}
+    optimizer = {step.index: step.optimizer for step in (*model.steps, *migrated.steps)}
+    of_optimizer: dict[int, list[float]] = {}
+    for attempt, share in wanted.items():
+        of_optimizer.setdefault(optimizer.get(attempt, 0), []).append(share)
+    for each in migrated.counted:
+        here, known = _share(each), of_optimizer.get(optimizer.get(each.attempt, 0))
+        if here is not None and (each.attempt in wanted or known):
+            there = wanted.get(each.attempt)
+            yield each.attempt, here, fmean(known or ()) if there is None else there
+
+
+def _share(counted: Counted) -> float | None:
+    work = counted.work()
+    return counted.work(LOW_DTYPES) / work if work else None
+
+
+def dtype(original: Trace, migrated: Trace, asked: str) -> Check | None:
+    """G13: the half format is the one that was asked for, or else the original's. None where nothing is in half."""
+    title = "the half format that was asked for"
+    found = matrix_dtypes(migrated) & LOW_DTYPES
+    before = matrix_dtypes(original) & LOW_DTYPES
+    wanted = frozenset({asked}) if asked else before
+    if not found or not wanted:
+        return None
+    source = "was asked for" if asked else "is the original's"
+    detail = f"{' and '.join(sorted(found))}; {' and '.join(sorted(wanted))} {source}"
+    return Check("G13", title, Status.PASS if found == wanted else Status.FAIL, detail)
+
+
+def operations(original: Trace, migrated: Trace) -> Check | None:
+    """G14: what a native original computes in which dtype, the migrated script does. None for other originals."""
+    if not original.uses_amp or original.environment.get("apex"):
+        return None
+    title = "operations in the original's dtypes"
+    theirs = {each.attempt: each for each in migrated.counted}
+    for ours in original.counted:
+        if ours.attempt not in theirs:
+            continue
+        a, b = ({each[:2]: each[2:] for each in counted.table} for counted in (ours, theirs[ours.attempt]))
+        differing = sorted(key for key in a.keys() | b.keys() if a.get(key) != b.get(key))
+        if differing:
+            name, kind = differing[0]
+            calls, work = zip(a.get((name, kind), (0, 0)), b.get((name, kind), (0, 0)), strict=True)
+            others = f", {len(differing) - 1} more differ" if len(differing) > 1 else ""
+            amount = f"{work[0]:.3g} and {work[1]:.3g} operations" if any(work) else f"{calls[0]} and {calls[1]} calls"
+            detail = f"step {ours.attempt}: {name} in {kind}, {amount}{others}"
+            status = Status.FAIL if _work_differs(ours, theirs[ours.attempt]) else Status.WARN
+            return Check("G14", title, status, detail)
+    return Check("G14", title, Status.PASS, f"at {len(original.counted)} steps")
+
+
+def _work_differs(a: Counted, b: Counted) -> bool:
+    dtypes = {dtype for _, dtype, _, _ in (*a.table, *b.table)}
+    return any(a.work({dtype}) != b.work({dtype}) for dtype in dtypes)

@@ -1,0 +1,60 @@
+"""Gradients that are too small for half precision: zeros where float32 has values."""
+
+from __future__ import annotations
+
+import math
+from statistics import median
+
+from amp_migrate.verify.judge.gates import Check, Status
+from amp_migrate.verify.recorded.recording import Trace
+
+_LOST = 0.25  # of a parameter's gradient; what becomes zero by the way training goes is less
+_SMALL = 16  # elements of which so many are zero by chance
+
+
+def underflow(reference: Trace, migrated: Trace) -> Check | None:
+    """G15: no parameter's gradient is zero where float32 has values. None where no step could be compared."""
+    title = "small gradients are kept"
+    sizes = _sizes(migrated)
+    ours, theirs = _zeros(reference, sizes), _zeros(migrated, sizes)
+    compared = ours.keys() & theirs.keys()
+    if not compared:
+        return None
+    lost = {key: theirs[key] - ours[key] for key in compared}
+    worst = max(lost, key=lambda key: (lost[key], key))
+    optimizer, parameter = worst
+    shape = list(_shapes(migrated)[optimizer][parameter])
+    detail = (
+        f"{theirs[worst]:.0%} of the gradient of parameter {parameter} (shape {shape}) of optimizer {optimizer} are "
+        f"zero, {ours[worst]:.0%} without mixed precision"
+    )
+    if lost[worst] <= _LOST:
+        most = max(lost[worst], 0)
+        reason = f"none of {len(compared)} parameters loses more than {most:.0%} of its gradient to zeros"
+        return Check("G15", title, Status.PASS, reason)
+    many = sum(share > _LOST for share in lost.values())
+    where = f"{many} parameters lose theirs; " if many > 1 else ""
+    return Check("G15", title, Status.FAIL, f"{where}{detail}: the loss scale is too small, or stays so")
+
+
+def _zeros(trace: Trace, sizes: dict[tuple[int, int], int]) -> dict[tuple[int, int], float]:
+    """The median share of zeros in each parameter's gradient, by optimizer and parameter."""
+    shares: dict[tuple[int, int], list[float]] = {}
+    for step in trace.steps:
+        for parameter, zeros in enumerate(step.zeros if not step.skipped else ()):
+            size = sizes.get((step.optimizer, parameter), 0)
+            if zeros >= 0 and size >= _SMALL:
+                shares.setdefault((step.optimizer, parameter), []).append(zeros / size)
+    return {key: median(values) for key, values in shares.items() if len(values) > 1}
+
+
+def _shapes(trace: Trace) -> dict[int, tuple[tuple[int, ...], ...]]:
+    return {step.optimizer: step.shapes for step in trace.steps if step.shapes is not None}
+
+
+def _sizes(trace: Trace) -> dict[tuple[int, int], int]:
+    return {
+        (optimizer, parameter): math.prod(shape)
+        for optimizer, shapes in _shapes(trace).items()
+        for parameter, shape in enumerate(shapes)
+    }

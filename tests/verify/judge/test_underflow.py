@@ -1,0 +1,47 @@
+"""Gradients that half precision has no numbers for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+from amp_migrate.verify.judge.gates import Status
+from amp_migrate.verify.judge.underflow import underflow
+from amp_migrate.verify.recorded.recording import Trace
+
+Make = Callable[..., Trace]
+
+
+def with_zeros(trace: Trace, zeros: Sequence[tuple[int, int]], skipped: bool = False) -> Trace:
+    shapes = ((10, 10), (4,))
+    steps = [
+        replace(step, shapes=shapes, zeros=each, skipped=skipped)
+        for step, each in zip(trace.steps, zeros, strict=False)
+    ]
+    return replace(trace, steps=tuple(steps))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "status"),
+    [
+        ([(10, 0)] * 3, [(10, 0)] * 3, Status.PASS),
+        ([(10, 0)] * 3, [(34, 0)] * 3, Status.PASS),
+        ([(10, 0)] * 3, [(36, 0)] * 3, Status.FAIL),
+        ([(90, 0)] * 3, [(95, 0)] * 3, Status.PASS),  # a network that is mostly off in float32, too
+        ([(0, 0)] * 3, [(0, 4)] * 3, Status.PASS),  # four elements are zero by chance
+        ([(0, 0)] * 3, [(100, 0), (0, 0), (0, 0)], Status.PASS),  # once
+    ],
+)
+def test_zeros_where_float32_has_values(
+    make_trace: Make, ours: list[tuple[int, int]], theirs: list[tuple[int, int]], status: Status
+) -> None:
+    check = underflow(with_zeros(make_trace(), ours), with_zeros(make_trace(), theirs))
+    assert check is not None
+    assert check.status is status
+
+
+def test_steps_that_were_skipped_say_nothing(make_trace: Make) -> None:
+    full = with_zeros(make_trace(), [(0, 0)] * 3)
+    assert underflow(full, with_zeros(make_trace(), [(100, 0)] * 3, skipped=True)) is None
+    assert underflow(make_trace(), make_trace()) is None
