@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 DEMO := demo-out
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test environments lint docs clean
+.PHONY: help demo test environments nightly lint docs clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "    make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,12 @@ test: lint docs ## Run the linters, the type checker, the documentation and all 
 # The rest of what CI runs. TORCH=--torch: with torch, too, at the price of gigabytes.
 environments: $(INSTALLED) ## Run the commands in fresh environments: the oldest dependencies, every Python that is here.
 	.ci/environments $(BIN) $(TORCH)
+
+# Where the tests run 24 random programs and kill runs over three files, hours go through thousands and ten. Both end with
+# 1 where something came out wrong; `fuzz_programs.py --reduce` shows it as a short program.
+nightly: $(INSTALLED) ## Run 5,000 random programs, and kill a thousand runs half-way: hours, for a machine at night.
+	AMP_MIGRATE_KILL_FILES=10 OMP_NUM_THREADS=1 $(BIN)/pytest tests/migrate/engine/disk/test_killed.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fuzz_programs.py --programs 5000
 
 lint: $(INSTALLED) ## Run the linters and the type checker.
 	$(BIN)/ruff check .

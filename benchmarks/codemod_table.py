@@ -1,4 +1,4 @@
-"""Writes docs/speed.md, and the table in README.md, from what codemod.py measured.
+"""Writes docs/speed.md from what codemod.py measured.
 
 python benchmarks/codemod_table.py
 """
@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
-
-from amp_migrate.report.marks import between
 
 ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "benchmarks/results/codemod.json"
@@ -35,13 +33,11 @@ the largest of them.
 
 def generated(result: Mapping[str, Any]) -> Mapping[Path, str]:
     """What each file with text from the measurement should hold."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
     trees = result["trees"]
     return {
         ROOT / "docs/speed.md": "\n".join(
             [_HEAD, _machine(result["machine"]), "", *_table(trees, COMMANDS), "", _TAIL]
         ),
-        ROOT / "README.md": between(readme, "speed", "".join(f"{line}\n" for line in _table(trees, COMMANDS[2:]))),
     }
 
 

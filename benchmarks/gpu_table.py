@@ -1,4 +1,4 @@
-"""Writes docs/gpu.md, its picture, and the table in README.md, from what gpu.sh measured.
+"""Writes docs/gpu.md, its picture, and what README.md says of it, from what gpu.sh measured.
 
 python benchmarks/gpu_table.py
 """
@@ -15,12 +15,11 @@ from gpu_suite.arms import MIGRATED, PLAIN
 from gpu_suite.figures import LEARNT, Figure, figures, shortfalls
 from gpu_suite.operators import disagreements
 from gpu_suite.plot import bars
-from gpu_suite.sizes import FULL
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks/results/gpu"
 PARTS = ("training", "doctor", "fixtures", "operators", "shim", "tests")
-NOTHING = "not yet measured"
+NOTHING = "not measured yet"
 PICTURE = ROOT / "docs/gpu-training.svg"
 _COLUMNS = ("", "ms per step", "against float32", "against hand-written", "peak MiB", "memory", "loss")
 Results = Mapping[str, Mapping[str, Any]]
@@ -176,8 +175,10 @@ def _tests(found: Mapping[str, Any]) -> Iterator[str]:
 def _summary(results: Results) -> Iterator[str]:
     columns = ("training", "float32, ms", "migrated, ms", "times as fast", "against hand-written", "memory")
     if "training" not in results:
-        yield from _rows(columns, ((each.name, NOTHING, *[None] * 4) for each in FULL.workloads))
+        yield f"What a migration gains on a GPU is [{NOTHING}](docs/gpu.md)."
         return
+    yield "On a GPU (migrated: float16; [all figures](docs/gpu.md)):"
+    yield ""
     found = figures(results["training"]["result"])
     plain = {each.workload: each for each in found if each.arm == PLAIN}
     yield from _rows(

@@ -1,4 +1,4 @@
-"""Writes what the documentation takes from the rules: docs/rules.md, and the table in README.md.
+"""Writes what the documentation takes from the rules: docs/rules.md.
 
 Run it after a rule has changed: `python docs/generate.py`.
 """
@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from amp_migrate.report.marks import between
-from amp_migrate.report.rules_markdown import document, table
+from amp_migrate.report.rules_markdown import document
 from amp_migrate.rules.rule import all_rules
 
 ROOT = Path(__file__).parents[1]
@@ -17,12 +16,7 @@ ROOT = Path(__file__).parents[1]
 
 def generated() -> Mapping[Path, str]:
     """What each file with generated text should hold."""
-    rules = all_rules()
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    return {
-        ROOT / "docs/rules.md": document(rules),
-        ROOT / "README.md": between(readme, "rules", table(rules, "docs/rules.md")),
-    }
+    return {ROOT / "docs/rules.md": document(all_rules())}
 
 
 def main() -> None:

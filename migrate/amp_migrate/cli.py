@@ -23,11 +23,11 @@ from amp_migrate.settings import DEPRECATED, Apex, Dtype, Settings
 EPILOG = """\b
 Exit codes:
   0  nothing to do, or all that could be done was done; what was left as it was does not count
-  1  --check: something would change; --fail-on: there is a finding of that kind
+  1  --check: something would change; --fail-on: there is a finding of that kind; --compare: not the same program
   2  wrong usage, or a file that could not be read, parsed or written; the others were still done
 
-Every option but those that ask for one run (--diff, --check, --explain-plan, --output, --undo) can be set for a
-project, under its long name, in the table [tool.amp-migrate] of pyproject.toml. Patterns are those of .gitignore.
+Every option but those that ask for one run (--diff, --check, --explain-plan, --output, --undo, --compare) can be set
+for a project, under its long name, in the table [tool.amp-migrate] of pyproject.toml. Patterns are those of .gitignore.
 """
 
 
@@ -91,6 +91,11 @@ def _check(options: Mapping[str, Any]) -> None:
         if options["check"] or options["explain_plan"] or output is not None or "-" in paths:
             raise click.UsageError("--undo goes with files and folders, and with --diff to see what it would do")
         return
+    if options["compare"]:
+        others = ("diff", "check", "explain_plan", "output")
+        if len(paths) != 2 or "-" in paths or any(options[each] for each in others):
+            raise click.UsageError("--compare goes with two files or two folders, OLD and NEW, and with nothing else")
+        return
     if not paths:
         raise click.UsageError("name a file or a folder; `amp-migrate .` takes the current folder")
     if output is not None and (options["diff"] or options["check"] or options["explain_plan"]):
@@ -135,6 +140,10 @@ def command(context: click.Context, /, **options: Any) -> None:
         from amp_migrate.undo import execute as undo
 
         sys.exit(undo([Path(path) for path in paths], diff=options["diff"]))
+    if options["compare"]:
+        from amp_migrate.compare import execute as compare
+
+        sys.exit(compare(Path(paths[0]), Path(paths[1]), settings_of(options, context.meta[CONFIG_FOLDER])[0]))
     from amp_migrate.engine.disk.apply import is_original
     from amp_migrate.engine.parts import default_workers
     from amp_migrate.engine.scope import Scope

@@ -199,6 +199,11 @@ _COPIES: _Options = (
         help="Write a copy of all Python files, migrated, and leave the originals alone.",
     ),
     click.option(
+        "--compare",
+        is_flag=True,
+        help="Say whether two files or folders, OLD and NEW, are the same program but for precision; write nothing.",
+    ),
+    click.option(
         "--undo",
         is_flag=True,
         help="Give the files that the latest run changed their original bytes again: those that are named, or else all "

@@ -118,6 +118,6 @@ def test_a_page_of_measurements_has_every_part() -> None:
         "- test_x: no",
     ):
         assert line in page.splitlines()
-    assert "not yet measured" not in page.lower()
+    assert "not measured yet" not in page.lower()
     assert f"| {WORKLOAD} | 11.0 ± 2.5 | 4.40 ± 0.99 | 2.50 ± 0.00 |" in readme
     assert pages[ROOT / "docs/gpu-training.svg"].count("2.50x") == 2

@@ -53,6 +53,11 @@ def test_the_page_of_the_shim_is_made_of_the_latest_measurements() -> None:
     assert (ROOT / "docs/shim-field.md").read_text(encoding="utf-8") == made, "run benchmarks/shim_table.py"
 
 
+def test_the_page_of_random_programs_is_made_of_the_latest_run() -> None:
+    made = runpy.run_path(str(BENCHMARKS / "fuzz_programs.py"))["page"](measured("random_programs.json"))
+    assert (ROOT / "docs/random-programs.md").read_text(encoding="utf-8") == made, "run benchmarks/fuzz_programs.py"
+
+
 def test_the_shim_did_what_apex_did() -> None:
     found = measured("apex-reference-cpu.json")["comparisons"]
     assert {each["level"] for each in found} == {"O0", "O1", "O2", "O3"}

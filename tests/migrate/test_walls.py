@@ -37,6 +37,7 @@ ALLOWED = {
     "settings": ("path_ignores",),
     "report": ("settings", "__version__"),
     "flow": ("tables",),
+    "prove": ("tables",),
     "pragmas": ("settings",),
     "analysis": ("trees", "tables"),
     "plan": ("trees", "report"),

@@ -1,4 +1,7 @@
-"""A run that is killed or interrupted at any moment loses nothing, and what is said of the files is so."""
+"""A run that is killed or interrupted at any moment loses nothing, and what is said of the files is so.
+
+A step is a moment. With more files there are more of them: `make nightly` has ten, and counts.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from amp_migrate.engine.disk.folder import Folder
 pytestmark = [pytest.mark.usefixtures("toy_planner"), pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")]
 COMMANDS = [["."], ["--undo"]]
 Snapshot: TypeAlias = "dict[Path, bytes]"
-COUNT = 3
+COUNT = int(os.environ.get("AMP_MIGRATE_KILL_FILES", "3"))
 OLD, NEW = b"amp, old_amp = 1, 2\n", b"amp, new_amp = 1, 2\n"
 
 
@@ -53,6 +56,7 @@ class Files:
         for path in self.paths:
             path.write_bytes(OLD)
         self.said = tree.parent / "said"
+        self.disturbed = 0
 
     def run(self, *args: str, signals: Sequence[tuple[int, int]] = (), meanwhile: Callable[[int], object] = id) -> Done:
         """`amp-migrate ARGS` in a process of its own.
@@ -62,6 +66,7 @@ class Files:
                 turns to the file system, and before and after an exchange of names.
             meanwhile: called at each step.
         """
+        self.disturbed += bool(signals)
         child = os.fork()
         if child:
             code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -134,7 +139,9 @@ class Files:
 
 
 @pytest.fixture
-def files(tree: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
+def files(
+    tree: Path, state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Files]:
     monkeypatch.chdir(tree)
     monkeypatch.setattr("signal.signal", signal.signal)
     files = Files(tree, state)
@@ -148,7 +155,10 @@ def files(tree: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
         main()
     signal.signal(signal.SIGINT, handler)
     assert files.changed == 0
-    return files
+    yield files
+    if COUNT > 3:
+        with capsys.disabled():
+            print(f"\n{files.disturbed} runs over {COUNT} files were killed or interrupted")
 
 
 def after_a_kill(files: Files, kind: Sequence[str]) -> None:

@@ -1,0 +1,80 @@
+"""One program before and after it is migrated: with precision off the same to the bit, with it on the same training."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from amp_migrate.engine.migrate import migrate
+from amp_migrate.report.finding import Kind
+from amp_migrate.settings import Settings
+
+from random_programs.compare import is_the_stand_ins, same_bits, same_training
+from random_programs.execute import Precision, Ran, execute
+
+# What rounding to float16 may do to a weight, and more; a program that this much throws off its course tells nothing.
+_NOISE = 2e-3
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What came of a program.
+
+    Attributes:
+        unfit: why it says nothing: it does not run as it is, or its course hangs on the last digit.
+        after: its files when migrated; empty where nothing in it changed.
+        errors: what the codemod said that it should never have to say.
+        wrong: what differs, by the precision that it was run with.
+        unknown: what a CPU cannot run in half precision, by the same.
+        runs: how many runs were compared with that of the program as it was.
+    """
+
+    unfit: str = ""
+    after: Mapping[str, str] = field(default_factory=dict)
+    errors: tuple[str, ...] = ()
+    wrong: Mapping[Precision, str] = field(default_factory=dict)
+    unknown: Mapping[Precision, str] = field(default_factory=dict)
+    runs: int = 0
+
+
+def judge(files: Mapping[str, str], settings: Settings) -> Judged:
+    """Run a program, migrate it, and run what became of it."""
+    before = execute(files, Precision.AS_IT_IS)
+    if not _is_fit(before):
+        return Judged(unfit=before.error or "it takes no step")
+    after, errors = migrated(files, settings)
+    if after == files:
+        return Judged(errors=errors)
+    wrong: dict[Precision, str] = {}
+    unknown: dict[Precision, str] = {}
+    difference = same_bits(before, execute(after, Precision.OFF))
+    if difference:
+        wrong[Precision.OFF] = difference
+    ran = execute(after, Precision.ON)
+    if is_the_stand_ins(ran):
+        unknown[Precision.ON] = ran.error
+    else:
+        difference = same_training(before, ran)
+        if difference and not wrong and same_training(before, execute(files, Precision.AS_IT_IS, _NOISE)):
+            return Judged(unfit="rounding alone changes its course")
+        if difference:
+            wrong[Precision.ON] = difference
+    return Judged(after=after, errors=errors, wrong=wrong, unknown=unknown, runs=2 - len(unknown))
+
+
+def migrated(files: Mapping[str, str], settings: Settings) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    """The files of a program when it is migrated, and the errors that there were."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in files.items():
+            Path(folder, name).write_text(text)
+        outcome = migrate([Path(folder)], settings)
+        after = {each.source.path.name: each.after for each in outcome.plans}
+    errors = tuple(finding.message for finding in outcome.findings if finding.kind is Kind.ERROR)
+    return {**files, **after}, errors
+
+
+def _is_fit(ran: Ran) -> bool:
+    """Whether a run is one that its author could have meant; errors that it raises itself are."""
+    return bool(ran.steps) and (not ran.error or ran.error == "RuntimeError: out of memory")

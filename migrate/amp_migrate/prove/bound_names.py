@@ -1,0 +1,263 @@
+"""Whether every name that a result adds has a value wherever it is used, on every way on which the original could run.
+
+A function is walked along all of its ways at once. On each, it is known which of the names in question have a value,
+which are None, and how tests that come up more than once have come out. A new name may be without a value only where
+something that is used together with it is without one, too: there the original ended already.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from amp_migrate.prove.code.scopes import COMPREHENSIONS, DEFINITIONS, parameters
+from amp_migrate.prove.code.ways import Walk
+
+_MOST = 96  # ways that are told apart; more are taken together, as if less were known of each
+
+
+@dataclass(frozen=True)
+class Way:
+    """What is known on some ways to a place.
+
+    Attributes:
+        given: the names that have a value which is not known to be None.
+        none: those that are None.
+        tests: how tests have come out.
+    """
+
+    given: frozenset[str] = frozenset()
+    none: frozenset[str] = frozenset()
+    tests: frozenset[tuple[str, bool]] = frozenset()
+
+
+Ways = frozenset[Way]
+
+
+@dataclass(frozen=True)
+class Unbound:
+    """A use of a name without a value."""
+
+    name: str
+    line: int
+
+
+def unbound(before: ast.Module, after: ast.Module) -> Unbound | None:
+    """The first use of a name that the second text adds, where it may have no value."""
+    old = dict(_bodies(before))
+    for name, node in _bodies(after):
+        known = _names(old[name]) if name in old else set()
+        new = _names(node) - known
+        if name not in old or not new:
+            continue
+        found = _Walk(node, new, after).run()
+        if found is not None:
+            return found
+    return None
+
+
+def _bodies(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
+    """The module, and every function by its place in it."""
+    stack: list[tuple[str, ast.AST]] = [("", tree)]
+    while stack:
+        prefix, node = stack.pop()
+        if isinstance(node, (ast.Module, *DEFINITIONS)):
+            yield prefix, node
+        for child in ast.iter_child_nodes(node):
+            name = getattr(child, "name", None)
+            is_named = isinstance(child, (*DEFINITIONS, ast.ClassDef))
+            if isinstance(child, ast.stmt) or not isinstance(child, ast.expr):
+                stack.append((f"{prefix}.{name}" if is_named else prefix, child) if is_named else (prefix, child))
+
+
+def _statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """The statements of a function or module, without those of functions and classes inside."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt):
+            yield child
+        if not isinstance(child, (ast.expr, *DEFINITIONS, ast.ClassDef)):
+            yield from _statements(child)
+
+
+def _names(node: ast.AST) -> set[str]:
+    """The names that a function or module binds by assignments: names of its own, and attributes of `self`."""
+    found: set[str] = set()
+    for statement in _statements(node):
+        found.update(_stored(statement))
+    return found - {each.arg for each in parameters(node.args)} if isinstance(node, DEFINITIONS) else found
+
+
+def _stored(node: ast.stmt) -> Iterator[str]:
+    """The names that a statement itself gives a value to."""
+    if isinstance(node, (*DEFINITIONS, ast.ClassDef)):
+        yield node.name
+    elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
+    else:
+        targets = [*getattr(node, "targets", ()), *filter(None, [getattr(node, "target", None)])]
+        targets += [item.optional_vars for item in getattr(node, "items", ()) if item.optional_vars is not None]
+        if isinstance(node, ast.AnnAssign) and node.value is None:
+            return
+        for target in targets if not isinstance(node, ast.Delete) else ():
+            for each in ast.walk(target):
+                if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
+                    yield each.id
+                elif isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store) and _is_self(each.value):
+                    yield f"self.{each.attr}"
+
+
+def _is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+def _used(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
+    """The names that expressions read at once; what stands in a lambda is read later, or never."""
+    for node in nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield node.id, node.lineno
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and _is_self(node.value):
+            yield f"self.{node.attr}", node.lineno
+        elif not isinstance(node, ast.Lambda):
+            inside = _used(ast.iter_child_nodes(node))
+            own = (
+                {e.id for g in node.generators for e in ast.walk(g.target) if isinstance(e, ast.Name)}
+                if isinstance(node, COMPREHENSIONS)
+                else ()
+            )
+            yield from (each for each in inside if each[0] not in own)
+
+
+class _Walk(Walk[Way]):
+    """The ways through one function or module.
+
+    Args:
+        node: the function or module.
+        new: the names in question.
+        module: the module that it is in.
+    """
+
+    def __init__(self, node: ast.AST, new: set[str], module: ast.Module) -> None:
+        super().__init__()
+        self._node = node
+        statements = list(_statements(node))
+        tests = Counter(ast.unparse(each.test) for each in statements if isinstance(each, (ast.If, ast.While)))
+        self._twice = {test for test, number in tests.items() if number > 1}
+        stores = {name for each in statements for name in _stored(each)}
+        # Attributes of `self` may have been given a value by any other method, but for those that are new in this one.
+        is_constructor = isinstance(node, DEFINITIONS) and node.name == "__init__"
+        own = {name for name in stores if not name.startswith("self.") or (is_constructor and name in new)}
+        self._own = own
+        self._new = new & own
+        self._later = _read_by_functions(module, self._new) if isinstance(node, ast.Module) else {}
+        self._found: Unbound | None = None
+
+    def run(self) -> Unbound | None:
+        """The first use of a name in question that may have no value."""
+        if isinstance(self._node, DEFINITIONS):
+            given = frozenset(each.arg for each in parameters(self._node.args))
+            self.block(self._node.body, frozenset({Way(given)}))
+        elif isinstance(self._node, ast.Module):
+            self.block(self._node.body, frozenset({Way()}))
+        return self._found
+
+    def fewer(self, states: Ways) -> Ways:
+        return _fewer(states)
+
+    def read(self, node: ast.stmt, expressions: Iterable[ast.expr], states: Ways) -> Ways:
+        used = dict(_used(expressions))
+        for name in [*used]:
+            for later in self._later.get(name, ()):
+                used.setdefault(later, node.lineno)
+        in_question = [name for name in used if name in self._new]
+        if in_question and self._found is None:
+            beside = {name for name in used if name in self._own and name not in self._new}
+            for way in states:
+                lacking = [name for name in in_question if name not in way.given and name not in way.none]
+                if lacking and beside <= way.given:
+                    self._found = Unbound(lacking[0], used[lacking[0]])
+                    break
+        return states
+
+    def give(self, node: ast.stmt, states: Ways) -> Ways:
+        changed = frozenset(_stored(node))
+        gone = frozenset(each.id for each in getattr(node, "targets", ()) if isinstance(each, ast.Name))
+        if isinstance(node, ast.Delete):
+            return frozenset(replace(way, given=way.given - gone, none=way.none - gone) for way in states)
+        if not changed:
+            return states
+        names = changed & self._own
+        is_none = isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and node.value.value is None
+        found = set()
+        for way in states:
+            tests = frozenset(each for each in way.tests if not any(name in each[0] for name in changed))
+            given, none = way.given - names, way.none - names
+            found.add(Way(given, none | names, tests) if is_none else Way(given | names, none, tests))
+        return frozenset(found)
+
+    def branch(self, test: ast.expr, outcome: bool, states: Ways) -> Ways:
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            return self.branch(test.operand, not outcome, states)
+        if isinstance(test, ast.Constant):
+            return states if bool(test.value) is outcome else frozenset()
+        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) is outcome:
+            for each in test.values:
+                states = self.branch(each, outcome, states)
+            return states
+        name, is_none = _asks(test)
+        code = ast.unparse(test)
+        found = set()
+        for way in states:
+            if (code, not outcome) in way.tests:
+                continue
+            if name in self._own and is_none is not None:
+                wants_none = is_none is outcome  # `if x is None` where it is, and where it is not
+                if (name in way.none and not wants_none) or (name in way.given and wants_none and is_none):
+                    continue
+            found.add(replace(way, tests=way.tests | {(code, outcome)}) if code in self._twice else way)
+        return frozenset(found)
+
+
+def _asks(test: ast.expr) -> tuple[str, bool | None]:
+    """The name that a test asks for None, and whether it is true of None; no name for any other test."""
+    node = test
+    is_none: bool | None = False
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.comparators[0], ast.Constant):
+        if test.comparators[0].value is not None or not isinstance(test.ops[0], (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)):
+            return "", None
+        node, is_none = test.left, isinstance(test.ops[0], (ast.Is, ast.Eq))
+    if isinstance(node, ast.Name):
+        return node.id, is_none
+    if isinstance(node, ast.Attribute) and _is_self(node.value):
+        return f"self.{node.attr}", is_none
+    return "", None
+
+
+def _fewer(ways: Iterable[Way]) -> Ways:
+    """The same ways, told apart less finely where they are many."""
+    found = frozenset(ways)
+    if len(found) > _MOST:
+        found = frozenset(replace(way, tests=frozenset()) for way in found)
+    if len(found) > _MOST:
+        given = frozenset.intersection(*(way.given for way in found))
+        none = frozenset.intersection(*(way.none | way.given for way in found)) - given
+        found = frozenset({Way(given, none)})
+    return found
+
+
+def _read_by_functions(module: ast.Module, names: set[str]) -> dict[str, set[str]]:
+    """For each function of a module, the names in question that running it reads, in functions that it calls too."""
+    functions = {each.name: each for each in module.body if isinstance(each, DEFINITIONS)}
+    reads: dict[str, set[str]] = {}
+    calls: dict[str, set[str]] = {}
+    for name, node in functions.items():
+        own = {each.arg for each in parameters(node.args)} | {n for s in _statements(node) for n in _stored(s)}
+        loaded = {e.id for e in ast.walk(node) if isinstance(e, ast.Name) and isinstance(e.ctx, ast.Load)} - own
+        reads[name], calls[name] = loaded & names, loaded & set(functions)
+    for _ in functions:
+        more = {name: reads[name].union(*(reads[each] for each in calls[name])) for name in functions}
+        if more == reads:
+            break
+        reads = more
+    return {name: found for name, found in reads.items() if found}

@@ -1,0 +1,211 @@
+"""Whether what a result adds can be imported and called: in PyTorch, in the shim, and in the project itself."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from collections.abc import Iterable, Iterator
+from functools import cache
+from inspect import Parameter, Signature
+from pathlib import Path
+
+from amp_migrate.prove.code.file import File
+from amp_migrate.prove.code.program import Program
+from amp_migrate.prove.code.scopes import DEFINITIONS, Function, Scope, full_module, heads, member
+from amp_migrate.tables.apex_names import SHIM
+from amp_migrate.tables.signatures import FORMS, Version, forms
+
+
+def wrong_call(before: Program, after: Program, name: str, versions: Iterable[Version]) -> tuple[str, int] | None:
+    """A call or an import of one file that cannot work and that the original does not have, and its line.
+
+    Args:
+        versions: those of PyTorch that it has to work with.
+    """
+    old_imports, old_calls = _written(before.files[name])
+    for line, full, code in _imports(after.files[name]):
+        if code not in old_imports and not _is_there(full, after, name, versions):
+            return f"`{code}` imports what is not there", line
+    for call, scope in _calls(after.files[name]):
+        if ast.unparse(call) in old_calls:
+            if _bound_to(call, scope, before, after):
+                continue
+            return f"`{_brief(call)}` does not fit the new parameters of what it calls", call.lineno
+        wrong = _wrong_for_torch(call, scope, after, versions)
+        if wrong is not None:
+            return wrong, call.lineno
+        if not _binds_to_any(call, scope, after):
+            return f"`{_brief(call)}` does not fit the parameters of what it calls", call.lineno
+    return None
+
+
+def _written(file: File) -> tuple[set[str], set[str]]:
+    return {code for _, _, code in _imports(file)}, {ast.unparse(call) for call, _ in _calls(file)}
+
+
+def _imports(file: File) -> Iterator[tuple[int, str, str]]:
+    """What a file imports: the line, the full name, and the import as it would be written alone."""
+    for node, _ in file.scopes.statements:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name, f"import {alias.name}"
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                module = full_module(node)
+                yield node.lineno, member(module, alias.name), f"from {module} import {alias.name}"
+
+
+def _calls(file: File) -> Iterator[tuple[ast.Call, Scope]]:
+    for statement, scope in file.scopes.statements:
+        for head in heads(statement):
+            for node in ast.walk(head):
+                if isinstance(node, ast.Call):
+                    yield node, scope
+
+
+# -- imports
+
+
+def _is_there(full: str, program: Program, importer: str, versions: Iterable[Version]) -> bool:
+    module, _, name = full.rpartition(".")
+    root = full.partition(".")[0]
+    if root == "torch":
+        return full not in FORMS or all(forms(full, version) for version in versions)
+    if root == SHIM:
+        return name == "*" or _shim_has(full)
+    if root in sys.stdlib_module_names:
+        return True
+    file = program.loaded(module or full.removesuffix(name), importer)
+    if file is not None:
+        return name == "*" or name in file.scopes.module.names or program.loaded(full, importer) is not None
+    return program.loaded(full, importer) is not None or _is_foreign(root, program, importer)
+
+
+def _is_foreign(root: str, program: Program, importer: str) -> bool:
+    """Whether a package that is not of the project is imported anywhere in the file already."""
+    before = (full for _, full, _ in _imports(program.files[importer]))
+    return sum(full.partition(".")[0] == root for full in before) > 1 or root == "click"
+
+
+@cache
+def _shim_has(full: str) -> bool:
+    """Whether the shim has a module, or something in one, by its files: importing it would import torch."""
+    module, _, name = full.rpartition(".")
+    return _shim_names(full) is not None or name in (_shim_names(module) or ())
+
+
+@cache
+def _shim_names(module: str) -> frozenset[str] | None:
+    """What a module of the shim binds, its modules included; None where there is no such module."""
+    spec = importlib.util.find_spec(SHIM)
+    if spec is None or spec.origin is None:
+        return None
+    path = Path(spec.origin).parent.joinpath(*module.split(".")[1:])
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    if not file.is_file():
+        return None
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, (*DEFINITIONS, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names.update(alias.asname or alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    if path.is_dir():
+        names.update(each.stem for each in path.iterdir() if each.suffix == ".py" or (each / "__init__.py").is_file())
+    return frozenset(names)
+
+
+# -- calls
+
+
+def _wrong_for_torch(call: ast.Call, scope: Scope, program: Program, versions: Iterable[Version]) -> str | None:
+    """What is wrong with a call of autocast, GradScaler or their like in one of the versions."""
+    full = _written_name(call.func, scope)
+    for version in versions if full in FORMS else ():
+        accepted = forms(full, version)
+        shown = ".".join(map(str, version))
+        if not accepted:
+            return f"PyTorch {shown} has no {full}"
+        if not any(_fits(form.signature, call) for form in accepted):
+            return f"`{_brief(call)}` is no call that PyTorch {shown} takes"
+    return None
+
+
+def _written_name(node: ast.expr, scope: Scope) -> str:
+    """The full name of what an expression names, by its imports and as it is written."""
+    if isinstance(node, ast.Attribute):
+        base = _written_name(node.value, scope)
+        return f"{base}.{node.attr}" if base else ""
+    at = scope.find(node.id) if isinstance(node, ast.Name) else None
+    found = at.imports.get(node.id, set()) if at is not None and isinstance(node, ast.Name) else set()
+    return next(iter(found)) if len(found) == 1 else ""
+
+
+def _binds_to_any(call: ast.Call, scope: Scope, program: Program) -> bool:
+    """Whether a call fits one of the functions of the project that it may run; yes where none is known."""
+    found = list(program.values.called(call, scope))
+    sure = [each for each in found if each[2]]
+    return all(_takes(function, call, skipped) for function, skipped, _ in sure)
+
+
+def _bound_to(call: ast.Call, scope: Scope, before: Program, after: Program) -> bool:
+    """Whether a call that stayed as it was still fits functions that took it."""
+    for function, skipped, is_sure in after.values.called(call, scope):
+        if not _takes(function, call, skipped):
+            old = _same_function(function, before)
+            is_lost = old is not None and _takes(old, call, skipped) and not _is_same_signature(old, function)
+            if is_sure and is_lost:
+                return False
+    return True
+
+
+def _same_function(function: Function, program: Program) -> Function | None:
+    name = getattr(function, "name", "")
+    found = [node for file in program.files.values() for node, _ in file.scopes.functions if node.name == name]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_same_signature(one: Function, other: Function) -> bool:
+    return ast.unparse(one.args) == ast.unparse(other.args)
+
+
+def _takes(function: Function, call: ast.Call, skipped: int) -> bool:
+    """Whether a function can be called so."""
+    args = function.args
+    positional = [*args.posonlyargs, *args.args]
+    required = len(positional) - len(args.defaults)
+    listed = []
+    for index, each in enumerate(positional):
+        kind = Parameter.POSITIONAL_ONLY if index < len(args.posonlyargs) else Parameter.POSITIONAL_OR_KEYWORD
+        listed.append(Parameter(each.arg, kind, default=Parameter.empty if index < required else None))
+    if args.vararg is not None:
+        listed.append(Parameter(args.vararg.arg, Parameter.VAR_POSITIONAL))
+    for each, default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
+        listed.append(Parameter(each.arg, Parameter.KEYWORD_ONLY, default=Parameter.empty if default is None else None))
+    if args.kwarg is not None:
+        listed.append(Parameter(args.kwarg.arg, Parameter.VAR_KEYWORD))
+    try:
+        signature = Signature(listed[skipped:])
+    except ValueError:
+        return True
+    return _fits(signature, call)
+
+
+def _fits(signature: Signature, call: ast.Call) -> bool:
+    positional = [arg for arg in call.args if not isinstance(arg, ast.Starred)]
+    keywords = {each.arg: each.value for each in call.keywords if each.arg is not None}
+    is_open = len(positional) < len(call.args) or len(keywords) < len(call.keywords)
+    try:
+        # What is starred may hold anything: only what is written out can be wrong.
+        (signature.bind_partial if is_open else signature.bind)(*positional, **keywords)
+    except TypeError:
+        return False
+    return True
+
+
+def _brief(node: ast.AST) -> str:
+    text = " ".join(ast.unparse(node).split())
+    return text if len(text) <= 100 else f"{text[:97]}..."

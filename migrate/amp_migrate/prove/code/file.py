@@ -1,0 +1,38 @@
+"""A file of one side of a comparison."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from amp_migrate.prove.code.scopes import Definition, Scopes
+
+
+@dataclass(eq=False)
+class File:
+    """One file of one side.
+
+    Attributes:
+        words: for each line of the text, the words that are in it.
+        locate: gives the file that an import in this one loads, if it is among the files of this side.
+        outside: gives a function of a file that is the same on both sides, by its module and its name.
+        decides: whether what is installed has decided something in it.
+        needs: the functions that end with an error because a package is not installed, by their places.
+        idle: the lines of guards that have nothing to guard.
+    """
+
+    name: str
+    tree: ast.Module
+    scopes: Scopes
+    words: list[set[str]]
+    locate: Callable[[str], str | None]
+    outside: Callable[[str, str], Definition | None]
+    decides: bool = False
+    needs: set[str] = field(default_factory=set)
+    idle: list[int] = field(default_factory=list)
+
+    def words_of(self, node: ast.AST) -> set[str]:
+        """The words in all lines of a node."""
+        first = min([getattr(node, "lineno", 1), *(each.lineno for each in getattr(node, "decorator_list", ()))])
+        return set().union(*self.words[first - 1 : getattr(node, "end_lineno", first)])

@@ -1,0 +1,172 @@
+"""One side of a comparison: the files of a project as they are before a migration, or after it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property, partial
+
+from amp_migrate.prove.code.file import File
+from amp_migrate.prove.code.installed import PACKAGES, Fold, Installed, may_choose
+from amp_migrate.prove.code.public_names import public
+from amp_migrate.prove.code.scopes import DEFINITIONS, Definition, Scope, Scopes
+from amp_migrate.prove.code.values import Values
+
+_WORD = re.compile(r"[^\W\d]\w*")
+# Gives the file that an import in a file loads, if it is one of the project.
+Locate = Callable[[str, str], "str | None"]
+
+
+class Others:
+    """The files of a project that are the same on both sides.
+
+    Args:
+        text: gives the text of the file that an import in a file loads, if it is one of these.
+        mentions: whether one of them has a word.
+    """
+
+    def __init__(self, text: Callable[[str, str], str | None], mentions: Callable[[str], bool]) -> None:
+        self.text = text
+        self._known: dict[tuple[str, str], dict[str, Definition]] = {}
+        self.mentions = cache(mentions)
+
+    def function(self, importer: str, module: str, name: str) -> Definition | None:
+        """A function of such a file, as a file imports it."""
+        if (importer, module) not in self._known:
+            try:
+                body = ast.parse(self.text(module, importer) or "").body
+            except (SyntaxError, ValueError, RecursionError):
+                body = []
+            found = {each.name: each for each in body if isinstance(each, DEFINITIONS)}
+            self._known[importer, module] = found
+        return self._known[importer, module].get(name)
+
+
+@dataclass(eq=False)
+class Program:
+    """Some files as they are on one machine.
+
+    Attributes:
+        texts: the text of each file by its name.
+        installed: what the machine has.
+        consulted: the packages that some choice of the files depends on.
+        asks_for_living: whether a choice asks the shim for something that Apex itself still has.
+        switches: what decides whether the regions and scalers of each file are on, filled when it is erased.
+    """
+
+    texts: Mapping[str, str]
+    installed: Installed
+    locate: Locate
+    others: Others
+    consulted: set[str] = field(default_factory=set)
+    asks_for_living: bool = False
+    switches: dict[str, list[str]] = field(default_factory=dict)
+    _loaded: dict[tuple[str, str], File | None] = field(default_factory=dict)
+
+    @cached_property
+    def files(self) -> dict[str, File]:
+        """The files as trees.
+
+        Raises:
+            SyntaxError: one is written in a Python that this one does not read.
+        """
+        return {name: self._file(name, text) for name, text in self.texts.items()}
+
+    def _file(self, name: str, text: str) -> File:
+        tree = ast.parse(text)
+        lines = text.splitlines()
+        words = [set(_WORD.findall(line)) for line in lines]
+        scopes = Scopes(tree, name, text)
+        file = File(name, tree, scopes, words, self._located(name), partial(self.others.function, name))
+        chosen = [node for node in tree.body if may_choose(file.words_of(node))]
+        if chosen:
+            fold = Fold(scopes, self.installed)
+            tree.body = [each for node in tree.body for each in (fold.taken(node) if node in chosen else [node])]
+            if fold.consulted:
+                self.consulted |= fold.consulted
+                self.asks_for_living |= fold.asks_for_living
+                file.decides = True
+            file.idle = fold.idle
+            file.needs = set(map(_label, fold.needs))
+            file.scopes = Scopes(tree, name, text)
+        for node, scope in file.scopes.statements:
+            if isinstance(node, (ast.Import, ast.ImportFrom)) and self._is_missing(node):
+                file.needs.add(_label(scope))
+        return file
+
+    def _is_missing(self, node: ast.Import | ast.ImportFrom) -> bool:
+        """Whether an import ends with an error on this machine."""
+        named = [node.module or ""] if isinstance(node, ast.ImportFrom) else [each.name for each in node.names]
+        roots = {each.partition(".")[0] for each in named}
+        return bool(roots & (set(PACKAGES) - self.installed.packages)) and not getattr(node, "level", 0)
+
+    def loaded(self, module: str, importer: str) -> File | None:
+        """The file that an import loads, be it one that is the same on both sides."""
+        at = self.locate(module, importer)
+        if at in self.files:
+            return self.files[at]
+        key = (importer, module)
+        if key not in self._loaded:
+            text = self.others.text(module, importer)
+            try:
+                self._loaded[key] = None if text is None else self._file(f"{module} of {importer}", text)
+            except (SyntaxError, ValueError, RecursionError):
+                self._loaded[key] = None
+        return self._loaded[key]
+
+    def _located(self, name: str) -> Callable[[str], str | None]:
+        known: dict[str, str | None] = {}
+
+        def locate(dotted: str) -> str | None:
+            if dotted not in known:
+                found = self.locate(dotted, name)
+                known[dotted] = found if found in self.texts else None
+            return known[dotted]
+
+        return locate
+
+    @cached_property
+    def values(self) -> Values:
+        """What may have to do with precision."""
+        return Values(self.files)
+
+    @cached_property
+    def flags(self) -> dict[tuple[str, str], bool]:
+        """What is always true, or always false: names of modules, and what their functions return."""
+        found: dict[tuple[str, str], bool] = {}
+        for file in self.files.values():
+            for name in file.scopes.module.names if file.decides else ():
+                value = self.values.constant(file.scopes.module, name)
+                if value is not None:
+                    found[file.name, name] = value
+        return found
+
+    def uses(self, word: str) -> int:
+        """In how many lines of the files a word stands."""
+        return sum(word in line for file in self.files.values() for line in file.words)
+
+    @cached_property
+    def imports(self) -> set[tuple[str, str]]:
+        """The names that imports bind anywhere, each with what it is."""
+        scopes = {scope for file in self.files.values() for _, scope in file.scopes.statements}
+        return {(name, public(full)) for scope in scopes for name, found in scope.imports.items() for full in found}
+
+
+def _label(scope: Scope) -> str:
+    """A function by its place in the file; empty for the module."""
+    around = "" if scope.parent is None else _label(scope.parent)
+    return f"{around}.{getattr(scope.node, 'name', '')}" if scope.parent is not None else ""
+
+
+def units(file: File) -> Iterator[ast.stmt]:
+    """The parts of a file that are compared as a whole where nothing in them has to do with precision."""
+    for node in file.tree.body:
+        yield from node.body if isinstance(node, ast.ClassDef) else [node]
+
+
+def text_of(node: ast.stmt, lines: list[str]) -> str:
+    """A statement as it is written."""
+    first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+    return "\n".join(lines[first - 1 : node.end_lineno])

@@ -1,0 +1,628 @@
+"""What a value may be, as far as precision goes: a scaler, its state, a context of autocast, or what names one.
+
+A value is all that any store or call of the files may have put there, so that what is said of it holds on every way.
+What has nothing to do with precision is `OTHER`, and so is what cannot be followed: neither is erased. Statements are
+read only if they have a word that a value of interest goes by, so that what a run costs grows with what there is of it.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from amp_migrate.prove.code.arguments import arguments, bound, is_static
+from amp_migrate.prove.code.atoms import (
+    CONTEXT,
+    FACTORY,
+    FP16_OPTIMIZER,
+    HANDLE,
+    NONE,
+    NOTHING,
+    OTHER,
+    OTHERS,
+    SCALE,
+    SCALER,
+    STATE,
+    Atom,
+    Value,
+    element,
+    flat,
+    is_carrier,
+    is_interesting,
+)
+from amp_migrate.prove.code.file import File
+from amp_migrate.prove.code.public_names import (
+    CONTEXTS,
+    FP16_OPTIMIZERS,
+    HALVES,
+    NO_CONTEXTS,
+    OPTIMIZERS,
+    SCALERS,
+    WORDS,
+    WRAPPERS,
+    public,
+)
+from amp_migrate.prove.code.scopes import (
+    DEFINITIONS,
+    FUNCTIONS,
+    Definition,
+    Function,
+    Scope,
+    heads,
+    member,
+)
+
+# Where a value is: a name in a scope, an attribute of a class (None: of any), what a function returns.
+Place: TypeAlias = "tuple[Any, str]"
+
+_RETURN = "return"
+_STATE = "apex.amp._amp_state.loss_scalers"
+_BUILTINS = frozenset(dir(builtins))
+_MOST = 12  # more that a value may be is as good as anything
+
+
+class Values:
+    """What everything in some files may be.
+
+    Attributes:
+        words: the names that something with precision goes by.
+    """
+
+    def __init__(self, files: Mapping[str, File], *, follows_optimizers: bool = False) -> None:
+        """
+        Args:
+            follows_optimizers: whether the calls that optimizers are made in are values of interest, too.
+        """
+        self.files = files
+        self.words: set[str] = set()
+        self._follows_optimizers = follows_optimizers
+        self._classes: dict[ast.ClassDef, Scope] = {}
+        self._methods: dict[tuple[ast.ClassDef, str], Definition] = {}
+        self._named: dict[str, list[tuple[Definition, Scope]]] = {}
+        self._statements: list[tuple[ast.stmt, Scope]] = []
+        self._by_word: dict[str, set[int]] = {}
+        self._returns: dict[Function, set[int]] = {}
+        self._function: dict[Scope, Definition] = {}
+        self._scopes: dict[Function, Scope] = {}
+        # Constants matter where what is installed decides something.
+        self._constants = any(file.decides for file in files.values())
+        self._imported: dict[tuple[Scope, str], Value] = {}
+        for file in files.values():
+            self._index(file)
+        self._settled: Mapping[Place, set[Atom]] | None = None
+        self._known: dict[Place, set[Atom]] = {}
+        self._solve()
+        self._settled, self._known = self._known, {}
+        self._solve()
+        self._cache: dict[int, Value] | None = {}
+
+    def _index(self, file: File) -> None:
+        for node, scope in file.scopes.functions:
+            self._named.setdefault(node.name, []).append((node, scope))
+            if isinstance(scope.node, ast.ClassDef):
+                self._methods.setdefault((scope.node, node.name), node)
+            inner = self._scopes[node] = file.scopes.inside(node, scope)
+            self._function[inner] = node
+        for statement, scope in file.scopes.statements:
+            if isinstance(statement, ast.ClassDef):
+                self._classes[statement] = scope
+            number = len(self._statements)
+            self._statements.append((statement, scope))
+            last = statement.end_lineno or statement.lineno
+            body = getattr(statement, "body", None)
+            if body:
+                last = max(statement.lineno, body[0].lineno - (body[0].lineno > statement.lineno))
+            first = min([statement.lineno, *(each.lineno for each in getattr(statement, "decorator_list", ()))])
+            for line in file.words[first - 1 : last]:
+                for word in line:
+                    self._by_word.setdefault(word, set()).add(number)
+            if isinstance(statement, ast.Return):
+                function = self._around(scope)
+                if function is not None:
+                    self._returns.setdefault(function, set()).add(number)
+
+    def _around(self, scope: Scope) -> Definition | None:
+        """The function that a scope is of."""
+        around: Scope | None = scope
+        while around is not None and around not in self._function:
+            around = around.parent
+        return None if around is None else self._function[around]
+
+    # -- the solution: every statement that has a word of interest, until nothing new is found
+
+    def _solve(self) -> None:
+        self._cache = None
+        self._due: set[int] = set()
+        for word in (*WORDS, *(("optim", "optimizers") if self._follows_optimizers else ()), *self.words):
+            self._wake(word)
+        for file in self.files.values():
+            scopes = [file.scopes.module, *(file.scopes.inside(node, scope) for node, scope in file.scopes.functions)]
+            for scope in scopes:
+                for name, fulls in scope.imports.items():
+                    if any(is_interesting(("name", public(full))) for full in fulls):
+                        self._wake(name)
+            if file.decides:
+                self._wake("True")
+                self._wake("False")
+        while self._due:
+            due, self._due = sorted(self._due), set()
+            for number in due:
+                self._read(*self._statements[number])
+
+    def _wake(self, word: str) -> None:
+        self.words.add(word)
+        self._due |= self._by_word.get(word, set())
+
+    def _add(self, place: Place, value: Iterable[Atom]) -> None:
+        """Add to what is known of a place; it is of interest with the first value that is."""
+        found = self._known.get(place)
+        if found is None:
+            value = frozenset(value)
+            is_old = self._settled is not None and place in self._settled
+            if not is_old and not any(is_interesting(each, self._constants) for each in value):
+                return
+            found = self._known[place] = set()
+        before = len(found)
+        found.update(value)
+        if len(found) > _MOST:
+            found.clear()
+            found.update((OTHER, *range(_MOST)))  # stays at its size: the value is settled
+        if len(found) == before:
+            return
+        owner, name = place
+        if name == _RETURN and isinstance(owner, FUNCTIONS):
+            self._due |= self._returns.get(owner, set())
+            name = getattr(owner, "name", "")
+            self._wake(name or "lambda")
+        self._wake(name)
+        if isinstance(owner, Scope) and owner in self._function:  # a parameter: whoever calls the function fills it
+            function = self._function[owner]
+            self._wake(function.name)
+            if isinstance(owner.parent, Scope) and isinstance(owner.parent.node, ast.ClassDef):
+                self._wake(owner.parent.node.name)
+
+    def _read(self, node: ast.stmt, scope: Scope) -> None:
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                self._give(scope, target, self.of(node.value, scope))
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            self._give(scope, node.target, self.of(node.value, scope))
+        elif isinstance(node, ast.AugAssign):
+            # A gradient divided by the scale is a gradient.
+            self._give(scope, node.target, NOTHING if self.of(node.value, scope) == {SCALE} else OTHERS)
+        elif isinstance(node, (ast.For, ast.AsyncFor)):
+            self._give(scope, node.target, self._elements(node.iter, scope))
+        elif isinstance(node, (ast.With, ast.AsyncWith)):
+            for item in node.items:
+                if item.optional_vars is not None:
+                    self._give(scope, item.optional_vars, self._entered(item.context_expr, scope))
+        elif isinstance(node, ast.Return) and node.value is not None:
+            function = self._around(scope)
+            if function is not None:
+                self._add((function, _RETURN), self.of(node.value, scope))
+        elif isinstance(node, DEFINITIONS):
+            self._read_defaults(node, scope)
+        for expression in heads(node):
+            self._read_inside(expression, scope)
+
+    def _read_defaults(self, node: Function, scope: Scope) -> None:
+        inner = self.inside(node, scope)
+        positional = [*node.args.posonlyargs, *node.args.args]
+        pairs = [*zip(reversed(positional), reversed(node.args.defaults), strict=False)]
+        pairs += [(a, d) for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if d is not None]
+        for parameter, default in pairs:
+            self._add((inner, parameter.arg), self.of(default, scope))
+
+    def _read_inside(self, node: ast.expr, scope: Scope) -> None:
+        """The calls inside an expression, and what it gives names to."""
+        stack: list[tuple[ast.AST, Scope]] = [(node, scope)]
+        while stack:
+            each, at = stack.pop()
+            at = self.inside(each, at)
+            if isinstance(each, ast.Call):
+                self._pass(at, each)
+            elif isinstance(each, ast.NamedExpr):
+                self._give(at, each.target, self.of(each.value, at))
+            elif isinstance(each, ast.comprehension):
+                self._give(at, each.target, self._elements(each.iter, at))
+            elif isinstance(each, ast.Lambda):
+                self._read_defaults(each, at.parent or at)
+                self._add((each, _RETURN), self.of(each.body, at))
+            stack += [(child, at) for child in ast.iter_child_nodes(each)]
+
+    def _give(self, scope: Scope, target: ast.expr, value: Value) -> None:
+        if isinstance(target, ast.Name):
+            found = scope.find(target.id)
+            if found is not None:
+                self._add((found, target.id), value)
+        elif isinstance(target, ast.Attribute):
+            self._add((self._owner(target.value, scope), target.attr), value)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            for index, part in enumerate(target.elts):
+                self._give(scope, part, element(value, index, len(target.elts)))
+        elif isinstance(target, ast.Starred):
+            self._give(scope, target.value, OTHERS)
+        elif isinstance(target, ast.Subscript) and is_carrier(value):
+            self._give(scope, target.value, frozenset({("items", value)}))
+
+    def _owner(self, node: ast.expr, scope: Scope) -> ast.ClassDef | None:
+        """The class at the root of what an object inherits, where the object is `self`; None for any other."""
+        if not isinstance(node, ast.Name):
+            return None
+        at = scope.find(node.id)
+        function = None if at is None else self._function.get(at)
+        if function is None or at is None or not isinstance(at.parent, Scope):
+            return None
+        owner = at.parent.node
+        first = next(iter((*function.args.posonlyargs, *function.args.args)), None)
+        is_self = isinstance(owner, ast.ClassDef) and first is not None and first.arg == node.id
+        return self._root(owner) if is_self and isinstance(owner, ast.ClassDef) and not is_static(function) else None
+
+    def _root(self, node: ast.ClassDef) -> ast.ClassDef:
+        for _ in range(10):
+            above = next(self._above(node), None)
+            if above is None or above is node:
+                return node
+            node = above
+        return node
+
+    def _above(self, node: ast.ClassDef) -> Iterator[ast.ClassDef]:
+        """The classes of the files that a class inherits from."""
+        scope = self._classes[node]
+        for base in node.bases:
+            yield from (e[1] for e in self.of(base, scope) if isinstance(e, tuple) and e[0] == "class")
+
+    def _pass(self, scope: Scope, call: ast.Call) -> None:
+        for function, skipped, is_sure in self.called(call, scope):
+            inner = self.scope_of(function)
+            for parameter, argument in bound(function, call, skipped):
+                value = OTHERS if argument is None else self.of(argument, scope)
+                if is_sure or is_carrier(value):  # a method of this name of any object may be meant
+                    self._add((inner, parameter), value)
+
+    def _entered(self, node: ast.expr, scope: Scope) -> Value:
+        """What `as` gives a name to."""
+        value = self.of(node, scope)
+        if isinstance(node, ast.Call) and self.name(node.func, scope) == "apex.amp.scale_loss" and node.args:
+            return self.of(node.args[0], scope)
+        return value if is_carrier(value) else OTHERS
+
+    def _elements(self, node: ast.expr, scope: Scope) -> Value:
+        """What a loop goes through."""
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            inner = [self._elements(each, scope) for each in node.args]
+            if node.func.id == "zip" and inner:
+                return frozenset({("tuple", tuple(inner))})
+            if node.func.id == "enumerate" and inner:
+                return frozenset({("tuple", (OTHERS, inner[0]))})
+            if node.func.id in ("list", "tuple", "reversed", "sorted") and len(inner) == 1:
+                return inner[0]
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
+            if node.func.attr == "values":
+                return self._elements(node.func.value, scope)
+            if node.func.attr == "items":
+                return frozenset({("tuple", (OTHERS, self._elements(node.func.value, scope)))})
+        found: set[Atom] = set()
+        for each in self.of(node, scope):
+            if isinstance(each, tuple) and each[0] == "items":
+                found |= each[1]
+            elif isinstance(each, tuple) and each[0] == "tuple":
+                found.update(*each[1])
+            else:
+                found.add(OTHER)
+        return frozenset(found)
+
+    # -- the value of an expression
+
+    def of(self, node: ast.AST, scope: Scope) -> Value:
+        """All that an expression may be where it stands."""
+        if self._cache is None:
+            return self._of(node, scope)
+        found = self._cache.get(id(node))
+        if found is None:
+            found = self._cache[id(node)] = self._of(node, scope)
+        return found
+
+    def _of(self, node: ast.AST, scope: Scope) -> Value:
+        if isinstance(node, ast.Name):
+            return self._of_name(node.id, scope)
+        if isinstance(node, ast.Attribute):
+            return self._of_attribute(node, scope)
+        if isinstance(node, ast.Call):
+            return self._of_call(node, scope)
+        if isinstance(node, ast.Constant):
+            if isinstance(node.value, bool):
+                return frozenset({("constant", node.value)})
+            return frozenset({NONE}) if node.value is None else OTHERS
+        if isinstance(node, ast.Subscript):
+            return self._of_subscript(node, scope)
+        if isinstance(node, ast.IfExp):
+            return self.of(node.body, scope) | self.of(node.orelse, scope)
+        if isinstance(node, ast.BoolOp):
+            return frozenset().union(*(self.of(each, scope) for each in node.values))
+        if isinstance(node, (ast.NamedExpr, ast.Await)):
+            return self.of(node.value, scope)
+        if isinstance(node, ast.Lambda):
+            self.inside(node, scope)
+            return frozenset({("function", node)})
+        if isinstance(node, ast.BinOp):
+            left, right = self.of(node.left, scope), self.of(node.right, scope)
+            is_one = isinstance(node.left, ast.Constant) and node.left.value == 1
+            return frozenset({SCALE}) if right == {SCALE} and (is_one or left == {SCALE}) else OTHERS
+        return self._of_container(node, scope)
+
+    def _of_container(self, node: ast.AST, scope: Scope) -> Value:
+        inside: list[ast.expr] = []
+        if isinstance(node, ast.Tuple) and len(node.elts) < _MOST:
+            if any(isinstance(each, ast.Starred) for each in node.elts):
+                return OTHERS
+            return frozenset({("tuple", tuple(flat(self.of(each, scope)) for each in node.elts))})
+        if isinstance(node, (ast.List, ast.Set)):
+            inside = node.elts
+        elif isinstance(node, ast.Dict):
+            inside = node.values
+        elif isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp)):
+            inside, scope = [node.elt], self.inside(node, scope)
+        elif isinstance(node, ast.DictComp):
+            inside, scope = [node.value], self.inside(node, scope)
+        else:
+            return OTHERS
+        return frozenset({("items", flat(frozenset().union(*(self.of(each, scope) for each in inside))))})
+
+    def _at(self, place: Place) -> Value:
+        """What is known of a place: nothing so far, or nothing of interest."""
+        found = self._known.get(place)
+        if found is not None:
+            return frozenset(found)
+        return NOTHING if self._settled is None or place in self._settled else OTHERS
+
+    def _of_name(self, name: str, scope: Scope) -> Value:
+        found = scope.find(name)
+        if found is None:
+            return self._of_star(name, scope)
+        value: set[Atom] = set()
+        for full in found.imports.get(name, ()):
+            value |= self._of_import(full, found)
+        for node in found.definitions.get(name, ()):
+            if isinstance(node, ast.ClassDef):
+                value.add(("class", node))
+            else:
+                plain = [each for each in node.decorator_list if not self._is_wrapper(each, found)]
+                value.add(("function", node) if all(map(_keeps_function, plain)) else OTHER)
+        known = self._known.get((found, name))
+        return frozenset(value | known) if known is not None else frozenset(value) or self._at((found, name))
+
+    def _is_wrapper(self, node: ast.expr, scope: Scope) -> bool:
+        func = node.func if isinstance(node, ast.Call) else node
+        return self.name(func, scope) in (WRAPPERS | CONTEXTS)
+
+    def _of_star(self, name: str, scope: Scope) -> Value:
+        for module in scope.module.stars:
+            full = public(member(module, name))
+            if full in (SCALERS | CONTEXTS | WRAPPERS | HALVES | FP16_OPTIMIZERS):
+                return frozenset({("name", full)})
+            file = self.files[scope.file].locate(module)
+            if file is not None and name in self.files[file].scopes.module.names:
+                return self._of_name(name, self.files[file].scopes.module)
+        if name not in _BUILTINS:
+            # Python finds nothing here: it can only be what another function of the file imports.
+            scopes = {each for _, each in self.files[scope.file].scopes.statements}
+            meant = {public(full) for each in scopes for full in each.imports.get(name, ())}
+            if meant or not scope.module.stars:
+                return frozenset({("name", full) for full in meant}) if len(meant) == 1 else OTHERS
+        return frozenset({("name", name)})
+
+    def _of_import(self, full: str, scope: Scope) -> Value:
+        key = (scope, full)
+        if key not in self._imported:
+            module, _, name = full.rpartition(".")
+            if not module.strip("."):
+                module = full.removesuffix(name)  # `from . import engine`
+            locate = self.files[scope.file].locate
+            at = locate(module) if module else None
+            whole = locate(full)
+            if at is not None and name in self.files[at].scopes.module.names and at != scope.file:
+                self._imported[key] = frozenset({("of", at, name)})
+            elif whole is not None:
+                self._imported[key] = frozenset({("module", whole, full)})
+            else:
+                self._imported[key] = frozenset({("name", public(full))})
+        value = self._imported[key]
+        for each in value:
+            if each[0] == "of":
+                return self._of_name(each[2], self.files[each[1]].scopes.module)
+        return value
+
+    def _of_attribute(self, node: ast.Attribute, scope: Scope) -> Value:
+        owner = self._owner(node.value, scope)
+        if owner is not None:
+            return self._of_own(scope.owner or owner, owner, node.attr)
+        found: set[Atom] = set()
+        for each in self.of(node.value, scope):
+            if isinstance(each, tuple) and each[0] == "name":
+                full = public(f"{each[1]}.{node.attr}")
+                found.add(SCALE if full == f"{_STATE}._loss_scale" else ("name", full))
+            elif isinstance(each, tuple) and each[0] == "module":
+                module = self.files[each[1]].scopes.module
+                found |= self._of_name(node.attr, module) if node.attr in module.names else OTHERS
+            elif each in (SCALER, FP16_OPTIMIZER):
+                found.add((each, node.attr))
+            elif each != NONE:
+                found |= self._of_any(node.attr)
+        return frozenset(found)
+
+    def _of_own(self, node: ast.ClassDef, root: ast.ClassDef, name: str) -> Value:
+        """An attribute of `self`: a method, or what any method of a related class has put there."""
+        method = self.method(node, name)
+        if method is not None:
+            if any(isinstance(d, ast.Name) and d.id == "property" for d in method.decorator_list):
+                return self._at((method, _RETURN))
+            return frozenset({("method", method)})
+        places = ((root, name), (None, name))
+        known = [self._known[place] for place in places if place in self._known]
+        return frozenset().union(*known) if known else self._at((root, name)) & self._at((None, name))
+
+    def _of_any(self, name: str) -> Value:
+        """An attribute of an object whose class is not known: as all objects of the files have it."""
+        known = [value for (owner, each), value in self._attributes(name)]
+        if known:
+            return frozenset().union(*known)
+        is_old = self._settled is not None and any(True for _ in self._attributes(name, self._settled))
+        return NOTHING if self._settled is None or is_old else OTHERS
+
+    def _attributes(
+        self, name: str, known: Mapping[Place, set[Atom]] | None = None
+    ) -> Iterator[tuple[Place, set[Atom]]]:
+        for place, value in (self._known if known is None else known).items():
+            if place[1] == name and (place[0] is None or isinstance(place[0], ast.ClassDef)):
+                yield place, value
+
+    def method(self, node: ast.ClassDef, name: str, depth: int = 0) -> Definition | None:
+        """A method of a class or of one that it inherits from."""
+        if (node, name) in self._methods:
+            return self._methods[node, name]
+        above = self._above(node) if depth < 10 else ()
+        found = (self.method(each, name, depth + 1) for each in above if each is not node)
+        return next((each for each in found if each is not None), None)
+
+    def _of_call(self, node: ast.Call, scope: Scope) -> Value:
+        found: set[Atom] = set()
+        for each in self.of(node.func, scope):
+            if not isinstance(each, tuple):
+                found.add(CONTEXT if each == FACTORY else OTHER)
+            elif each[0] == "name":
+                found |= self._of_known(each[1], node, scope)
+            elif each[0] in ("function", "method"):
+                found |= self._at((each[1], _RETURN))
+            elif each[0] == SCALER:
+                found |= self._of_scaler(each[1], node, scope)
+            else:
+                found.add(OTHER)
+        return frozenset(found)
+
+    def _of_scaler(self, method: str, node: ast.Call, scope: Scope) -> Value:
+        if method == "scale" and len(node.args) == 1:
+            return self.of(node.args[0], scope)
+        return frozenset({{"state_dict": STATE, "get_scale": SCALE}.get(method, OTHER)})
+
+    def _of_known(self, full: str, node: ast.Call, scope: Scope) -> Value:
+        first = self.of(node.args[0], scope) if node.args else OTHERS
+        if full in SCALERS:
+            return frozenset({SCALER})
+        if full in CONTEXTS or (full in NO_CONTEXTS and not node.args):
+            return frozenset({CONTEXT})
+        if full == "functools.partial":
+            is_factory = all(isinstance(e, tuple) and e[0] == "name" and e[1] in CONTEXTS for e in first)
+            return frozenset({FACTORY}) if is_factory else OTHERS
+        if full in WRAPPERS and len(node.args) == 1:
+            return first
+        if full in HALVES and node.args:
+            return first
+        if full in FP16_OPTIMIZERS and node.args:
+            return frozenset({FP16_OPTIMIZER}) | (first - {OTHER})
+        if full in ("apex.amp.state_dict", "apex.amp.init"):
+            return frozenset({STATE if full.endswith("state_dict") else HANDLE})
+        if full == "apex.amp.initialize":
+            given = arguments(node, ("models", "optimizers"))
+            parts = [flat(self.of(each, scope)) for each in given.values()]
+            return parts[0] if len(parts) == 1 else frozenset({("tuple", tuple(parts))}) if parts else OTHERS
+        if full == f"{_STATE}.loss_scale":
+            return frozenset({SCALE})
+        if self._follows_optimizers and full.startswith(OPTIMIZERS):
+            return frozenset({("made", node)})
+        return OTHERS
+
+    def _of_subscript(self, node: ast.Subscript, scope: Scope) -> Value:
+        index = node.slice.value if isinstance(node.slice, ast.Constant) else None
+        found: set[Atom] = set()
+        for each in self.of(node.value, scope):
+            if isinstance(each, tuple) and each[0] == "name" and each[1].startswith(_STATE):
+                found.add(("name", each[1]))
+            elif isinstance(each, tuple) and each[0] == "tuple" and isinstance(index, int):
+                found |= each[1][index] if -len(each[1]) <= index < len(each[1]) else OTHERS
+            elif isinstance(each, tuple) and each[0] == "items" and not isinstance(node.slice, ast.Slice):
+                found |= each[1]
+            else:
+                found.add(OTHER)
+        return frozenset(found)
+
+    # -- questions
+
+    def inside(self, node: ast.AST, scope: Scope) -> Scope:
+        """The scope inside a node."""
+        found = self.files[scope.file].scopes.inside(node, scope)
+        if isinstance(node, ast.Lambda):
+            self._scopes[node] = found
+        return found
+
+    def scope_of(self, function: Function) -> Scope:
+        """The scope that a function opens."""
+        return self._scopes[function]
+
+    def name(self, node: ast.expr, scope: Scope) -> str:
+        """The public name of what an expression names; empty where it is none, or may be something else."""
+        found = self.of(node, scope) - {NONE}
+        each = next(iter(found)) if len(found) == 1 else None
+        return str(each[1]) if isinstance(each, tuple) and each[0] == "name" else ""
+
+    def constant(self, scope: Scope, name: str) -> bool | None:
+        """The one truth value that a name has, or that a function returns; None where there is none."""
+        found = self._of_name(name, scope)
+        for each in found:
+            if isinstance(each, tuple) and each[0] == "function":
+                found = self._at((each[1], _RETURN))
+        each = next(iter(found)) if len(found) == 1 else None
+        return each[1] if isinstance(each, tuple) and each[0] == "constant" else None
+
+    def outside(self, node: ast.expr, scope: Scope) -> Definition | None:
+        """The function of a file that is the same on both sides which an expression names."""
+        module, _, name = self.name(node, scope).rpartition(".")
+        return self.files[scope.file].outside(module, name) if module else None
+
+    def at(self, scope: Scope, name: str) -> Value:
+        """All that a name may be."""
+        return self._of_name(name, scope)
+
+    def called(self, call: ast.Call, scope: Scope) -> Iterator[tuple[Function, int, bool]]:
+        """The functions of the files that a call may run, each with the parameters that it fills by itself (a number).
+
+        Where the object of a method is not known, every method of that name may be meant: these are not sure.
+        """
+        func = call.func
+        values = self.of(func, scope)
+        for each in values:
+            if isinstance(each, tuple) and each[0] in ("function", "class", "method"):
+                yield from self._runs(each)
+        if isinstance(func, ast.Attribute) and not any(isinstance(e, tuple) and e[0] == "method" for e in values):
+            owner = func.value
+            if isinstance(owner, ast.Call) and isinstance(owner.func, ast.Name) and owner.func.id == "super":
+                yield from self._inherited(func.attr, scope)
+                return
+            for function, around in self._named.get(func.attr, ()):
+                if isinstance(around.node, ast.ClassDef):
+                    yield function, 0 if is_static(function) else 1, False
+
+    def _runs(self, atom: Atom) -> Iterator[tuple[Function, int, bool]]:
+        if atom[0] == "class":
+            method = self.method(atom[1], "__init__")
+            if method is not None:
+                yield method, 1, True
+        elif atom[0] == "method":
+            yield atom[1], 0 if is_static(atom[1]) else 1, True
+        else:
+            yield atom[1], 0, True
+
+    def _inherited(self, name: str, scope: Scope) -> Iterator[tuple[Function, int, bool]]:
+        for each in self._above(scope.owner) if scope.owner is not None else ():
+            method = self.method(each, name)
+            if method is not None:
+                yield method, 1, True
+
+
+def _keeps_function(decorator: ast.expr) -> bool:
+    """Whether a function under a decorator is still called with the same arguments."""
+    func = decorator.func if isinstance(decorator, ast.Call) else decorator
+    name = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
+    return name in ("no_grad", "inference_mode", "enable_grad", "staticmethod", "classmethod", "property", "wraps")

@@ -1,0 +1,1 @@
+"""Whether two programs are the same when the precision is taken out of both."""

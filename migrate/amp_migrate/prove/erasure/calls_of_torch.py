@@ -1,0 +1,79 @@
+"""Calls of what Apex has and torch has too, in the one form by which they are compared."""
+
+from __future__ import annotations
+
+import ast
+
+from amp_migrate.tables.apex_natives import NATIVES, Native
+
+_BY_OLD: dict[str, list[Native]] = {}
+_BY_NEW: dict[str, list[Native]] = {}
+for _native in NATIVES:
+    _BY_OLD.setdefault(_native.old, []).append(_native)
+    _BY_NEW.setdefault(_native.new, []).append(_native)
+
+
+def native_call(call: ast.Call, name: str) -> ast.Call:
+    """A call of Apex as torch's own; a call of what stands for it in torch with arguments in the same form.
+
+    Args:
+        name: the public name of what is called.
+    """
+    for native in _BY_OLD.get(name, ()):
+        translated = _translated(call, native)
+        if translated is not None:
+            return translated
+    for native in _BY_NEW.get(name, ()):
+        return _in_order(call, native)
+    return call
+
+
+def _translated(call: ast.Call, native: Native) -> ast.Call | None:
+    """A call of Apex by its table; None where it has an argument that torch does not have."""
+    names = _names(native)
+    defaults = dict(word.split("=", 1) for word in native.parameters.split() if "=" in word)
+    given: dict[str, ast.expr] = {}
+    for index, value in enumerate(call.args):
+        if isinstance(value, ast.Starred) or index >= len(names):
+            return None
+        given[names[index]] = value
+    for keyword in call.keywords:
+        if keyword.arg not in names:
+            return None
+        given[keyword.arg] = keyword.value
+    for parameter, wanted in native.requires.items():
+        said = given.get(parameter)
+        if said is None:
+            if defaults.get(parameter, "") != ("" if wanted == "" else repr(wanted)):
+                return None
+        elif not (isinstance(said, ast.Constant) and said.value == wanted):
+            return None
+    leading = {str(index): given[name] for index, name in enumerate(names[: native.leading]) if name in given}
+    going = {new: given[old] for old, new in native.goes.items() if old in given}
+    places = {name: str(index) for index, name in enumerate(names[: native.leading])}
+    told = {places.get(e.keyword, e.keyword): ast.parse(e.value, mode="eval").body for e in native.says}
+    return _made(call, native, {**told, **leading, **going})
+
+
+def _in_order(call: ast.Call, native: Native) -> ast.Call:
+    """A call of torch with its leading arguments by their places, as a translated call has them."""
+    if len(call.args) > native.leading or any(isinstance(each, ast.Starred) for each in call.args):
+        return call
+    places = {name: str(i) for n in _BY_NEW[native.new] for i, name in enumerate(_names(n)[: n.leading])}
+    given = {str(index): value for index, value in enumerate(call.args)}
+    for keyword in call.keywords:
+        if keyword.arg is None:
+            return call
+        given[places.get(keyword.arg, keyword.arg)] = keyword.value
+    return _made(call, native, given)
+
+
+def _names(native: Native) -> list[str]:
+    return [word.partition("=")[0] for word in native.parameters.split() if word != "*"]
+
+
+def _made(call: ast.Call, native: Native, given: dict[str, ast.expr]) -> ast.Call:
+    # What only some versions of PyTorch are told is for their speed, or has another name in the others.
+    some = {each.keyword for each in native.says if each.since != (0, 0) or each.before is not None}
+    kept = [ast.keyword(name, value) for name, value in sorted(given.items()) if name not in some]
+    return ast.copy_location(ast.Call(ast.Name(native.new, ast.Load()), [], kept), call)

@@ -1,0 +1,580 @@
+"""Takes the precision out of a program: what is left computes the same with autocast and the scaler switched off.
+
+Regions become their bodies, `scaler.scale(x)` becomes `x`, `scaler.step(opt)` `opt.step()`, and what only carries a
+scaler, its state or its scale goes. Apex's calls become what they wrap, names become what they resolve to, and choices
+that nothing depends on any more are gone. What is not understood stays, as it is: both sides are treated alike.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
+
+from amp_migrate.prove.code.arguments import arguments, bound
+from amp_migrate.prove.code.atoms import CONTEXT, FP16_OPTIMIZER, NONE, SCALE, SCALER, Value, is_carrier
+from amp_migrate.prove.code.file import File
+from amp_migrate.prove.code.public_names import FP16_OPTIMIZERS, HALVES, REGISTRIES, STATE_FUNCTIONS, WRAPPERS, of_torch
+from amp_migrate.prove.code.scopes import Function, Scope
+from amp_migrate.prove.code.trees import Same, dump, is_same
+from amp_migrate.prove.code.values import Values
+from amp_migrate.prove.erasure.calls_of_torch import native_call
+from amp_migrate.prove.erasure.simplify import PARAMETERS, is_method, simplified
+
+_Node = TypeVar("_Node", bound=ast.AST)
+_MARKS = {SCALER: "<scaler>", SCALE: "<scale>"}
+_CLIP = "torch.nn.utils.clip_grad_norm_"
+_LEAST = -3.4e38  # of float32, and of bfloat16
+_CAST = "torch.amp.autocast_mode._cast"  # its old form has no device
+_NO_STATEMENTS = frozenset({"unscale_", "update", "load_state_dict"})
+_NO_FUNCTIONS = frozenset({"apex.amp.load_state_dict", "apex.amp.init", *REGISTRIES})
+
+
+class Eraser:
+    """Takes the precision out of one file.
+
+    Attributes:
+        switches: what decides whether each region and scaler of the file is on, in order, as code.
+    """
+
+    def __init__(self, file: File, values: Values, same: Mapping[ast.stmt, str]) -> None:
+        """
+        Args:
+            same: the statements that need not be looked into, with their texts.
+        """
+        self._file = file
+        self._values = values
+        self._same = same
+        self._scope: Scope = file.scopes.module
+        self.switches: list[str] = []
+
+    def run(self) -> ast.Module:
+        """The file without its precision."""
+        return simplified(ast.Module(self._block(self._file.tree.body), []))
+
+    # -- statements
+
+    def _block(self, body: Iterable[ast.stmt]) -> list[ast.stmt]:
+        return [each for statement in body for each in self._statement(statement)]
+
+    def _statement(self, node: ast.stmt) -> Iterator[ast.stmt]:
+        if node in self._same:
+            yield ast.copy_location(Same(self._same[node], node), node)
+            return
+        method = getattr(self, f"_{type(node).__name__}", None)
+        if method is not None:
+            yield from method(node)
+        else:
+            yield self._rebuilt(node)
+
+    def _rebuilt(self, node: _Node) -> _Node:
+        """A node with all that is below it erased."""
+        new = type(node)(**{name: self._part(value) for name, value in ast.iter_fields(node)})
+        return ast.copy_location(new, node)
+
+    def _part(self, value: object) -> object:
+        if isinstance(value, ast.expr):
+            return self.expression(value)
+        if isinstance(value, list):
+            if value and isinstance(value[0], ast.stmt):
+                return self._block(value)
+            return [self._part(each) for each in value]
+        return self._rebuilt(value) if isinstance(value, ast.AST) else value
+
+    def _inside(self, node: ast.AST) -> Scope:
+        """Go into the scope of a node; hands back the one around it."""
+        around, self._scope = self._scope, self._values.inside(node, self._scope)
+        return around
+
+    def _FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.stmt]:
+        decorators = [self.expression(each) for each in node.decorator_list if not self._is_wrapper(each)]
+        args, returns = self._parameters(node), self._annotation(node.returns)
+        around = self._inside(node)
+        body = self._block(node.body)
+        self._scope = around
+        new = type(node)(node.name, args, body, decorators, returns)
+        new.type_params = []  # type: ignore[union-attr]  # since Python 3.12
+        yield ast.copy_location(new, node)
+
+    _AsyncFunctionDef = _FunctionDef
+
+    def _is_wrapper(self, node: ast.expr) -> bool:
+        func = node.func if isinstance(node, ast.Call) else node
+        names = WRAPPERS | FP16_OPTIMIZERS
+        is_context = bool(value := self._of(node)) and all(each == CONTEXT for each in value)
+        if is_context:
+            self._switch(node)
+        return is_context or self._name(func) in names or is_carrier(self._of(func))
+
+    def _parameters(self, node: Function) -> ast.arguments:
+        """The parameters of a function without those that carry precision."""
+        inner = self._values.inside(node, self._scope)
+        old = node.args
+        new = ast.arguments([], [], None, [], [], None, [])
+        positional = [*old.posonlyargs, *old.args]
+        defaults = [None] * (len(positional) - len(old.defaults)) + list(old.defaults)
+        for parameter, default in zip(positional, defaults, strict=True):
+            if not is_carrier(self._values.at(inner, parameter.arg)):
+                new.args.append(self._parameter(parameter))
+                if default is not None:
+                    new.defaults.append(self.expression(default))
+        for parameter, default in zip(old.kwonlyargs, old.kw_defaults, strict=True):
+            if not is_carrier(self._values.at(inner, parameter.arg)):
+                new.kwonlyargs.append(self._parameter(parameter))
+                new.kw_defaults.append(None if default is None else self.expression(default))
+        new.vararg = old.vararg and self._parameter(old.vararg)
+        new.kwarg = old.kwarg and self._parameter(old.kwarg)
+        return new
+
+    def _parameter(self, node: ast.arg) -> ast.arg:
+        return ast.copy_location(ast.arg(node.arg, self._annotation(node.annotation)), node)
+
+    def _annotation(self, node: ast.expr | None) -> ast.expr | None:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            try:
+                node = ast.parse(node.value, mode="eval").body
+            except SyntaxError:
+                return node
+        return node and self.expression(node)
+
+    def _ClassDef(self, node: ast.ClassDef) -> Iterator[ast.stmt]:
+        bases = [self.expression(each) for each in node.bases]
+        decorators = [self.expression(each) for each in node.decorator_list]
+        keywords = [self._rebuilt(each) for each in node.keywords]
+        around = self._inside(node)
+        body = self._block(node.body)
+        self._scope = around
+        new = ast.ClassDef(node.name, bases, keywords, body, decorators)
+        new.type_params = []  # type: ignore[attr-defined]  # since Python 3.12
+        yield ast.copy_location(new, node)
+
+    def _Return(self, node: ast.Return) -> Iterator[ast.stmt]:
+        value = None if node.value is None or is_carrier(self._of(node.value)) else self.expression(node.value)
+        if isinstance(value, ast.Constant) and value.value is None:
+            value = None
+        yield ast.copy_location(ast.Return(value), node)
+
+    def _Assign(self, node: ast.Assign) -> Iterator[ast.stmt]:
+        targets: list[tuple[ast.expr, ast.expr]] = []
+        value = self._of(node.value)
+        if is_carrier(value):
+            self._switches(node.value)
+            return
+        erased = self.expression(node.value)
+        if len(node.targets) == 1:
+            erased = _without_cast(self.expression(node.targets[0]), erased)
+        for target in node.targets:
+            kept = self._target(target, value)
+            if kept is not None and not is_same(kept, erased):
+                targets += _pairs(kept, erased)
+        if not targets:
+            yield ast.copy_location(ast.Expr(erased), node)
+            return
+        for target, given in targets:
+            yield ast.copy_location(ast.Assign([target], given), node)
+
+    def _target(self, node: ast.expr, value: Value) -> ast.expr | None:
+        """A target without what only carries precision; None where that is all of it."""
+        if isinstance(node, (ast.Tuple, ast.List)):
+            shapes = [each[1] for each in value if isinstance(each, tuple) and each[0] == "tuple"]
+            gone = {
+                index
+                for index in range(len(node.elts))
+                if shapes and all(len(shape) == len(node.elts) and is_carrier(shape[index]) for shape in shapes)
+            }
+            return _unpacked(node, [self.expression(e) for i, e in enumerate(node.elts) if i not in gone], bool(gone))
+        if value <= {NONE} and is_carrier(self._stored(node)):
+            return None
+        return self.expression(node)
+
+    def _stored(self, node: ast.expr) -> Value:
+        """All that is ever put where an assignment puts something."""
+        return self._of(node) if isinstance(node, (ast.Name, ast.Attribute)) else frozenset()
+
+    def _AnnAssign(self, node: ast.AnnAssign) -> Iterator[ast.stmt]:
+        if is_carrier(self._stored(node.target)):
+            if node.value is not None:
+                self._switches(node.value)
+            return
+        if node.value is not None:
+            yield from self._Assign(ast.copy_location(ast.Assign([node.target], node.value), node))
+            return
+        yield self._rebuilt(node)
+
+    def _AugAssign(self, node: ast.AugAssign) -> Iterator[ast.stmt]:
+        if self._of(node.value) == {SCALE} and isinstance(node.op, (ast.Mult, ast.Div)):
+            return
+        yield self._rebuilt(node)
+
+    def _Expr(self, node: ast.Expr) -> Iterator[ast.stmt]:
+        value = node.value
+        if isinstance(value, ast.Constant):
+            return  # a docstring, or nothing
+        if isinstance(value, ast.Call):
+            method = self._scaler_method(value)
+            if method in _NO_STATEMENTS or self._name(value.func) in _NO_FUNCTIONS:
+                return
+        yield ast.copy_location(ast.Expr(self.expression(value)), node)
+
+    def _Delete(self, node: ast.Delete) -> Iterator[ast.stmt]:
+        kept = [self.expression(each) for each in node.targets if not is_carrier(self._stored(each))]
+        if kept:
+            yield ast.copy_location(ast.Delete(kept), node)
+
+    def _Global(self, node: ast.Global | ast.Nonlocal) -> Iterator[ast.stmt]:
+        kept = sorted(name for name in node.names if not is_carrier(self._values.at(self._scope, name)))
+        if kept:
+            yield ast.copy_location(type(node)(kept), node)
+
+    _Nonlocal = _Global
+
+    def _Import(self, node: ast.Import) -> Iterator[ast.stmt]:
+        for alias in node.names:
+            if alias.name.partition(".")[0] not in _NO_EFFECT:
+                yield ast.copy_location(ast.Import([ast.alias(alias.name)]), node)
+
+    def _ImportFrom(self, node: ast.ImportFrom) -> Iterator[ast.stmt]:
+        if node.level == 0 and (node.module or "").partition(".")[0] in _NO_EFFECT:
+            return
+        for alias in node.names:
+            name = alias.asname or alias.name
+            if alias.name == "*" or not is_carrier(self._values.at(self._scope, name)):
+                yield ast.copy_location(ast.ImportFrom(node.module, [ast.alias(alias.name)], node.level), node)
+
+    def _With(self, node: ast.With | ast.AsyncWith) -> Iterator[ast.stmt]:
+        items: list[ast.withitem] = []
+        before: list[ast.stmt] = []
+        for item in node.items:
+            loss = self._scaled_loss(item.context_expr)
+            value = self._of(item.context_expr)
+            if loss is not None:
+                if isinstance(item.optional_vars, ast.Name):
+                    given = ast.Assign([item.optional_vars], self.expression(loss))
+                    before.append(ast.copy_location(given, item.context_expr))
+            elif value and all(each == CONTEXT for each in value):
+                self._switch(item.context_expr)
+            else:
+                items.append(self._rebuilt(item))
+        body = self._block(node.body)
+        if items:
+            body = [ast.copy_location(type(node)(items, body), node)]
+        yield from (*before, *body)
+
+    _AsyncWith = _With
+
+    def _scaled_loss(self, node: ast.expr) -> ast.expr | None:
+        """The loss that `amp.scale_loss` is given."""
+        if isinstance(node, ast.Call) and self._name(node.func) == "apex.amp.scale_loss":
+            return arguments(node, ("loss",)).get("loss")
+        return None
+
+    # -- expressions
+
+    def expression(self, node: ast.expr) -> ast.expr:
+        """An expression without its precision."""
+        method = getattr(self, f"_{type(node).__name__}", None)
+        if method is not None:
+            found = method(node)
+            assert isinstance(found, ast.expr)
+            return found
+        return self._rebuilt(node)
+
+    def _of(self, node: ast.expr) -> Value:
+        return self._values.of(node, self._scope)
+
+    def _name(self, node: ast.expr) -> str:
+        return self._values.name(node, self._scope)
+
+    def _scaler_method(self, node: ast.Call) -> str:
+        """The method of a scaler that is called; empty for any other call."""
+        values = [each for each in self._of(node.func) if each != NONE]
+        is_method = bool(values) and all(isinstance(each, tuple) and each[0] == SCALER for each in values)
+        return str(values[0][1]) if is_method else ""
+
+    def _mark(self, node: ast.expr) -> ast.expr | None:
+        """What stands for a value that carries precision, where it is used as any other."""
+        value = self._of(node)
+        if value == {SCALE}:
+            return ast.copy_location(ast.Name(_MARKS[SCALE], ast.Load()), node)
+        if is_carrier(value):
+            return ast.copy_location(ast.Name(_MARKS[SCALER], ast.Load()), node)
+        return None
+
+    def _named(self, node: ast.expr) -> ast.expr | None:
+        """What an expression stands for that names something, or is always the same constant."""
+        value = self._of(node)
+        if len(value) != 1:
+            return None
+        (each,) = value
+        if isinstance(each, tuple) and each[0] == "name" and self._is_import(node, each[1]):
+            return ast.copy_location(ast.Name(of_torch(each[1]), ast.Load()), node)
+        if isinstance(each, tuple) and each[0] == "constant" and isinstance(node, ast.Name):
+            return ast.copy_location(ast.Constant(each[1]), node)
+        return None
+
+    def _is_import(self, node: ast.expr, full: str) -> bool:
+        """Whether an expression names something by an import, and not by a variable that holds it."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        found = self._scope.find(node.id) if isinstance(node, ast.Name) else None
+        if found is None:
+            return isinstance(node, ast.Name) and bool(self._scope.module.stars) and full != node.id
+        return (isinstance(node, ast.Name) and node.id in found.imports) or full.startswith("torch.amp")
+
+    def _Name(self, node: ast.Name) -> ast.expr:
+        found = None
+        if isinstance(node.ctx, ast.Load):
+            found = self._mark(node) or self._named(node)
+        return found or ast.copy_location(ast.Name(node.id, node.ctx), node)
+
+    def _Attribute(self, node: ast.Attribute) -> ast.expr:
+        found = None
+        if isinstance(node.ctx, ast.Load):
+            found = self._mark(node) or self._named(node)
+        return found or ast.copy_location(ast.Attribute(self.expression(node.value), node.attr, node.ctx), node)
+
+    def _Subscript(self, node: ast.Subscript) -> ast.expr:
+        found = self._mark(node) if isinstance(node.ctx, ast.Load) else None
+        new = ast.Subscript(self.expression(node.value), self.expression(node.slice), node.ctx)
+        return found or ast.copy_location(new, node)
+
+    def _Tuple(self, node: ast.Tuple | ast.List) -> ast.expr:
+        kept = [self.expression(each) for each in node.elts if not is_carrier(self._of(each))]
+        return _unpacked(node, kept, len(kept) < len(node.elts)) or ast.copy_location(ast.Constant(None), node)
+
+    _List = _Tuple
+
+    def _Dict(self, node: ast.Dict) -> ast.expr:
+        kept = [(k, v) for k, v in zip(node.keys, node.values, strict=True) if not is_carrier(self._of(v))]
+        keys = [None if key is None else self.expression(key) for key, _ in kept]
+        return ast.copy_location(ast.Dict(keys, [self.expression(value) for _, value in kept]), node)
+
+    def _Lambda(self, node: ast.Lambda) -> ast.expr:
+        args = self._parameters(node)
+        around = self._inside(node)
+        body = self.expression(node.body)
+        self._scope = around
+        return ast.copy_location(ast.Lambda(args, body), node)
+
+    def _ListComp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> ast.expr:
+        first = self.expression(node.generators[0].iter)
+        around = self._inside(node)
+        new = self._rebuilt(node)
+        self._scope = around
+        new.generators[0].iter = first
+        return _parameters_of(new) or new
+
+    _SetComp = _GeneratorExp = _DictComp = _ListComp
+
+    def _Compare(self, node: ast.Compare) -> ast.expr:
+        new = self._rebuilt(node)
+        if len(new.ops) != 1:
+            return new
+        left, right, operator = new.left, new.comparators[0], new.ops[0]
+        if is_same(left, right) and is_scale(left):
+            found = isinstance(operator, (ast.Eq, ast.LtE, ast.GtE))
+            return ast.copy_location(ast.Constant(found), node)
+        if isinstance(operator, (ast.Is, ast.IsNot)) and isinstance(right, ast.Constant) and right.value is None:
+            value = self._of(node.left)
+            is_none = value == {NONE} or (isinstance(left, ast.Constant) and left.value is None)
+            if is_none or (NONE not in value and is_carrier(value)):
+                return ast.copy_location(ast.Constant(is_none == isinstance(operator, ast.Is)), node)
+        return new
+
+    def _BinOp(self, node: ast.BinOp) -> ast.expr:
+        new = self._rebuilt(node)
+        if isinstance(new.op, (ast.Mult, ast.Div)) and is_scale(new.right):
+            return new.left
+        return new.right if isinstance(new.op, ast.Mult) and is_scale(new.left) else new
+
+    def _least(self, node: ast.Call) -> ast.expr | None:
+        """`x` for `max(x, torch.finfo(t.dtype).min)`, which only float16 cannot tell from it."""
+        if not (
+            isinstance(node.func, ast.Name) and node.func.id == "max" and len(node.args) == 2 and not node.keywords
+        ):
+            return None
+        limit, number = node.args[1], _number(node.args[0])
+        if not isinstance(limit, ast.Attribute) or limit.attr != "min" or number is None or number < _LEAST:
+            return None
+        call = limit.value
+        is_finfo = isinstance(call, ast.Call) and self._name(call.func) == "torch.finfo"
+        return self.expression(node.args[0]) if is_finfo else None
+
+    def _Call(self, node: ast.Call) -> ast.expr:
+        least = self._least(node)
+        if least is not None:
+            return least
+        found = self._mark(node)
+        if found is not None:
+            self._switches(node)
+            return found
+        method = self._scaler_method(node)
+        if method:
+            return self._of_scaler(node, method)
+        name = self._name(node.func)
+        of_apex = self._of_apex(node, name) if name else None
+        if of_apex is not None:
+            return of_apex
+        wrapped = self._fp16_optimizer(node)
+        if wrapped is not None:
+            return wrapped
+        gone = self._carried(node)
+        args = [self.expression(each) for index, each in enumerate(node.args) if index not in gone]
+        keywords = [self._rebuilt(each) for each in node.keywords if each.arg is None or each.arg not in gone]
+        call = ast.copy_location(ast.Call(self.expression(node.func), args, keywords), node)
+        if name in STATE_FUNCTIONS:
+            call.func = ast.Name(STATE_FUNCTIONS[name][0], ast.Load())
+            call.args.insert(0, ast.Constant(STATE_FUNCTIONS[name][1]))
+        elif name == _CAST and len(call.args) == 2:
+            call.args.insert(1, ast.Constant("cuda"))
+        return native_call(call, name)
+
+    def _carried(self, node: ast.Call) -> set[int | str]:
+        """The arguments of a call, by place or keyword, that go into parameters which are gone."""
+        may_be: dict[ast.expr, int | str] = {each: index for index, each in enumerate(node.args)}
+        may_be.update((each.value, each.arg) for each in node.keywords if each.arg)
+        values = {each: self._of(each) for each in may_be}
+        carried = {each: at for each, at in may_be.items() if values[each] == {NONE} or is_carrier(values[each])}
+        if not carried:
+            return set()
+        if self._name(node.func) == "dict":
+            return {at for each, at in carried.items() if is_carrier(values[each])}
+        gone: set[int | str] = set()
+        outside = self._values.outside(node.func, self._scope)
+        if outside is not None and outside.args.kwarg is not None:
+            return {at for each, at in carried.items() if is_carrier(values[each]) and isinstance(at, str)}
+        for function, skipped, _ in self._values.called(node, self._scope):
+            inner = self._values.scope_of(function)
+            for parameter, argument in bound(function, node, skipped):
+                if argument in carried and is_carrier(self._values.at(inner, parameter)):
+                    gone.add(carried[argument])
+            if function.args.kwarg is not None:
+                names = {each.arg for each in (*function.args.args, *function.args.kwonlyargs)}
+                others = {each: at for each, at in carried.items() if is_carrier(values[each])}
+                gone |= {at for at in others.values() if isinstance(at, str) and at not in names}
+        return gone
+
+    def _of_scaler(self, node: ast.Call, method: str) -> ast.expr:
+        if method == "scale" and len(node.args) == 1:
+            return self.expression(node.args[0])
+        if method == "step" and node.args:
+            func = ast.Attribute(self.expression(node.args[0]), "step", ast.Load())
+            rest, keywords = map(self.expression, node.args[1:]), map(self._rebuilt, node.keywords)
+            return ast.copy_location(ast.Call(func, list(rest), list(keywords)), node)
+        return ast.copy_location(ast.Call(ast.Name(f"<scaler>.{method}", ast.Load()), [], []), node)
+
+    def _of_apex(self, node: ast.Call, name: str) -> ast.expr | None:
+        """What is left of a call of Apex's."""
+        first = node.args[0] if node.args else None
+        if name == "apex.amp.initialize":
+            given = [self.expression(each) for each in arguments(node, ("models", "optimizers")).values()]
+            if not given or isinstance(given[-1], ast.Constant):
+                given = given[:1]
+            return given[0] if len(given) == 1 else ast.copy_location(ast.Tuple(given, ast.Load()), node)
+        if first is None:
+            return None
+        if name == "apex.amp.master_params":
+            return ast.copy_location(ast.Call(ast.Name(PARAMETERS, ast.Load()), [self.expression(first)], []), node)
+        if name in HALVES or name in FP16_OPTIMIZERS or (name in WRAPPERS and len(node.args) == 1):
+            return self.expression(first)
+        return None
+
+    def _fp16_optimizer(self, node: ast.Call) -> ast.expr | None:
+        """A method that only Apex's wrapper of an optimizer has."""
+        func = node.func
+        if not isinstance(func, ast.Attribute) or (FP16_OPTIMIZER, func.attr) not in self._of(func):
+            return None
+        first = self.expression(node.args[0]) if node.args else None
+        if func.attr == "backward" and first is not None:
+            keywords = [self._rebuilt(each) for each in node.keywords if each.arg != "update_master_grads"]
+            return ast.copy_location(ast.Call(ast.Attribute(first, "backward", ast.Load()), [], keywords), node)
+        if func.attr == "clip_master_grads" and first is not None:
+            params = ast.Call(ast.Name(PARAMETERS, ast.Load()), [self.expression(func.value)], [])
+            clip = ast.Call(ast.Name(_CLIP, ast.Load()), [params, first], [])
+            return native_call(ast.copy_location(clip, node), _CLIP)
+        return ast.copy_location(ast.Constant(None), node) if func.attr == "update_master_grads" else None
+
+    # -- switches
+
+    def _switches(self, node: ast.expr) -> None:
+        for each in ast.walk(node):
+            if isinstance(each, ast.Call):
+                self._switch(each)
+
+    def _switch(self, node: ast.expr) -> None:
+        """Note what decides whether a region or a scaler is on."""
+        for each in ast.walk(node):
+            for keyword in each.keywords if isinstance(each, ast.Call) else ():
+                if keyword.arg == "enabled":
+                    self.switches.append(dump(self.expression(keyword.value)))
+
+
+_NO_EFFECT = frozenset(
+    "torch apex amp_shim amp_C apex_C functools contextlib importlib argparse packaging distutils warnings".split()
+)
+
+
+def _number(node: ast.expr) -> float | None:
+    """A number as it is written, `float("-1e20")` as well."""
+    is_float = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "float"
+    if is_float and isinstance(node, ast.Call) and len(node.args) == 1:
+        node = node.args[0]
+    try:
+        value = float(ast.literal_eval(node))
+    except (ValueError, TypeError, SyntaxError):
+        return None
+    return value
+
+
+def _without_cast(target: ast.expr, value: ast.expr) -> ast.expr:
+    """What `buffer[i] = value.to(buffer.dtype)` assigns: what is put into a tensor takes its type anyway."""
+    if not isinstance(target, ast.Subscript) or not isinstance(value, ast.Call) or not is_method(value, "to"):
+        return value
+    dtype = value.args[0] if len(value.args) == 1 and not value.keywords else None
+    is_own = isinstance(dtype, ast.Attribute) and dtype.attr == "dtype" and is_same(dtype.value, target.value)
+    return value.func.value if is_own and isinstance(value.func, ast.Attribute) else value
+
+
+def is_scale(node: ast.expr) -> bool:
+    """Whether an erased expression is the loss scale."""
+    return isinstance(node, ast.Name) and node.id == _MARKS[SCALE]
+
+
+def _unpacked(node: ast.Tuple | ast.List, elements: list[ast.expr], is_less: bool) -> ast.expr | None:
+    """A tuple of what is left of it: what is left alone stands for itself."""
+    if is_less and len(elements) < 2:
+        return elements[0] if elements else None
+    return ast.copy_location(type(node)(elements, node.ctx), node)
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """An assignment of several things as one of each, without those of something to itself, where that is the same."""
+    sequences = (ast.Tuple, ast.List)
+    if isinstance(target, sequences) and isinstance(value, sequences) and len(target.elts) == len(value.elts):
+        pairs = list(zip(target.elts, value.elts, strict=True))
+        left = [pair for pair in pairs if not is_same(*pair) and list(_pairs(*pair))]
+        if len(left) < 2:
+            for pair in left:
+                yield from _pairs(*pair)
+            return
+    yield target, value
+
+
+def _parameters_of(node: ast.expr) -> ast.expr | None:
+    """`(p for group in optimizer.param_groups for p in group["params"])` is what an optimizer updates."""
+    if not isinstance(node, (ast.GeneratorExp, ast.ListComp)) or len(node.generators) != 2:
+        return None
+    groups, inner = node.generators
+    is_groups = isinstance(groups.iter, ast.Attribute) and groups.iter.attr == "param_groups"
+    is_inner = isinstance(inner.iter, ast.Subscript) and isinstance(inner.iter.slice, ast.Constant)
+    if not (is_groups and is_inner) or groups.ifs or inner.ifs:
+        return None
+    assert isinstance(groups.iter, ast.Attribute)
+    assert isinstance(inner.iter, ast.Subscript)
+    assert isinstance(inner.iter.slice, ast.Constant)
+    if inner.iter.slice.value != "params" or not is_same(inner.iter.value, groups.target):
+        return None
+    if not is_same(node.elt, inner.target):
+        return None
+    found = ast.Call(ast.Name(PARAMETERS, ast.Load()), [groups.iter.value], [])
+    return ast.copy_location(found, node)

@@ -1,0 +1,143 @@
+"""Whether the same program is left of two when the precision is taken out of both."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from functools import cached_property
+
+from amp_migrate.prove.code.file import File
+from amp_migrate.prove.code.program import Program, text_of, units
+from amp_migrate.prove.code.scopes import Scope
+from amp_migrate.prove.code.trees import is_same
+from amp_migrate.prove.erasure.compare import Comparison, Difference
+from amp_migrate.prove.erasure.erase import Eraser, is_scale
+from amp_migrate.prove.erasure.simplify import is_method, is_parameters
+from amp_migrate.prove.erasure.tidy import tidied
+from amp_migrate.prove.sources.floating import Floating
+from amp_migrate.prove.sources.origins import Origins, Source
+from amp_migrate.prove.sources.updated import Updated
+
+
+def differences(before: Program, after: Program) -> dict[str, Difference]:
+    """The first difference of each file in which two programs are not the same without their precision."""
+    touched = before.values.words | after.values.words | {name for name, _ in before.imports ^ after.imports}
+    trees: tuple[dict[str, ast.Module], dict[str, ast.Module]] = ({}, {})
+    shared = {name: _texts(before, name) & _texts(after, name) for name in before.files}
+    for side, program in zip(trees, (before, after), strict=True):
+        for name, file in program.files.items():
+            lines = program.texts[name].splitlines()
+            same = {}
+            for node in units(file):
+                text = text_of(node, lines)
+                if text in shared[name] and touched.isdisjoint(file.words_of(node)):
+                    same[node] = text
+            eraser = Eraser(file, program.values, same)
+            side[name] = eraser.run()
+            program.switches[name] = eraser.switches
+    allowed = _Allowed(before)
+    found = {name: allowed.compared(*trees, name) for name in before.files}
+    if any(found.values()):
+        tidied(*trees, before.others.mentions)
+        found = {name: allowed.compared(*trees, name) for name in before.files}
+    return {name: difference for name, difference in found.items() if difference is not None}
+
+
+def _texts(program: Program, name: str) -> set[str]:
+    lines = program.texts[name].splitlines()
+    return {text_of(node, lines) for node in units(program.files[name])}
+
+
+class _Allowed:
+    """What may be said otherwise, where it can be shown to be the same."""
+
+    def __init__(self, before: Program) -> None:
+        self._before = before
+        self._file = ""
+        self._comparison = Comparison(self._is_allowed)
+
+    def compared(
+        self, before: Mapping[str, ast.Module], after: Mapping[str, ast.Module], name: str
+    ) -> Difference | None:
+        """The first difference of one file."""
+        self._file = name
+        return self._comparison.blocks(before[name].body, after[name].body)
+
+    @cached_property
+    def _origins(self) -> Origins:
+        return Origins(self._before)
+
+    @cached_property
+    def _updated(self) -> Updated:
+        return Updated(self._before, self._origins)
+
+    @cached_property
+    def _floating(self) -> Floating:
+        return Floating(self._origins)
+
+    def _here(self, node: ast.expr, line: int) -> Source:
+        """An expression of either side as it would stand in the original."""
+        return Source(node, scope_at(self._before.files[self._file], line))
+
+    def _is_allowed(self, one: ast.expr, other: ast.expr) -> bool:
+        if is_parameters(one) and isinstance(other, ast.Call) and is_method(other, "parameters"):
+            assert isinstance(one, ast.Call)
+            assert isinstance(other.func, ast.Attribute)
+            line = one.lineno
+            return self._updated.are_of(self._here(one.args[0], line), self._here(other.func.value, line))
+        if is_scale(one) or is_scale(other):
+            return any(isinstance(each, ast.Constant) and each.value == 1 for each in (one, other))
+        if isinstance(one, ast.Tuple) and isinstance(other, ast.IfExp) and len(one.elts) == 2:
+            # `initialize` hands back the model alone where there is no optimizer.
+            with_none = ast.Compare(one.elts[1], [ast.IsNot()], [ast.Constant(None)])
+            return is_same([with_none, one, one.elts[0]], [other.test, other.body, other.orelse])
+        cast = _cast(other)
+        if cast is not None and self._comparison.nodes(one, cast) is None:
+            return _is_asked(other) or self._floating.is_floating(self._here(one, one.lineno))
+        return self._is_loss_of_cast(one, other)
+
+    def _is_loss_of_cast(self, one: ast.expr, other: ast.expr) -> bool:
+        """Whether two calls of a loss differ by casts of what the original would not take unless it is floating."""
+        if not (isinstance(one, ast.Call) and isinstance(other, ast.Call) and len(one.args) == len(other.args)):
+            return False
+        casts = [index for index, each in enumerate(other.args) if _cast(each) is not None]
+        if not casts or not is_same([one.func, *one.keywords], [other.func, *other.keywords]):
+            return False
+        demanded = self._floating.demanded(one, self._here(one, one.lineno).scope)
+        return all(
+            self._comparison.nodes(a, b) is None
+            or (index < demanded and (cast := _cast(b)) is not None and self._comparison.nodes(a, cast) is None)
+            for index, (a, b) in enumerate(zip(one.args, other.args, strict=True))
+        )
+
+
+def _cast(node: ast.expr) -> ast.expr | None:
+    """What is cast to float32."""
+    if isinstance(node, ast.IfExp) and _is_asked(node):
+        return node.orelse
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.keywords:
+        if node.func.attr == "float" and not node.args:
+            return node.func.value
+        is_type = len(node.args) == 1 and isinstance(node.args[0], ast.Name) and node.args[0].id in _FLOAT
+        return node.func.value if node.func.attr == "to" and is_type else None
+    return None
+
+
+_FLOAT = ("torch.float", "torch.float32")
+
+
+def _is_asked(node: ast.expr) -> bool:
+    """`x.float() if x.is_floating_point() else x`, which needs no proof."""
+    if not isinstance(node, ast.IfExp) or not isinstance(node.test, ast.Call):
+        return False
+    is_test = is_method(node.test, "is_floating_point")
+    return is_test and is_same(node.test.func.value, node.orelse) and is_same(_cast(node.body), node.orelse)  # type: ignore[attr-defined]
+
+
+def scope_at(file: File, line: int) -> Scope:
+    """The innermost function, or the module, that a line stands in."""
+    found = file.scopes.module
+    for node, scope in file.scopes.functions:
+        if node.lineno <= line <= (node.end_lineno or line):
+            found = file.scopes.inside(node, scope)
+    return found

@@ -1,0 +1,171 @@
+"""Leaves out of a program what does nothing: what is left of it once its precision is gone.
+
+All that is done here keeps what the program does, precision or not, so that it may be done to both sides alike.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from amp_migrate.prove.code.trees import is_quiet, is_same
+from amp_migrate.prove.erasure.compare import Comparison
+
+PARAMETERS = "<parameters>"  # what an optimizer updates
+_ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+}  # fmt: skip
+
+
+def simplified(tree: ast.Module) -> ast.Module:
+    """The same program without code that does nothing; the tree itself is changed."""
+    found = _Simplifier().visit(tree)
+    assert isinstance(found, ast.Module)
+    return found
+
+
+class _Simplifier(ast.NodeTransformer):
+    def generic_visit(self, node: ast.AST) -> Any:
+        super().generic_visit(node)
+        for name in ("body", "orelse", "finalbody"):
+            body = getattr(node, name, None)
+            if isinstance(body, list):
+                end = next((i for i, each in enumerate(body) if isinstance(each, _ENDS)), len(body))
+                del body[end + 1 :]
+        return node
+
+    def visit_Pass(self, node: ast.Pass) -> Any:
+        return None
+
+    def visit_Expr(self, node: ast.Expr) -> Any:
+        self.generic_visit(node)
+        return None if is_quiet(node.value) else node
+
+    def visit_Assert(self, node: ast.Assert) -> Any:
+        self.generic_visit(node)
+        return None if isinstance(node.test, ast.Constant) and node.test.value else node
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        self.generic_visit(node)
+        return None if is_same(node.targets[0], node.value) else node
+
+    def visit_If(self, node: ast.If) -> Any:
+        self.generic_visit(node)
+        if isinstance(node.test, ast.Constant):
+            return node.body if node.test.value else node.orelse
+        if not is_quiet(node.test):
+            return node
+        if not node.body and not node.orelse:
+            return None
+        if Comparison(_is_clipped).blocks(node.body, node.orelse) is None:
+            return node.orelse  # where Apex is off, parameters have the names that the user knows
+        if not node.body:
+            node.test, node.body, node.orelse = _negated(node.test), node.orelse, []
+        inner = node.orelse[0] if len(node.orelse) == 1 else None
+        if isinstance(inner, ast.If) and is_quiet(inner.test):
+            for body, other in ((node.body, inner.body), (inner.body, node.body)):
+                if Comparison(_is_clipped).blocks(other, body) is None:
+                    either = self.visit(ast.BoolOp(ast.Or(), [node.test, inner.test]))
+                    return self.visit(ast.copy_location(ast.If(either, body, inner.orelse), node))
+        return node
+
+    def visit_For(self, node: ast.For | ast.AsyncFor) -> Any:
+        self.generic_visit(node)
+        return node if node.body or node.orelse or not is_quiet(node.iter) else None
+
+    visit_AsyncFor = visit_For
+
+    def visit_With(self, node: ast.With | ast.AsyncWith) -> Any:
+        self.generic_visit(node)
+        return node if node.body or not all(is_quiet(each.context_expr) for each in node.items) else None
+
+    visit_AsyncWith = visit_With
+
+    def visit_Try(self, node: ast.Try) -> Any:
+        self.generic_visit(node)
+        if not node.body:
+            return [*node.orelse, *node.finalbody]
+        return node if node.handlers or node.finalbody else [*node.body, *node.orelse]
+
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
+        self.generic_visit(node)
+        if isinstance(node.test, ast.Constant):
+            return node.body if node.test.value else node.orelse
+        return node.body if is_quiet(node.test) and is_same(node.body, node.orelse) else node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
+        self.generic_visit(node)
+        decides = isinstance(node.op, ast.Or)
+        kept: list[ast.expr] = []
+        for index, each in enumerate(node.values):
+            kept.append(each)
+            if isinstance(each, ast.Constant) and isinstance(each.value, bool):
+                if each.value is decides:
+                    break
+                if index < len(node.values) - 1 or len(kept) > 1:
+                    kept.pop()
+        if isinstance(kept[-1], ast.Constant) and kept[-1].value is decides and all(map(is_quiet, kept)):
+            return kept[-1]
+        node.values = kept
+        return kept[0] if len(kept) == 1 else _one_of(node)
+
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        self.generic_visit(node)
+        right = node.comparators[0]
+        choices = right.elts if isinstance(right, (ast.Tuple, ast.List)) and isinstance(node.ops[0], ast.In) else []
+        if choices and all(isinstance(each, ast.Constant) for each in choices):
+            right = ast.copy_location(ast.Tuple(sorted(choices, key=ast.dump), ast.Load()), right)
+            node.comparators = [right, *node.comparators[1:]]
+        return node
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        self.generic_visit(node)
+        return _negated(node.operand) if isinstance(node.op, ast.Not) else node
+
+
+def _one_of(node: ast.BoolOp) -> ast.expr:
+    """`x in ("a", "b")` for `x == "a" or x == "b"`."""
+    found: list[ast.expr] = []
+    tested = None
+    for each in node.values if isinstance(node.op, ast.Or) else ():
+        right = each.comparators[0] if isinstance(each, ast.Compare) and len(each.ops) == 1 else None
+        if not isinstance(each, ast.Compare) or (tested is not None and not is_same(tested, each.left)):
+            return node
+        tested = each.left
+        if isinstance(each.ops[0], ast.Eq) and isinstance(right, ast.Constant):
+            found.append(right)
+        elif isinstance(each.ops[0], ast.In) and isinstance(right, ast.Tuple):
+            found += right.elts
+        else:
+            return node
+    if tested is None or not all(isinstance(each, ast.Constant) for each in found):
+        return node
+    choices = ast.Tuple(sorted(found, key=ast.dump), ast.Load())
+    return ast.copy_location(ast.Compare(tested, [ast.In()], [choices]), node)
+
+
+def _negated(node: ast.expr) -> ast.expr:
+    """The opposite of a test."""
+    if isinstance(node, ast.Constant):
+        return ast.copy_location(ast.Constant(not node.value), node)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return node.operand
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _OPPOSITES:
+        return ast.copy_location(ast.Compare(node.left, [_OPPOSITES[type(node.ops[0])]()], node.comparators), node)
+    return ast.copy_location(ast.UnaryOp(ast.Not(), node), node)
+
+
+def _is_clipped(one: ast.expr, other: ast.expr) -> bool:
+    """Whether one branch clips what Apex updates, and the other what the user says it is."""
+    return is_parameters(one) and isinstance(other, ast.Call) and is_method(other, "parameters")
+
+
+def is_parameters(node: ast.expr) -> bool:
+    """Whether an erased expression is what an optimizer updates."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == PARAMETERS
+
+
+def is_method(node: ast.Call, name: str) -> bool:
+    """Whether a call is of a method of this name."""
+    return isinstance(node.func, ast.Attribute) and node.func.attr == name

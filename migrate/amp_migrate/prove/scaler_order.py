@@ -1,0 +1,280 @@
+"""Whether a scaler is used in an order in which it works, on every way through the code.
+
+Between two updates: losses are scaled before they go backward, gradients are unscaled once and before anything reads
+them, then each optimizer steps through its scaler, and then the scale is updated. What raises, or trains on scaled
+gradients, is a fault where the original has none of its kind in the same function.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from amp_migrate.prove.code.arguments import bound
+from amp_migrate.prove.code.atoms import CONTEXT, NONE, SCALE, SCALER, is_carrier
+from amp_migrate.prove.code.program import Program
+from amp_migrate.prove.code.scopes import DEFINITIONS, Definition, Function, Scope
+from amp_migrate.prove.code.values import Values
+from amp_migrate.prove.code.ways import Walk
+
+_MOST = 48
+_DEPTH = 6
+_READERS = frozenset(
+    {"clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "get_total_norm", "clip_grads_with_norm_"}
+)
+
+
+@dataclass(frozen=True)
+class Between:
+    """What has happened since the last update of a scaler.
+
+    Attributes:
+        scaled, plain: whether a scaled loss, or one that is not, has gone backward.
+        is_new: whether the scaler was made here, so that there is nothing before.
+        read_safely: whether gradients were unscaled since the last scaled backward.
+        unscaled, stepped: the optimizers that were.
+    """
+
+    scaled: bool = False
+    plain: bool = False
+    is_new: bool = False
+    read_safely: bool = False
+    unscaled: frozenset[str] = frozenset()
+    stepped: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Disorder:
+    """A use of a scaler that does not work.
+
+    Attributes:
+        what: the fact.
+        function: where it is, as `Class.method`.
+    """
+
+    what: str
+    function: str
+    line: int
+
+
+def disorders(program: Program) -> dict[str, list[Disorder]]:
+    """The uses of scalers that do not work, by file."""
+    found: dict[str, list[Disorder]] = {name: [] for name in program.files}
+    code = _Code(program)
+    for file, node, scope, label in code.starts():
+        walk = _Order(code, scope, label, {})
+        body = node.body
+        walk.block(body, frozenset({Between()}))
+        found[file] += walk.found
+    return found
+
+
+def new_disorder(before: list[Disorder], after: list[Disorder]) -> Disorder | None:
+    """The first disorder that the original does not have in the same function."""
+    known = Counter((each.what, each.function) for each in before)
+    for each in sorted(set(after), key=lambda each: each.line):
+        if not known[each.what, each.function]:
+            return each
+    return None
+
+
+class _Code:
+    """The functions of a program that have to do with scalers."""
+
+    def __init__(self, program: Program) -> None:
+        self.values: Values = program.values
+        self._program = program
+        self._labels: dict[ast.AST, str] = {}
+        self._direct: dict[Function, bool] = {}
+        self._called: set[Function] = set()
+        self.stepped: set[str] = set()
+        for file in program.files.values():
+            for node, scope in file.scopes.functions:
+                owner = f"{scope.node.name}." if isinstance(scope.node, ast.ClassDef) else ""
+                self._labels[node] = f"{owner}{node.name}"
+            for statement, scope in file.scopes.statements:
+                if not isinstance(statement, (*DEFINITIONS, ast.ClassDef)):
+                    for call, at in self.calls([statement], scope, nested=False):
+                        self._called.update(function for function, _, is_sure in self.callees(call, at))
+                        if self.scaler_method(call, at) == "step" and call.args:
+                            self.stepped.add(_key(call.args[0], {}))
+
+    def starts(self) -> Iterator[tuple[str, ast.Module | Definition, Scope, str]]:
+        """Where the code may be entered: modules, and functions that nobody in the files calls."""
+        for file in self._program.files.values():
+            yield file.name, file.tree, file.scopes.module, ""
+            for node, scope in file.scopes.functions:
+                if node not in self._called:
+                    yield file.name, node, self.values.inside(node, scope), self._labels[node]
+
+    def label(self, function: Function) -> str:
+        """What a function is called in its file."""
+        return self._labels.get(function, "")
+
+    def calls(self, nodes: Iterable[ast.AST], scope: Scope, *, nested: bool = True) -> Iterator[tuple[ast.Call, Scope]]:
+        """The calls in expressions, in the order in which they are made."""
+        for node in nodes:
+            inner = self.values.inside(node, scope)
+            if isinstance(node, ast.Lambda) or (isinstance(node, ast.stmt) and nested):
+                continue
+            children = [each for each in ast.iter_child_nodes(node) if nested or not isinstance(each, ast.stmt)]
+            yield from self.calls(children, inner)
+            if isinstance(node, ast.Call):
+                yield node, inner
+
+    def callees(self, call: ast.Call, scope: Scope) -> list[tuple[Function, int, bool]]:
+        """The functions that a call runs, if that is known well enough to follow it."""
+        found = list(self.values.called(call, scope))
+        if len(found) != 1:
+            return []
+        is_meant = found[0][2] or _is_rare(call) or any(is_carrier(self.values.of(each, scope)) for each in call.args)
+        return found if is_meant else []
+
+    def scaler_method(self, call: ast.Call, scope: Scope) -> str:
+        """The method of a scaler that is called; empty for any other call."""
+        found = [each for each in self.values.of(call.func, scope) if each != NONE]
+        is_method = bool(found) and all(isinstance(each, tuple) and each[0] == SCALER for each in found)
+        return str(found[0][1]) if is_method else ""
+
+
+def _is_rare(call: ast.Call) -> bool:
+    """Whether a method has a name that objects of other classes hardly have."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr not in ("step", "update", "backward", "zero_grad")
+
+
+class _Order(Walk[Between]):
+    """The states of scalers on the ways through one function, and through those that it calls."""
+
+    skips_loops = False  # there is an optimizer in a list of them, and a batch in an epoch
+
+    def __init__(
+        self, code: _Code, scope: Scope, label: str, names: dict[str, str], running: tuple[Function, ...] = ()
+    ) -> None:
+        super().__init__()
+        self._code = code
+        self._scope = scope
+        self._label = label
+        self._names = names
+        self._running = running
+        self._regions = 0
+        self.found: list[Disorder] = []
+
+    def fewer(self, states: frozenset[Between]) -> frozenset[Between]:
+        return states if len(states) <= _MOST else frozenset(sorted(states, key=repr)[:_MOST])
+
+    def give(self, node: ast.stmt, states: frozenset[Between]) -> frozenset[Between]:
+        if not isinstance(node, (ast.For, ast.AsyncFor)):
+            return states
+        turn = {each.id for each in ast.walk(node.target) if isinstance(each, ast.Name)}
+
+        def before(keys: frozenset[str]) -> frozenset[str]:  # the same name is another optimizer in the next turn
+            return frozenset(f"{key} before" if key in turn else key for key in keys)
+
+        return frozenset(replace(s, unscaled=before(s.unscaled), stepped=before(s.stepped)) for s in states)
+
+    def enter(self, node: ast.With | ast.AsyncWith) -> None:
+        self._regions += self._is_region(node)
+
+    def leave(self, node: ast.With | ast.AsyncWith) -> None:
+        self._regions -= self._is_region(node)
+
+    def _is_region(self, node: ast.With | ast.AsyncWith) -> bool:
+        values = [self._code.values.of(item.context_expr, self._scope) for item in node.items]
+        return any(value == {CONTEXT} for value in values)
+
+    def read(self, node: ast.stmt, expressions: Iterable[ast.expr], states: frozenset[Between]) -> frozenset[Between]:
+        for call, scope in self._code.calls(expressions, self._scope):
+            states = self._call(call, scope, states)
+        return states
+
+    def _note(self, what: str, node: ast.AST) -> None:
+        self.found.append(Disorder(what, self._label, getattr(node, "lineno", 0)))
+
+    def _call(self, call: ast.Call, scope: Scope, states: frozenset[Between]) -> frozenset[Between]:
+        method = self._code.scaler_method(call, scope)
+        func = call.func
+        if method in ("step", "unscale_", "update"):
+            return frozenset(getattr(self, f"_{method.strip('_')}")(call, state) for state in states)
+        if SCALER in self._code.values.of(call, scope) and self._is_made(call, scope):
+            return frozenset(replace(state, is_new=not (state.scaled or state.plain)) for state in states)
+        callees = self._code.callees(call, scope)
+        if isinstance(func, ast.Attribute) and func.attr == "backward" and not callees:
+            return self._backward(call, func.value, scope, states)
+        if isinstance(func, ast.Attribute) and func.attr == "step":
+            key = _key(func.value, self._names)
+            for state in states:
+                if key in self._code.stepped and state.scaled and key not in state.unscaled:
+                    self._note("an optimizer steps past its scaler, on scaled gradients", call)
+                    break
+        name = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
+        is_scaled = any(state.scaled and not state.read_safely for state in states)
+        if name in _READERS and is_scaled and not self._is_by_scale(call, scope):
+            self._note("gradients are clipped before they are unscaled", call)
+        for function, skipped, _ in callees:
+            if isinstance(function, DEFINITIONS) and function not in self._running and len(self._running) < _DEPTH:
+                states = self._run(function, call, skipped, states)
+        return states
+
+    def _is_made(self, call: ast.Call, scope: Scope) -> bool:
+        return any(isinstance(each, tuple) and each[0] == "name" for each in self._code.values.of(call.func, scope))
+
+    def _is_by_scale(self, call: ast.Call, scope: Scope) -> bool:
+        """Whether a call has the loss scale in its arguments."""
+        return any(
+            self._code.values.of(e, scope) == {SCALE} for a in call.args for e in ast.walk(a) if isinstance(e, ast.expr)
+        )
+
+    def _run(
+        self, function: Definition, call: ast.Call, skipped: int, states: frozenset[Between]
+    ) -> frozenset[Between]:
+        names = {name: _key(v, self._names) for name, v in bound(function, call, skipped) if v is not None}
+        inner = _Order(
+            self._code, self._code.values.scope_of(function), self._code.label(function), names,
+            (*self._running, function),
+        )  # fmt: skip
+        inner._regions = self._regions
+        ended = inner.block(function.body, states) | frozenset(inner.returned)
+        self.found += inner.found
+        return ended or states
+
+    def _backward(self, call: ast.Call, loss: ast.expr, scope: Scope, states: frozenset[Between]) -> frozenset[Between]:
+        is_scaled = isinstance(loss, ast.Call) and self._code.scaler_method(loss, scope) == "scale"
+        if is_scaled and self._regions:
+            self._note("backward() runs inside an autocast region", call)
+        if is_scaled:
+            return frozenset(replace(each, scaled=True, read_safely=False) for each in states)
+        return frozenset(replace(each, plain=True) for each in states)
+
+    def _unscale(self, call: ast.Call, state: Between) -> Between:
+        key = _key(call.args[0], self._names) if call.args else ""
+        if key in state.unscaled or key in state.stepped:
+            self._note("gradients are unscaled twice, or after the step", call)
+        if state.is_new and not state.scaled:
+            self._note("gradients are unscaled before there are any", call)
+        return replace(state, unscaled=state.unscaled | {key}, read_safely=True)
+
+    def _step(self, call: ast.Call, state: Between) -> Between:
+        key = _key(call.args[0], self._names) if call.args else ""
+        if key in state.stepped:
+            self._note("an optimizer steps twice without an update of the scale", call)
+        if state.is_new and not state.scaled:
+            self._note("an optimizer steps through its scaler before a scaled loss has gone backward", call)
+        if state.plain and not state.scaled:
+            self._note("a loss goes backward unscaled before a step through the scaler", call)
+        return replace(state, stepped=state.stepped | {key})
+
+    def _update(self, call: ast.Call, state: Between) -> Between:
+        if state.scaled and not state.stepped:
+            self._note("the scale is updated without a step", call)
+        return Between()
+
+
+def _key(node: ast.expr, names: dict[str, str]) -> str:
+    """An optimizer as it is told from others: by the name that the caller has for it."""
+    if isinstance(node, ast.Name):
+        return names.get(node.id, node.id)
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return ast.unparse(node)

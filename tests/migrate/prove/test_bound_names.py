@@ -1,0 +1,103 @@
+"""A name that a result adds has a value wherever it is used."""
+
+from __future__ import annotations
+
+from .conftest import Check
+
+BEFORE = """
+import torch
+from data import early, late
+
+def run(pretrain):
+    model = torch.nn.Linear(3, 3)
+    optimizer = None
+    if pretrain:
+        optimizer = torch.optim.Adam(model.parameters())
+        for x in early:
+            model(x).sum().backward()
+            optimizer.step()
+    if optimizer is None:
+        optimizer = torch.optim.Adam(model.parameters())
+    for x in late:
+        model(x).sum().backward()
+        optimizer.step()
+"""
+
+
+def scaled(make_at: str) -> str:
+    """`BEFORE` in native AMP, with the scaler made before a line."""
+    lines = []
+    for line in BEFORE.splitlines():
+        indent = line[: len(line) - len(line.lstrip())]
+        if line.strip() == make_at:
+            lines.append(f'{indent}scaler = torch.amp.GradScaler("cuda")')
+        if line.strip() == "model(x).sum().backward()":
+            lines.append(f"{indent}scaler.scale(model(x).sum()).backward()")
+        elif line.strip() == "optimizer.step()":
+            lines += [f"{indent}scaler.step(optimizer)", f"{indent}scaler.update()"]
+        else:
+            lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def test_a_scaler_that_is_made_before_all_uses_has_a_value(wrong: Check) -> None:
+    assert wrong(BEFORE, scaled("optimizer = None")) == ""
+
+
+def test_a_scaler_that_is_made_behind_a_use_has_none(wrong: Check) -> None:
+    assert wrong(BEFORE, scaled("for x in late:")) == "the result uses `scaler` where it may have no value"
+
+
+def test_a_scaler_that_is_made_on_one_way_has_none_on_the_other(wrong: Check) -> None:
+    assert wrong(BEFORE, scaled("for x in early:")) == "the result uses `scaler` where it may have no value"
+
+
+def test_a_scaler_lives_where_its_optimizer_does(wrong: Check) -> None:
+    before = """
+    import torch
+    def fit(train):
+        model = torch.nn.Linear(3, 3)
+        if train:
+            optimizer = torch.optim.Adam(model.parameters())
+        for x in range(3):
+            loss = model(x).sum()
+            if train:
+                loss.backward()
+                optimizer.step()
+    """
+    after = """
+    import torch
+    def fit(train):
+        model = torch.nn.Linear(3, 3)
+        if train:
+            optimizer = torch.optim.Adam(model.parameters())
+            scaler = torch.amp.GradScaler("cuda")
+        for x in range(3):
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                loss = model(x).sum()
+            if train:
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+    """
+    assert wrong(before, after) == ""
+    other = after.replace("            if train:\n                scaler", "            if x:\n                scaler")
+    assert wrong(before.replace("            if train:", "            if x:"), other) != ""
+
+
+def test_a_module_that_makes_its_scaler_behind_a_call_that_reads_it_fails(wrong: Check) -> None:
+    before = """
+    import torch
+    model = torch.nn.Linear(3, 3)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    def train(x):
+        loss = model(x).sum()
+        loss.backward()
+        optimizer.step()
+    train(1)
+    """
+    made = '    scaler = torch.amp.GradScaler("cuda")\n'
+    after = before.replace("loss.backward()", "scaler.scale(loss).backward()")
+    after = after.replace("        optimizer.step()", "        scaler.step(optimizer)\n        scaler.update()")
+    assert wrong(before, after.replace("    def train", f"{made}    def train")) == ""
+    assert wrong(before, f"{after.rstrip()}\n{made}") == "the result uses `scaler` where it may have no value"

@@ -1,0 +1,107 @@
+"""What a guard decides is still decided rightly, whatever is installed."""
+
+from __future__ import annotations
+
+from .conftest import Check
+
+IMPORTS = """
+try:
+    from apex import amp
+    has_apex = True
+except ImportError:
+    has_apex = False
+if has_apex:
+    model, optimizer = amp.initialize(model, optimizer)
+"""
+
+
+def test_a_guard_that_asks_for_the_shim_instead_passes(wrong: Check) -> None:
+    assert wrong(IMPORTS, IMPORTS.replace("from apex", "from amp_shim")) == ""
+
+
+def test_a_guard_may_not_be_turned_round(wrong: Check) -> None:
+    other = IMPORTS.replace("from apex", "from amp_shim").replace("if has_apex:", "if not has_apex:")
+    assert wrong(IMPORTS, other) != ""
+
+
+def test_a_function_that_tells_whether_apex_is_there_goes_on_telling(wrong: Check) -> None:
+    before = """
+    def is_apex_available():
+        try:
+            import apex
+            return True
+        except ImportError:
+            return False
+    available = is_apex_available()
+    """
+    after = """
+    def is_apex_available():
+        try:
+            return True
+        except ImportError:
+            return False
+    available = is_apex_available()
+    """
+    assert wrong(before, after) != ""
+
+
+def test_what_apex_still_has_is_not_asked_of_the_shim_behind_a_guard(wrong: Check) -> None:
+    before = """
+    from torch.optim import Adam
+    def build(params, fused):
+        try:
+            from apex.optimizers import FusedAdam
+        except ImportError:
+            fused = False
+        if fused:
+            return FusedAdam(params, lr=1e-3)
+        return Adam(params, lr=1e-3)
+    """
+    assert "where amp_shim is not installed" in wrong(before, before.replace("from apex", "from amp_shim"))
+    without = """
+    from torch.optim import Adam
+    def build(params, fused):
+        try:
+            pass
+        except ImportError:
+            fused = False
+        if fused:
+            return FusedAdam(params, lr=1e-3)
+        return Adam(params, lr=1e-3)
+    """
+    assert wrong(before, without) != ""
+
+
+def test_a_test_for_apex_beside_code_that_needs_the_shim_is_refused(wrong: Check) -> None:
+    before = """
+    import importlib.util
+    from data import args
+    try:
+        from apex import amp
+    except ImportError:
+        print("apex is not available")
+    enabled = args.amp and importlib.util.find_spec("apex") is not None
+    if enabled:
+        model, optimizer = amp.initialize(model, optimizer)
+    """
+    half = before.replace("from apex", "from amp_shim")
+    assert wrong(before, half) != ""
+    assert wrong(before, half.replace('find_spec("apex")', 'find_spec("amp_shim")')) == ""
+
+
+def test_a_test_of_the_version_that_both_decide_alike_may_go(wrong: Check) -> None:
+    before = """
+    import torch
+    if hasattr(torch.cuda, "amp"):
+        from torch.cuda.amp import autocast
+    else:
+        from stub import autocast
+    with autocast():
+        y = model(x)
+    """
+    after = """
+    import torch
+    with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        y = model(x)
+    """
+    assert wrong(before, after) == ""

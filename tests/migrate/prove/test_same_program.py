@@ -1,0 +1,311 @@
+"""Two programs are the same if the same is left of them when the precision is taken out."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import Check
+
+PLAIN = """
+import torch
+from torch import nn
+from data import batches
+
+model = nn.Linear(4, 1).cuda()
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+criterion = nn.MSELoss()
+
+
+def save(path, epoch):
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}, path)
+
+
+for epoch in range(3):
+    for x, y in batches:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    save("last.pt", epoch)
+"""
+NATIVE = """
+import torch
+from torch import nn
+from data import batches
+
+model = nn.Linear(4, 1).cuda()
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+scaler = torch.amp.GradScaler("cuda")
+criterion = nn.MSELoss()
+
+
+def save(path, epoch):
+    torch.save(
+        {
+            "model": model.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "scaler": scaler.state_dict(),
+            "epoch": epoch,
+        },
+        path,
+    )
+
+
+for epoch in range(3):
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+            loss = criterion(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+    save("last.pt", epoch)
+"""
+APEX = """
+import torch
+from torch import nn
+from apex import amp
+from data import batches
+
+model = nn.Linear(4, 1).cuda()
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+criterion = nn.MSELoss()
+
+
+def save(path, epoch):
+    torch.save(
+        {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "amp": amp.state_dict(), "epoch": epoch},
+        path,
+    )
+
+
+for epoch in range(3):
+    for x, y in batches:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+        nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
+        optimizer.step()
+    save("last.pt", epoch)
+"""
+
+
+@pytest.mark.parametrize("before", [PLAIN, APEX], ids=["float32", "apex"])
+def test_a_step_and_its_native_form_are_one_program(wrong: Check, before: str) -> None:
+    assert wrong(before, NATIVE) == ""
+
+
+def test_native_code_without_its_scaler_is_one_program(wrong: Check) -> None:
+    bf16 = NATIVE.replace('scaler = torch.amp.GradScaler("cuda")\n', "").replace(
+        '            "scaler": scaler.state_dict(),\n', ""
+    )
+    bf16 = bf16.replace("scaler.scale(loss).backward()", "loss.backward()").replace("float16", "bfloat16")
+    bf16 = bf16.replace("        scaler.unscale_(optimizer)\n", "").replace("        scaler.update()\n", "")
+    bf16 = bf16.replace("scaler.step(optimizer)", "optimizer.step()")
+    assert wrong(NATIVE, bf16) == ""
+    assert wrong(PLAIN, bf16) == ""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("        nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n", ""),
+        ("clip_grad_norm_(model.parameters(), 1.0)", "clip_grad_norm_(model.parameters(), 2.0)"),
+        ("        optimizer.zero_grad()\n", ""),
+        ("scaler.step(optimizer)", "scaler.step(model)"),
+        ("        scaler.step(optimizer)\n", ""),
+        ('"epoch": epoch', '"epochs": epoch'),
+        ('            "optimizer": optimizer.state_dict(),\n', ""),
+        ("loss = criterion(model(x), y)", "loss = criterion(model(x), x)"),
+        ("scaler.scale(loss).backward()", "scaler.scale(loss.mean()).backward()"),
+        ('    save("last.pt", epoch)', '        save("last.pt", epoch)'),
+        ("lr=1e-3", "lr=1e-4"),
+        ("nn.MSELoss()", "nn.L1Loss()"),
+        ("model(x), y)", "model(x).float(), y.float().long())"),
+    ],
+)
+def test_what_computes_something_else_is_another_program(wrong: Check, old: str, new: str) -> None:
+    assert NATIVE.count(old) == 1
+    assert wrong(PLAIN, NATIVE.replace(old, new)).startswith("the result is another program: ")
+
+
+def test_the_difference_is_shown_with_both_lines() -> None:
+    from .conftest import found
+
+    fault = found(PLAIN, NATIVE.replace("lr=1e-3", "lr=1e-4"))["train.py"]
+    assert (fault.line_before, fault.line_after) == (7, 7)
+    assert fault.message == (
+        "the result is another program: `torch.optim.Adam(0=model.parameters(), 1=0.0001)` stands where the original "
+        "has `torch.optim.Adam(0=model.parameters(), 1=0.001)`"
+    )
+
+
+def test_a_cast_of_what_is_floating_changes_nothing(wrong: Check) -> None:
+    assert (
+        wrong("import torch\np = torch.sigmoid(x)\nshow(p)\n", "import torch\np = torch.sigmoid(x)\nshow(p.float())\n")
+        == ""
+    )
+
+
+def test_a_cast_of_what_may_be_whole_numbers_is_another_program(wrong: Check) -> None:
+    assert "labels.float()" in wrong("import torch\nshow(labels)\n", "import torch\nshow(labels.float())\n")
+
+
+def test_the_targets_of_a_loss_that_takes_only_floats_may_be_cast(wrong: Check) -> None:
+    before = "import torch.nn.functional as F\nloss = F.binary_cross_entropy(p, y)\n"
+    after = "import torch.nn.functional as F\nloss = F.binary_cross_entropy(p.float(), y.float())\n"
+    assert wrong(before, after) == ""
+    assert wrong(before.replace("binary_", ""), after.replace("binary_", "")) != ""
+
+
+def test_a_scaler_goes_through_calls_and_files(wrong: Check) -> None:
+    engine = """
+    def step(model, x, optimizer):
+        loss = model(x).sum()
+        loss.backward()
+        optimizer.step()
+    """
+    main = """
+    import torch
+    from engine import step
+    from data import batches
+    model = torch.nn.Linear(3, 3)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for x in batches:
+        step(model, x, optimizer)
+    """
+    native = """
+    import torch
+    def step(model, x, optimizer, scaler):
+        with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+            loss = model(x).sum()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    """
+    scaled = main.replace(", 0.1)\n", ', 0.1)\n    scaler = torch.amp.GradScaler("cuda")\n')
+    after = {"engine.py": native, "main.py": scaled.replace("x, optimizer)", "x, optimizer, scaler)")}
+    before = {"engine.py": engine, "main.py": main}
+    assert wrong(before, after) == ""
+    assert wrong(before, {**after, "main.py": scaled}) != ""  # the call does not bring the scaler
+    assert (
+        wrong(before, {**after, "main.py": after["main.py"].replace("optimizer, scaler)", "scaler, optimizer)")}) != ""
+    )
+
+
+def test_the_scaler_of_an_object_and_its_checkpoint_go(wrong: Check) -> None:
+    before = """
+    import torch
+    class Trainer:
+        def __init__(self, model):
+            self.model = model
+            self.optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        def load(self, path):
+            state = torch.load(path)
+            self.optimizer.load_state_dict(state["optimizer"])
+        def step(self, x):
+            loss = self.model(x).sum()
+            loss.backward()
+            self.optimizer.step()
+            return loss.item()
+    """
+    after = """
+    import torch
+    class Trainer:
+        def __init__(self, model):
+            self.model = model
+            self.optimizer = torch.optim.SGD(model.parameters(), 0.1)
+            self.scaler = torch.amp.GradScaler("cuda")
+        def load(self, path):
+            state = torch.load(path)
+            self.optimizer.load_state_dict(state["optimizer"])
+            if "scaler" in state:
+                self.scaler.load_state_dict(state["scaler"])
+        def step(self, x):
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                loss = self.model(x).sum()
+            self.scaler.scale(loss).backward()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+            return loss.item()
+    """
+    assert wrong(before, after) == ""
+    assert wrong(before, after.replace("return loss.item()", "return loss")) != ""
+    assert wrong(before, after.replace('load_state_dict(state["optimizer"])', 'load_state_dict(state["scaler"])')) != ""
+
+
+def test_an_option_that_only_switches_precision_goes(wrong: Check) -> None:
+    before = """
+    import argparse, torch
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--lr", type=float)
+    args = parser.parse_args()
+    loss = model(x, args.lr)
+    """
+    after = """
+    import argparse, torch
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--lr", type=float)
+    parser.add_argument("--amp", action="store_true")
+    args = parser.parse_args()
+    with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=args.amp):
+        loss = model(x, args.lr)
+    """
+    assert wrong(before, after) == ""
+    assert wrong(before, after.replace('parser.add_argument("--lr", type=float)', "")) != ""
+
+
+def test_deprecated_names_are_what_they_stand_for(wrong: Check) -> None:
+    before = """
+    import torch
+    from torch.cuda.amp import autocast as region
+    def forward(x):
+        with region():
+            return torch.is_autocast_cpu_enabled(), model(x)
+    """
+    after = """
+    import torch
+    from torch.amp import autocast
+    def forward(x):
+        with autocast(device_type="cuda", dtype=torch.float16):
+            return torch.is_autocast_enabled("cpu"), model(x)
+    """
+    assert wrong(before, after) == ""
+    assert wrong(before, after.replace('"cpu"', '"cuda"')) != ""
+
+
+def test_a_name_for_part_of_an_expression_goes_back(wrong: Check) -> None:
+    before = "import torch\ndef f(x):\n    return torch.nn.functional.cross_entropy(model(x), target(x))\n"
+    after = """
+    import torch
+    def f(x):
+        logits = model(x)
+        return torch.nn.functional.cross_entropy(logits, target(x))
+    """
+    assert wrong(before, after) == ""
+    swapped = after.replace("logits = model(x)", "y = target(x)\n        logits = model(x)").replace(
+        "logits, target(x)", "logits, y"
+    )
+    assert wrong(before, swapped) != ""  # target(x) now runs before model(x)
+
+
+def test_apex_is_what_stands_for_it_in_torch(wrong: Check) -> None:
+    before = """
+    import torch
+    from apex.parallel import DistributedDataParallel as DDP
+    from apex.optimizers import FusedAdam
+    net = DDP(torch.nn.Linear(3, 3))
+    optimizer = FusedAdam(net.parameters(), lr=0.1)
+    """
+    shim = before.replace("from apex.", "from amp_shim.")
+    assert wrong(before, shim) == ""
+    assert wrong(before, shim.replace("lr=0.1", "lr=0.2")) != ""
+
+
+def test_a_newer_syntax_than_this_python_reads_is_told(wrong: Check) -> None:
+    assert "newer Python" in wrong("x = 1\n", "x = (\n")

@@ -1,0 +1,65 @@
+"""A scaler is used in an order in which it works."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import Check
+
+BEFORE = """
+import torch
+from data import batches
+model = torch.nn.Linear(3, 3)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for x in batches:
+    optimizer.zero_grad()
+    loss = model(x).sum()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+"""
+AFTER = """
+import torch
+from data import batches
+model = torch.nn.Linear(3, 3)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+scaler = torch.amp.GradScaler("cuda")
+for x in batches:
+    optimizer.zero_grad()
+    with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        loss = model(x).sum()
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+"""
+
+
+def test_the_order_of_pytorch_s_examples_passes(wrong: Check) -> None:
+    assert wrong(BEFORE, AFTER) == ""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ("    scaler.update()\n", "", "unscaled twice, or after the step"),
+        ("    scaler.unscale_(optimizer)\n", "", "clipped before they are unscaled"),
+        ("scaler.step(optimizer)", "optimizer.step()", "without a step|past its scaler"),
+        ("scaler.scale(loss).backward()", "loss.backward()", "unscaled|before"),
+        (
+            "    scaler.unscale_(optimizer)\n",
+            "    scaler.unscale_(optimizer)\n    scaler.unscale_(optimizer)\n",
+            "unscaled twice",
+        ),
+        ("    scaler.scale(loss)", "        scaler.scale(loss)", "inside an autocast region"),
+    ],
+)
+def test_an_order_that_does_not_work_is_refused(wrong: Check, old: str, new: str, what: str) -> None:
+    message = wrong(BEFORE, AFTER.replace(old, new))
+    assert any(each in message for each in what.split("|")), message
+
+
+def test_what_the_original_did_wrong_may_stay(wrong: Check) -> None:
+    lacking = AFTER.replace("    scaler.update()\n", "")
+    assert wrong(lacking, lacking.replace("optimizer.zero_grad()", "optimizer.zero_grad( )")) == ""
