@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from amp_migrate.report.rules_markdown import document
-from amp_migrate.rules.rule import all_rules
+from amp_migrate.rulebook import all_rules
 
 ROOT = Path(__file__).parents[1]
 

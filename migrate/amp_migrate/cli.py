@@ -110,7 +110,7 @@ def _check(options: Mapping[str, Any]) -> None:
 
 def _listed_rules(form: Format) -> str:
     from amp_migrate.report import rules_json, rules_markdown, rules_text
-    from amp_migrate.rules.rule import all_rules
+    from amp_migrate.rulebook import all_rules
 
     if form is Format.JSON:
         return rules_json.table(all_rules())

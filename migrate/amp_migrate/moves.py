@@ -6,28 +6,30 @@ from collections.abc import Callable, Iterator, Sequence
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
-from amp_migrate.hazards.script import Script, speaks_of_amp
+from amp_migrate.catalog.apex_rules import APEX_INITIALIZE, APEX_STEP
+from amp_migrate.catalog.step_rules import FP32_STEP, OTHER_DTYPE
+from amp_migrate.hazards.find_hazards import find_hazards
+from amp_migrate.hazards.seen.script import Script, speaks_of_amp
 from amp_migrate.plan.move import Move
+from amp_migrate.renames.change.across_files import handed_on
+from amp_migrate.renames.change.decide_uses import Renaming
+from amp_migrate.renames.change.rename_file import rename_names
+from amp_migrate.renames.change.staying_regions import staying_regions
+from amp_migrate.renames.rename import renaming_rules
 from amp_migrate.report.finding import Kind
-from amp_migrate.rules.decide import Renaming
-from amp_migrate.rules.find_hazards import find_hazards
-from amp_migrate.rules.handed_on import handed_on
-from amp_migrate.rules.rename_names import rename_names
-from amp_migrate.rules.rule import name_rules
-from amp_migrate.rules.staying import staying_regions
 from amp_migrate.settings import Dtype, Settings
-from amp_migrate.steps.apex_migration import ApexMigration
+from amp_migrate.steps.apex.migrate_apex import ApexMigration
+from amp_migrate.steps.dtype.other_dtype import other_dtype
 from amp_migrate.steps.migrate_steps import StepMigration
-from amp_migrate.steps.other_dtype import other_dtype
 from amp_migrate.wishes import Wishes
 
 # What is told of a file whose forwards get regions; others bring names only, from the shim or from torch.
-_INTO_REGIONS = ("AMP201", "AMP202", "AMP501")
+_INTO_REGIONS = (APEX_STEP.code, APEX_INITIALIZE.code, FP32_STEP.code)
 
 
 def wishes_of(settings: Settings) -> Wishes:
     """What the options want: of the rules about names, those that the target's PyTorch has the new names for."""
-    renaming = (each.rule for each in name_rules())
+    renaming = (each.rule for each in renaming_rules())
     return Wishes(settings, frozenset(rule.code for rule in renaming if rule.since > settings.target_torch))
 
 
@@ -46,10 +48,10 @@ def moves_of(
     yield from moves
     told = (finding for move in moves for finding in move.findings)
     moved = {each.path for each in told if each.kind is Kind.MIGRATED and each.code in _INTO_REGIONS}
-    dtype = wishes.settings.dtype if wishes.applies("AMP510") else Dtype.FP16
+    dtype = wishes.settings.dtype if wishes.applies(OTHER_DTYPE.code) else Dtype.FP16
     renaming = Renaming(project, wishes, dtype)
     handed = handed_on(files, renaming)
-    kept = frozenset(each.rule.code for each in name_rules() if not wishes.applies(each.rule.code))
+    kept = frozenset(each.rule.code for each in renaming_rules() if not wishes.applies(each.rule.code))
     staying = staying_regions(handed, files, renaming)
     other = other_dtype(project, files, wishes, dtype, kept, staying)
     yield from other.moves

@@ -34,7 +34,7 @@ def _explain(context: click.Context, parameter: click.Parameter, code: str | Non
     if code is None or context.resilient_parsing:
         return
     from amp_migrate.report.rules_text import page
-    from amp_migrate.rules.rule import nearest_rule
+    from amp_migrate.rulebook import nearest_rule
 
     rule = nearest_rule(code.upper())
     if rule.code != code.upper():

@@ -29,7 +29,7 @@ from amp_migrate.report.plain import plain
 from amp_migrate.report.report import Report, Target
 from amp_migrate.report.terminal import progress_bar
 from amp_migrate.report.text import places
-from amp_migrate.rules.rule import rules_of
+from amp_migrate.rulebook import rules_of
 from amp_migrate.settings import DEFAULT_TORCH, Settings
 
 

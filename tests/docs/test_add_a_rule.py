@@ -1,52 +1,97 @@
-"""The page about adding a rule is true: its file is a rule, by being where rules are."""
+"""The page about adding a rule is true: what it says is done in a copy of the repository, with the results shown."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
-import amp_migrate.rules
 import pytest
 from amp_migrate.engine.migrate import migrate_text
-from amp_migrate.rules import rule
+from amp_migrate.rulebook import all_rules
 from amp_migrate.settings import Settings
 
-PAGE = (Path(__file__).parents[2] / "docs/add-a-rule.md").read_text(encoding="utf-8")
-NAME = "amp640_anomaly_detection.py"
-SCRIPT = """\
-import torch
-
-torch.autograd.set_detect_anomaly(True)
-torch.autograd.set_detect_anomaly(False)
-
-def train(model, optimizer, scaler, loader):
-    for x, y in loader:
-        with torch.autocast("cuda"):
-            loss = (model(x) - y).square().mean()
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
-"""
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/add-a-rule.md").read_text(encoding="utf-8")
+# The files of the page, by their names in it.
+FILES = dict(re.findall(r"`((?:migrate|tests)/[\w/]+\.py)`[.:].*?```python\n(.+?)```", PAGE, re.S))
+# What a command of the page needs of the repository.
+PARTS = ("migrate", "shim", "docs", "README.md", "CHANGELOG.md", "pyproject.toml", "Makefile", "mkdocs.yml")
 
 
-@pytest.fixture
-def with_the_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The rule of the page among the others."""
-    (source,) = re.findall(rf"{NAME}`:\n\n```python\n(.+?)```", PAGE, re.S)
-    (tmp_path / NAME).write_text(source, encoding="utf-8")
-    monkeypatch.setattr(amp_migrate.rules, "__path__", [*amp_migrate.rules.__path__, str(tmp_path)])
-    rule.hazard_rules.cache_clear()
-    yield
-    rule.hazard_rules.cache_clear()
+def run(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(folder / each) for each in ("migrate", "shim"))}
+    command = [sys.executable, "-m", *args]
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
 
 
-@pytest.mark.usefixtures("with_the_rule")
-def test_the_rule_of_the_page_finds_what_it_is_about_and_nothing_else() -> None:
-    plan = migrate_text(SCRIPT, Settings(select=("AMP640",)))
-    assert [(each.line, each.code) for each in plan.findings] == [(3, "AMP640")]
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The repository, as far as the page needs it, with the page's files in it."""
+    folder = tmp_path_factory.mktemp("repository")
+    for name in PARTS:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, folder / name)
+    for name in (
+        "conftest.py",
+        "migrate/conftest.py",
+        "migrate/test_rulebook.py",
+        "migrate/catalog",
+        "migrate/hazards",
+    ):
+        source, target = ROOT / "tests" / name, folder / "tests" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
+    for name, text in FILES.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_the_page_has_a_rule_and_its_tests() -> None:
+    assert [Path(name).name for name in FILES] == ["amp640_anomaly_detection.py", "test_anomaly_detection.py"]
+
+
+def test_the_tests_of_the_page_pass_and_fail_without_the_rule(copy: Path) -> None:
+    rule, test = FILES
+    result = run(copy, "pytest", "-q", "-p", "no:cacheprovider", test)
+    assert "2 passed" in result.stdout, result.stdout
+    (copy / rule).rename(copy / "away")
+    result = run(copy, "pytest", "-q", "-p", "no:cacheprovider", test)
+    (copy / "away").rename(copy / rule)
+    assert "1 failed, 1 passed" in result.stdout, result.stdout
+
+
+def test_the_plan_of_its_example_is_the_one_shown(copy: Path) -> None:
+    (example,) = re.findall(r'before=example\(\n +"""\n(.+?)"""', FILES[next(iter(FILES))], re.S)
+    (copy / "train.py").write_text("\n".join(line[8:] for line in example.splitlines()) + "\n")
+    result = run(copy, "amp_migrate", "--unsafe", "--explain-plan", "train.py")
+    (shown,) = re.findall(r"--explain-plan train\.py\n(.+?\n)```", PAGE)
+    assert result.stdout == shown
+
+
+def test_its_page_is_missed_until_it_is_generated_and_its_example_runs(copy: Path) -> None:
+    all_tests = ("pytest", "-q", "-p", "no:cacheprovider", "tests/migrate/test_rulebook.py", "tests/migrate/catalog")
+    stale = run(copy, *all_tests, "-k", "AMP640 or documentation")
+    assert "FAILED tests/migrate/test_rulebook.py::test_the_documentation_is_what_the_rules_say" in stale.stdout
+    subprocess.run(
+        [sys.executable, "docs/generate.py"],
+        cwd=copy,
+        env={**os.environ, "PYTHONPATH": str(copy / "migrate")},
+        check=True,
+    )
+    result = run(copy, *all_tests, "-k", "AMP640 or documentation")
+    assert " passed" in result.stdout
+    assert "failed" not in result.stdout, result.stdout
+    assert "AMP640" in (copy / "docs/rules.md").read_text(encoding="utf-8")
 
 
 def test_without_its_file_there_is_no_such_rule() -> None:
-    assert migrate_text(SCRIPT, Settings(select=("AMP640",))).findings == ()
-    assert "AMP640" not in {each.code for each in rule.all_rules()}
+    assert "AMP640" not in {each.code for each in all_rules()}
+    assert migrate_text("import torch\n", Settings(select=("AMP640",))).findings == ()

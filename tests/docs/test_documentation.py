@@ -13,7 +13,7 @@ import click
 import pytest
 from amp_migrate.cli import command
 from amp_migrate.config import find_config
-from amp_migrate.rules.rule import all_rules
+from amp_migrate.rulebook import all_rules
 from amp_migrate.verify.cli import main as verify
 
 ROOT = Path(__file__).parents[2]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -90,7 +91,7 @@ def rewrites(migrate: Callable[..., FilePlan]) -> Callable[..., FilePlan]:
     def check(diff: str, dtype: str = "fp16", head: str = HEAD, **options: Any) -> FilePlan:
         before, after = _sides(diff)
         plan = migrate(before, dtype, head, **options)
-        assert plan.after == head + after
+        same("the result", head + after, plan.after, plan.findings)
         assert Kind.MIGRATED in {finding.kind for finding in plan.findings}
         return plan
 
@@ -103,7 +104,7 @@ def leaves(migrate: Callable[..., FilePlan]) -> Callable[..., Finding]:
 
     def check(text: str, why: str, dtype: str = "fp16", head: str = HEAD) -> Finding:
         plan = migrate(text, dtype, head)
-        assert plan.after == plan.source.text
+        same("a text that stays", plan.source.text, plan.after, plan.findings)
         found = [finding for finding in plan.findings if finding.kind is Kind.LEFT]
         assert [finding for finding in found if why in finding.message], found
         return next(finding for finding in found if why in finding.message)
@@ -117,7 +118,8 @@ def ignores(migrate: Callable[..., FilePlan]) -> Callable[..., None]:
 
     def check(text: str, dtype: str = "fp16", head: str = HEAD) -> None:
         plan = migrate(text, dtype, head)
-        assert (plan.after, plan.findings) == (plan.source.text, ())
+        same("a text that stays", plan.source.text, plan.after, plan.findings)
+        assert plan.findings == ()
 
     return check
 
@@ -138,11 +140,19 @@ def rewrites_files(tmp_path: Path) -> Callable[..., tuple[Finding, ...]]:
             compile(plan.after, plan.source.name, "exec")
             plan.source.path.write_text(plan.after)
         for name, (_, after) in sides.items():
-            assert (tmp_path / name).read_text() == after, name
+            same(name, after, (tmp_path / name).read_text(), outcome.findings)
         assert migrate_paths([tmp_path], settings).changed == ()
         return outcome.findings
 
     return check
+
+
+def same(name: str, expected: str, result: str, findings: Iterable[Finding]) -> None:
+    """Assert that a text came out as expected; where it did not, show a diff and what was said."""
+    if result != expected:
+        lines = difflib.unified_diff(expected.splitlines(), result.splitlines(), "expected", "result", lineterm="")
+        said = (f"{each.line}:{each.column} {each.code} {each.kind.value}: {each.message}" for each in findings)
+        pytest.fail("\n".join((f"{name} is another:", *lines, "what was said:", *said)), pytrace=False)
 
 
 def _sides(diff: str) -> tuple[str, str]:

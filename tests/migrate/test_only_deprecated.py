@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from amp_migrate.cli import command
-from amp_migrate.rules.rule import all_rules
+from amp_migrate.rulebook import all_rules
 from amp_migrate.settings import DEPRECATED, Settings
 from click.testing import CliRunner
 

@@ -14,8 +14,8 @@ from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.passing import passed_values
 from amp_migrate.analysis.project import Project
 from amp_migrate.tables.torch_names import DATA_PARALLEL, HANDS_BACK, MODULE_WRAPPERS
-from amp_migrate.trees.calls import named_arguments
 from amp_migrate.trees.nodes import walk_own
+from amp_migrate.trees.own_calls import named_arguments
 
 _MAX_DEPTH = 6
 _PARAMETERS = ("module", "device_ids", "output_device", "dim")

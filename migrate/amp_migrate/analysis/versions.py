@@ -7,15 +7,14 @@ for a 2 in front means the PyTorch of today, not that there will be no 3.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import libcst as cst
 
 from amp_migrate.analysis.bindings import BindingKind
+from amp_migrate.analysis.scopes import Scopes
 from amp_migrate.tables.signatures import FORMS, Version, forms
-
-if TYPE_CHECKING:
-    from amp_migrate.analysis.names import Names
+from amp_migrate.trees.tree import Tree
 
 _PARSERS = frozenset(
     (
@@ -34,7 +33,20 @@ _MAJOR = re.compile(r"(\d)\.?")
 _MODULES = ("torch.amp", "torch.cuda.amp")
 
 
-def outcome(names: Names, test: cst.BaseExpression, target: Version) -> bool | None:
+class FullNames(Protocol):
+    """What a test is read with: the file, and what its names stand for."""
+
+    tree: Tree
+    scopes: Scopes
+
+    def full(self, node: cst.CSTNode) -> str:
+        """The full name of what a name stands for; empty where that is not sure."""
+
+    def callee(self, call: cst.CSTNode | None) -> str:
+        """The full name of what a call calls; empty where that is not sure."""
+
+
+def outcome(names: FullNames, test: cst.BaseExpression, target: Version) -> bool | None:
     """What a test says on every PyTorch from `target` on; None where that depends, or is not about PyTorch."""
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         inner = outcome(names, test.expression, target)
@@ -51,7 +63,9 @@ def outcome(names: Names, test: cst.BaseExpression, target: Version) -> bool | N
     return None if value is test else outcome(names, value, target)
 
 
-def _compared(names: Names, left: cst.BaseExpression, comparison: cst.ComparisonTarget, target: Version) -> bool | None:
+def _compared(
+    names: FullNames, left: cst.BaseExpression, comparison: cst.ComparisonTarget, target: Version
+) -> bool | None:
     right = _value(names, comparison.comparator)
     operator = comparison.operator
     if isinstance(operator, (cst.Equal, cst.NotEqual, cst.In, cst.NotIn)):
@@ -74,7 +88,7 @@ def _compared(names: Names, left: cst.BaseExpression, comparison: cst.Comparison
     return not is_turned
 
 
-def _value(names: Names, node: cst.BaseExpression) -> cst.BaseExpression:
+def _value(names: FullNames, node: cst.BaseExpression) -> cst.BaseExpression:
     """What a variable that is assigned once, further up, holds; any other expression as it is."""
     if isinstance(node, cst.Name):
         bindings = names.scopes.of(node).lookup(node.value)
@@ -84,7 +98,7 @@ def _value(names: Names, node: cst.BaseExpression) -> cst.BaseExpression:
     return node
 
 
-def _is_version(names: Names, node: cst.BaseExpression) -> bool:
+def _is_version(names: FullNames, node: cst.BaseExpression) -> bool:
     """`torch.__version__`, with or without what stands behind its `+`."""
     if isinstance(node, cst.Subscript):
         call = node.value
@@ -98,7 +112,7 @@ def _is_version(names: Names, node: cst.BaseExpression) -> bool:
     return names.full(_value(names, node)) == _VERSION or _is_own_version(names, node)
 
 
-def _is_own_version(names: Names, node: cst.BaseExpression) -> bool:
+def _is_own_version(names: FullNames, node: cst.BaseExpression) -> bool:
     """`TORCH_VERSION`, imported: what projects that have one make of `torch.__version__`, be it a text or numbers."""
     if not isinstance(node, (cst.Name, cst.Attribute)) or names.tree.code(node).rpartition(".")[2] != _OWN_VERSION:
         return False
@@ -106,7 +120,7 @@ def _is_own_version(names: Names, node: cst.BaseExpression) -> bool:
     return all(binding.kind is BindingKind.IMPORT for binding in bindings)
 
 
-def _is_another_library(names: Names, left: cst.BaseExpression, right: cst.BaseExpression, is_part: bool) -> bool:
+def _is_another_library(names: FullNames, left: cst.BaseExpression, right: cst.BaseExpression, is_part: bool) -> bool:
     """`TORCH_VERSION == "parrots"`: asks for what is no PyTorch, because no number is in it."""
     text, version = (left, right) if is_part or isinstance(left, cst.SimpleString) else (right, left)
     if not isinstance(text, cst.SimpleString) or not text.raw_value.isalpha():
@@ -114,13 +128,13 @@ def _is_another_library(names: Names, left: cst.BaseExpression, right: cst.BaseE
     return _is_version(names, version)
 
 
-def _is_parsed_version(names: Names, node: cst.BaseExpression) -> bool:
+def _is_parsed_version(names: FullNames, node: cst.BaseExpression) -> bool:
     """`version.parse(torch.__version__)`; `torch.__version__` itself compares as a version, too."""
     text = _parsed(names, node)
     return names.full(node) == _VERSION if text is None else _is_version(names, text)
 
 
-def _parsed(names: Names, node: cst.BaseExpression) -> cst.BaseExpression | None:
+def _parsed(names: FullNames, node: cst.BaseExpression) -> cst.BaseExpression | None:
     """The text that a call makes a version of which compares as one; None for every other expression."""
     if not isinstance(node, cst.Call) or len(node.args) != 1:
         return None
@@ -128,7 +142,7 @@ def _parsed(names: Names, node: cst.BaseExpression) -> cst.BaseExpression | None
     return node.args[0].value if names.callee(node) in _PARSERS or spelled in _OWN_PARSERS else None
 
 
-def _version(names: Names, node: cst.BaseExpression) -> Version | None:
+def _version(names: FullNames, node: cst.BaseExpression) -> Version | None:
     """The version that a literal, parsed or not, names; None for one that is more than major and minor."""
     node = _parsed(names, node) or node
     if isinstance(node, cst.SimpleString):
@@ -147,7 +161,7 @@ def _tuple(node: cst.BaseExpression, longest: int) -> Version | None:
     return int(numbers[0]), int(numbers[1])
 
 
-def _is_tuple_of_version(names: Names, node: cst.BaseExpression) -> bool:
+def _is_tuple_of_version(names: FullNames, node: cst.BaseExpression) -> bool:
     """`tuple(map(int, torch.__version__.split(".")[:2]))`, or the same as a comprehension."""
     if not isinstance(node, cst.Call) or names.tree.code(node.func) != "tuple" or len(node.args) != 1:
         return False
@@ -166,7 +180,7 @@ def _is_tuple_of_version(names: Names, node: cst.BaseExpression) -> bool:
     return code.endswith('.split(".")[:2]') and isinstance(split, cst.Attribute) and _is_version(names, split.value)
 
 
-def _has_major(names: Names, call: cst.Call, target: Version) -> bool | None:
+def _has_major(names: FullNames, call: cst.Call, target: Version) -> bool | None:
     """`torch.__version__.startswith("2")`: what is written for 2.1 and newer is not for a PyTorch 1."""
     if not (isinstance(call.func, cst.Attribute) and call.func.attr.value == "startswith" and len(call.args) == 1):
         return None
@@ -178,7 +192,7 @@ def _has_major(names: Names, call: cst.Call, target: Version) -> bool | None:
     return False if major < target[0] else True if major == target[0] else None
 
 
-def _asks_for_what_is_there(names: Names, call: cst.Call, target: Version) -> bool:
+def _asks_for_what_is_there(names: FullNames, call: cst.Call, target: Version) -> bool:
     """`hasattr(torch.amp, "GradScaler")`."""
     if not isinstance(call.func, cst.Name) or call.func.value != "hasattr" or len(call.args) != 2:
         return False

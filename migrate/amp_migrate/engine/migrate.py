@@ -6,7 +6,9 @@ import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
+from amp_migrate.catalog.step_rules import STEP_LEFT
 from amp_migrate.engine.check import Refused, check_text
 from amp_migrate.engine.garbage import collected_later
 from amp_migrate.engine.import_graph import ImportGraph
@@ -23,8 +25,9 @@ from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.repository import repository
 from amp_migrate.settings import Dtype, Settings
 
-_LEFT = "AMP590"
 _ONCE_RELEASED = "give its calls the new arguments by hand once it installs a version that takes them"
+# Files that are planned together.
+Part: TypeAlias = "tuple[Path, ...]"
 _PLEASE_REPORT = "a fault of this tool, please report it; the file is untouched"
 
 
@@ -107,7 +110,7 @@ def migrate_workspace(workspace: Workspace, settings: Settings, parsed: Parsed |
         plans, wrong = _checked(outcome.plans, settings, parsed)
         outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
         outcome = without_refused(workspace, outcome, _changed_again(workspace, outcome.plans, settings, parsed))
-        if settings.applies(_LEFT):
+        if settings.applies(STEP_LEFT.code):
             outcome = replace(outcome, problems=(*outcome.problems, *_of_notebooks_apart(workspace, outcome)))
     return replace(outcome, plans=tuple(map(_told_in_the_file, outcome.plans)))
 
@@ -124,7 +127,7 @@ def _of_notebooks_apart(workspace: Workspace, outcome: Outcome) -> Iterator[Find
                 message = (
                     f"what it does with {package} left as it was: it installs {package}, and not what changes here"
                 )
-                yield Finding(source.name, 0, 0, _LEFT, Kind.LEFT, message, _ONCE_RELEASED)
+                yield Finding(source.name, 0, 0, STEP_LEFT.code, Kind.LEFT, message, _ONCE_RELEASED)
                 break
 
 

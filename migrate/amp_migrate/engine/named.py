@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from amp_migrate.catalog.step_rules import STEP_LEFT
 from amp_migrate.engine import modules
 from amp_migrate.engine.discover import Found
 from amp_migrate.engine.import_graph import ImportGraph
@@ -133,7 +134,7 @@ def _with_notes(
     outcome: Outcome, seeing: Workspace, settings: Settings, named: Sequence[Source], others: Sequence[Source]
 ) -> Outcome:
     """`outcome`, with a note for each of the `named` files that has a training step in common with `others`."""
-    if not settings.applies("AMP590"):
+    if not settings.applies(STEP_LEFT.code):
         return outcome
     notes: list[Finding] = []
     for group in ImportGraph(seeing).groups((*named, *others)):
@@ -143,6 +144,8 @@ def _with_notes(
             f"its part in {', '.join(names[:_MOST_NAMES])}{more} left as it was: not among the files that were given"
         )
         notes += [
-            Finding(each.name, 0, 0, "AMP590", Kind.LEFT, message, _HINT) for each in group if names and each in named
+            Finding(each.name, 0, 0, STEP_LEFT.code, Kind.LEFT, message, _HINT)
+            for each in group
+            if names and each in named
         ]
     return replace(outcome, problems=(*outcome.problems, *notes))

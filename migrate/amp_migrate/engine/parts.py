@@ -16,13 +16,12 @@ from typing import TypeAlias
 from amp_migrate.analysis.components import Components
 from amp_migrate.engine.import_graph import ImportGraph
 from amp_migrate.engine.library import Parsed, forget_oldest
-from amp_migrate.engine.migrate import Outcome, migrate_workspace
+from amp_migrate.engine.migrate import Outcome, Part, migrate_workspace
 from amp_migrate.engine.planner import FilePlan
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding
 from amp_migrate.settings import Dtype, Settings
 
-Part: TypeAlias = "tuple[Path, ...]"
 Progress: TypeAlias = "Callable[[int, int], None]"
 # Small enough that the trees of a part take little memory and that two processes share a middling project; large
 # enough that what many files import is not parsed many times.

@@ -16,7 +16,7 @@ from amp_migrate.engine.prefilter import may_matter
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.work import Work, count
 from amp_migrate.engine.workspace import Workspace
-from amp_migrate.hazards.script import speaks_of_amp
+from amp_migrate.hazards.seen.script import speaks_of_amp
 from amp_migrate.moves import moves_of, wishes_of
 from amp_migrate.plan.describe import described
 from amp_migrate.plan.move import Move

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from amp_migrate.catalog.engine_rules import REFUSED_RESULT, UNREADABLE_FILE
 from amp_migrate.engine.source import Source, SourceError
 from amp_migrate.report.finding import Finding, Kind
 
-UNREADABLE = "AMP001"  # the file cannot be found, read, decoded or parsed
-REFUSED = "AMP002"  # a result did not pass its checks or could not be written
+UNREADABLE = UNREADABLE_FILE.code  # the file cannot be found, read, decoded or parsed
+REFUSED = REFUSED_RESULT.code  # a result did not pass its checks or could not be written
 
 
 def unreadable(name: str, error: SourceError) -> Finding:

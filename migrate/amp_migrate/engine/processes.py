@@ -15,8 +15,7 @@ from threading import Thread
 
 from amp_migrate.engine import work
 from amp_migrate.engine.library import Parsed, forget_oldest
-from amp_migrate.engine.migrate import Outcome, migrate_workspace
-from amp_migrate.engine.parts import Part
+from amp_migrate.engine.migrate import Outcome, Part, migrate_workspace
 from amp_migrate.engine.problems import refused
 from amp_migrate.engine.source import display_name
 from amp_migrate.engine.work import Work

@@ -1,5 +1,6 @@
-"""Facts about AMP that is in a script already, for the rules that look for what is wrong with it (AMP6xx).
+"""What is wrong in AMP that a script has already: one file per rule (AMP6xx), found by being below this folder.
 
-Gradients and scalers are followed along the ways that a function can take: `events` says what each statement does to
-them, `states` keeps it, `paths` walks, `course` answers. Regions of autocast are read from the text alone.
+What the rules ask about is in `seen`: gradients and scalers are followed along the ways that a function can take
+(`scaler_events` says what each statement does to them, `states` keeps it, `paths` walks, `course` answers); regions of
+autocast are read from the text alone.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import libcst as cst
@@ -46,10 +46,11 @@ class Refusal:
         node: the place that stands in the way.
         reason: the fact, as it is shown.
         hint: what to do by hand.
+        code: the rule that it is told under, where that is not the reader's usual one.
     """
 
     file: InFile
     node: cst.CSTNode
     reason: str
     hint: str = ""
-    code: str = field(default="AMP590")
+    code: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.metadata import PackageNotFoundError, metadata
 
-from amp_migrate.report.rule import Rule
+from amp_migrate.catalog.rule import Rule
 
 
 def doc_link(rule: Rule) -> str | None:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from amp_migrate.catalog.rule import Rule
 from amp_migrate.report.change import FileChange
 from amp_migrate.report.finding import Finding, Kind
-from amp_migrate.report.rule import Rule
 
 
 @dataclass(frozen=True)

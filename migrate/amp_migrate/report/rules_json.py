@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from amp_migrate.catalog.rule import Rule
 from amp_migrate.report.doc_link import doc_link
-from amp_migrate.report.rule import Rule
 from amp_migrate.report.rules_text import page
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from amp_migrate.report.rule import Rule
+from amp_migrate.catalog.rule import Rule
 
 _INTRODUCTION = """\
 # The rules
@@ -43,7 +43,7 @@ def _lines(rule: Rule) -> Iterator[str]:
     yield f"{rule.sentence}."
     yield ""
     yield rule.why
-    for title, example in (("Before", rule.before), ("After", rule.after)):
+    for title, example in (("Before", rule.before), (rule.after_title, rule.after)):
         if example:
             yield ""
             yield f"{title}:"
@@ -55,3 +55,6 @@ def _lines(rule: Rule) -> Iterator[str]:
     needs = f" Needs PyTorch {rule.torch} or newer." if rule.after else ""
     asking = f" {rule.asking}" if rule.asking else ""
     yield f"Safety: {rule.safety.value}, {rule.safety.meaning}.{needs}{asking}"
+    if rule.sources:
+        yield ""
+        yield f"Source: {', '.join(f'<{source}>' for source in rule.sources)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from amp_migrate.report.rule import Rule
+from amp_migrate.catalog.rule import Rule
 
 _HEAD = ("code", "name", "safety", "summary")
 _WIDTH = 100
@@ -30,7 +30,7 @@ def _lines(rule: Rule) -> Iterator[str]:
     yield textwrap.fill(f"{rule.sentence}.", _WIDTH)
     yield ""
     yield textwrap.fill(rule.why, _WIDTH)
-    for title, example in (("Before", rule.before), ("After", rule.after)):
+    for title, example in (("Before", rule.before), (rule.after_title, rule.after)):
         if example:
             yield ""
             yield f"{title}:"
@@ -41,3 +41,5 @@ def _lines(rule: Rule) -> Iterator[str]:
         yield rule.asking
     if rule.after:
         yield f"Needs: PyTorch {rule.torch} or newer"
+    for source in rule.sources:
+        yield f"Source: {source}"

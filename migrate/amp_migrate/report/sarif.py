@@ -9,12 +9,12 @@ from typing import Any
 from urllib.parse import quote
 
 from amp_migrate import __version__
+from amp_migrate.catalog.rule import Rule
 from amp_migrate.report.change import FileChange
 from amp_migrate.report.doc_link import doc_link
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.report.plain import encodable
 from amp_migrate.report.report import Report
-from amp_migrate.report.rule import Rule
 from amp_migrate.report.rules_markdown import body
 from amp_migrate.report.rules_text import page
 

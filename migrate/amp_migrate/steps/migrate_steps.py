@@ -14,30 +14,31 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.sigmoids import sigmoids_behind
+from amp_migrate.catalog.step_rules import FP32_STEP, ROUNDED_PROBABILITY, STEP_LEFT, SWITCH_ADDED
 from amp_migrate.plan.code import Code
 from amp_migrate.plan.edit import Edit
 from amp_migrate.plan.move import Move, Refusal
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Apex, Dtype
-from amp_migrate.steps import read_fp32
-from amp_migrate.steps.apex_group import idle_files, uses_apex_amp
-from amp_migrate.steps.evaluation import evaluated_elsewhere, evaluation_regions
-from amp_migrate.steps.flag import decide_flags, flag_places
-from amp_migrate.steps.gather import Gathered
-from amp_migrate.steps.keep_scalers import keep_in_checkpoints
-from amp_migrate.steps.model import Backward, TrainingStep
-from amp_migrate.steps.move_split import scale_parts
-from amp_migrate.steps.penalties import with_low_scale
-from amp_migrate.steps.region_outputs import cast_outputs
-from amp_migrate.steps.regions import Placement
-from amp_migrate.steps.split import Joiner, Split
-from amp_migrate.steps.steppers import Steppers
-from amp_migrate.steps.travel import Traveller
-from amp_migrate.steps.unfit import unfit
-from amp_migrate.steps.ways import Route, ScaledStep, Ways
-from amp_migrate.steps.write_flag import WrittenFlags, write_flags
-from amp_migrate.steps.write_native import write_island, write_region, write_step
-from amp_migrate.steps.write_ways import write_ways
+from amp_migrate.steps.apex.script.script_group import idle_files, uses_apex_amp
+from amp_migrate.steps.flag.decide_flag import decide_flags, flag_places
+from amp_migrate.steps.flag.write_flag import WrittenFlags, write_flags
+from amp_migrate.steps.gradients.penalties import with_low_scale
+from amp_migrate.steps.gradients.steppers import Steppers
+from amp_migrate.steps.model.route import Route, ScaledStep, Ways
+from amp_migrate.steps.model.training_step import Backward, TrainingStep
+from amp_migrate.steps.outputs.region_outputs import cast_outputs
+from amp_migrate.steps.read import fp32
+from amp_migrate.steps.read.gather import Gathered
+from amp_migrate.steps.read.split import Joiner, Split
+from amp_migrate.steps.read.unfit import unfit
+from amp_migrate.steps.regions.evaluation import evaluated_elsewhere, evaluation_regions
+from amp_migrate.steps.regions.find_regions import Placement
+from amp_migrate.steps.scaler.find_route import Traveller
+from amp_migrate.steps.scaler.in_checkpoints import keep_in_checkpoints
+from amp_migrate.steps.scaler.of_split_step import scale_parts
+from amp_migrate.steps.write.write_route import write_ways
+from amp_migrate.steps.write.write_step import write_island, write_region, write_step
 from amp_migrate.wishes import Wishes
 from amp_migrate.write.editor import Editor
 
@@ -63,7 +64,7 @@ class StepMigration:
 
     def moves(self, files: Sequence[File]) -> list[Move]:
         """Read and decide about every step."""
-        if not self.wishes.applies("AMP501"):
+        if not self.wishes.applies(FP32_STEP.code):
             return []
         if self.settings.apex is not Apex.SHIM:
             self._idle = idle_files(self.project, files)
@@ -82,7 +83,7 @@ class StepMigration:
         return [*moves, Move(tuple(write_ways(self._traveller.ways, editor, self.settings.dtype)))]
 
     def _editor(self, file: File) -> Editor:
-        return Editor(file, self.settings, "AMP501")
+        return Editor(file, self.settings, FP32_STEP.code)
 
     @property
     def _steps(self) -> list[ScaledStep]:
@@ -95,7 +96,7 @@ class StepMigration:
             for file, moved in self._moved.items()
         }
         for file, functions in evaluated_elsewhere(self.project, tuple(self._moved)).items():
-            wanted = [each for each in functions if self.wishes.wants(file.tree, each, "AMP501")]
+            wanted = [each for each in functions if self.wishes.wants(file.tree, each, FP32_STEP.code)]
             if not self._is_of_apex(file) and self._obstacle(file) is None:
                 found[file] = evaluation_regions(file, self.roles, [], wanted)
         return found
@@ -106,7 +107,7 @@ class StepMigration:
         for file in files:
             if self._is_of_apex(file):
                 continue
-            for read in read_fp32.read_steps(file, self.roles, self._steppers):
+            for read in fp32.read_steps(file, self.roles, self._steppers):
                 obstacle = self._obstacle(file)
                 if isinstance(read, Refusal) or obstacle is not None:
                     self._move(read if isinstance(read, Refusal) or obstacle is None else obstacle)
@@ -135,7 +136,7 @@ class StepMigration:
     ) -> Gathered | Refusal:
         if self._is_of_apex(file):
             return Refusal(file, backwards[0].statement, "it is called beside Apex", "migrate it by hand")
-        return self._obstacle(file) or read_fp32.gather_again(file, function, backwards, self.roles, self._steppers)
+        return self._obstacle(file) or fp32.gather_again(file, function, backwards, self.roles, self._steppers)
 
     def _move_split(self, split: Split) -> Iterator[ScaledStep]:
         """Move all parts of a step, or none."""
@@ -177,7 +178,7 @@ class StepMigration:
         return unwanted is not None
 
     def _is_wanted(self, step: TrainingStep) -> bool:
-        return self.wishes.wants(step.file.tree, step.place, "AMP501")
+        return self.wishes.wants(step.file.tree, step.place, FP32_STEP.code)
 
     def _reach(self, file: File, optimizers: list[cst.BaseExpression]) -> Route | Refusal:
         """The way of a scaler to the optimizers of a step, where nothing speaks against one."""
@@ -187,7 +188,7 @@ class StepMigration:
 
     def _move(self, read: Gathered | Refusal) -> ScaledStep | None:
         file, place = (read.file, read.node) if isinstance(read, Refusal) else (read.step.file, read.step.place)
-        if not self.wishes.wants(file.tree, place, "AMP501"):
+        if not self.wishes.wants(file.tree, place, FP32_STEP.code):
             return None
         if isinstance(read, Refusal):
             self._refuse(read)
@@ -219,7 +220,7 @@ class StepMigration:
 
     def _flags(self, evaluated: Mapping[File, Placement]) -> WrittenFlags:
         """How a new option comes to all regions and scalers, if one is wanted."""
-        if not self.settings.add_flag or not self.wishes.applies("AMP503"):
+        if not self.settings.add_flag or not self.wishes.applies(SWITCH_ADDED.code):
             return WrittenFlags()
         places = flag_places(self._steps, evaluated, self._traveller.ways, self.settings.dtype)
         return write_flags(decide_flags(self.project, places), self.settings, self.wishes)
@@ -251,7 +252,7 @@ class StepMigration:
                 break
         if _goes_backward(step):
             message = f"training step moved to {self._what(scaler)}"
-            told.append(Finding.at(step.file.tree, step.place, "AMP501", Kind.MIGRATED, message))
+            told.append(Finding.at(step.file.tree, step.place, FP32_STEP.code, Kind.MIGRATED, message))
         return Move(tuple(edits), tuple(told))
 
     def _evaluation(self, file: File, placed: Placement, conditions: Mapping[cst.CSTNode, Code]) -> Iterator[Edit]:
@@ -274,7 +275,9 @@ class StepMigration:
         if step is not None and (step.file is not file or step.place is not node):
             where = step.file.tree.position(step.place)
             message += f" (step at {step.file.name}:{where[0]})"
-        self._refused.append(Finding.at(file.tree, node, refusal.code, Kind.LEFT, message, refusal.hint))
+        self._refused.append(
+            Finding.at(file.tree, node, refusal.code or STEP_LEFT.code, Kind.LEFT, message, refusal.hint)
+        )
 
 
 def _scaler(part: ScaledStep) -> str | None:
@@ -285,7 +288,7 @@ def _scaler(part: ScaledStep) -> str | None:
 def _rounded(file: File, value: cst.BaseExpression) -> Finding:
     message = f"{file.tree.quote(value)} holds probabilities that a sigmoid computes in low precision"
     hint = "let the model give logits, and use BCEWithLogitsLoss: what is rounded to 1 has no gradient"
-    return Finding.at(file.tree, value, "AMP502", Kind.NOTE, message, hint)
+    return Finding.at(file.tree, value, ROUNDED_PROBABILITY.code, Kind.NOTE, message, hint)
 
 
 def _goes_backward(step: TrainingStep) -> bool:

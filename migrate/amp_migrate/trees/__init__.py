@@ -1,5 +1,4 @@
-"""LibCST trees: walking one with parents known, and changing one in a single pass.
+"""LibCST trees: walking one with parents and places known.
 
-This layer knows syntax only. What names mean is `amp_migrate.analysis`; what to change is `amp_migrate.steps` and
-`amp_migrate.rules`.
+This layer knows syntax only. What names mean is `amp_migrate.analysis`; how a tree is changed is `amp_migrate.write`.
 """

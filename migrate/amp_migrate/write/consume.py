@@ -11,9 +11,9 @@ from amp_migrate.plan.move import Move
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.trees.tree import Tree
 from amp_migrate.wishes import Unwanted, Wishes
-from amp_migrate.write.apply import apply
+from amp_migrate.write.apply_edits import apply
 from amp_migrate.write.conflicts import settled
-from amp_migrate.write.imports import lines_for
+from amp_migrate.write.import_lines import lines_for
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from amp_migrate.engine import parts
 from amp_migrate.engine.library import Parsed
-from amp_migrate.engine.migrate import migrate_workspace
+from amp_migrate.engine.migrate import Part, migrate_workspace
 from amp_migrate.engine.parts import migrate_in_parts, split
 from amp_migrate.engine.planner import FilePlan
 from amp_migrate.engine.workspace import Workspace
@@ -27,7 +27,7 @@ def make(root: Path, **texts: str) -> Workspace:
     return Workspace.open([root])
 
 
-def names(found: list[parts.Part]) -> list[list[str]]:
+def names(found: list[Part]) -> list[list[str]]:
     return [[path.stem for path in part] for part in found]
 
 

@@ -9,12 +9,12 @@ from email.message import Message
 from typing import Any
 
 import pytest
+from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.report import json_report
 from amp_migrate.report.doc_link import _documentation
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.report.formats import Format, render
 from amp_migrate.report.report import Report
-from amp_migrate.report.rule import Rule, Safety
 
 FINDINGS = (
     Finding("a.py", 0, 0, "AMP001", Kind.ERROR, "no such file or folder"),

@@ -37,7 +37,7 @@ from amp_migrate.settings import Settings
 from amp_migrate.trees.nodes import STATEMENT_TYPES, Statement, walk
 from amp_migrate.trees.tree import Tree
 from amp_migrate.wishes import Wishes
-from amp_migrate.write.apply import apply
+from amp_migrate.write.apply_edits import apply
 from amp_migrate.write.conflicts import PlanConflict
 from amp_migrate.write.consume import consume, new_text
 

@@ -1,0 +1,264 @@
+"""Rules about training steps in float32, and about the dtype of those that have AMP."""
+
+from __future__ import annotations
+
+from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.sources import AMP, EXAMPLES
+
+FP32_STEP = Rule(
+    code="AMP501",
+    name="fp32-step",
+    summary="a training step in plain float32",
+    before=example(
+        """
+        import torch
+
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = (model(x) - y).square().mean()
+            loss.backward()
+            optimizer.step()
+        """
+    ),
+    after=example(
+        """
+        import torch
+
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                loss = (model(x) - y).square().mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        """
+    ),
+    why=(
+        "Forward and loss compute in low precision; float16 gradients need a loss scale, and its scaler "
+        "goes wherever the optimizer goes. Gradients are unscaled before anything reads them."
+    ),
+    sources=(f"{EXAMPLES}#typical-mixed-precision-training",),
+)
+
+ROUNDED_PROBABILITY = Rule(
+    code="AMP502",
+    name="rounded-probability",
+    summary="a loss reads probabilities that a sigmoid computes in low precision",
+    before=example(
+        """
+        import torch
+        from torch import nn
+
+        model = nn.Sequential(nn.Linear(3, 1), nn.Sigmoid())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = nn.BCELoss()(model(x), y)
+            loss.backward()
+            optimizer.step()
+        """
+    ),
+    after="",
+    why=(
+        "In float16 a sigmoid is exactly 1 for logits above 8, in bfloat16 above 6. Where the label is 0, such an "
+        "output has no usable gradient: in float16 the scaler skips these steps and may never recover. Sigmoids that "
+        "can be seen are given float32; one inside nn.Sequential is not. Let the model give logits, and use "
+        "BCEWithLogitsLoss."
+    ),
+    sources=(f"{AMP}#prefer-binary-cross-entropy-with-logits-over-binary-cross-entropy",),
+    safety=Safety.MANUAL,
+)
+
+SWITCH_ADDED = Rule(
+    code="AMP503",
+    name="switch-added",
+    summary="a command line that gets an option for mixed precision, with --add-flag",
+    before=example(
+        """
+        import argparse
+        import torch
+
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--lr", type=float)
+        args = parser.parse_args()
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
+
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = (model(x) - y).square().mean()
+            loss.backward()
+            optimizer.step()
+        """
+    ),
+    after=example(
+        """
+        import argparse
+        import torch
+
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--lr", type=float)
+        parser.add_argument("--amp", action=argparse.BooleanOptionalAction, default=True, help="mixed precision")
+        args = parser.parse_args()
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
+        scaler = torch.amp.GradScaler("cuda", enabled=args.amp)
+
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=args.amp):
+                loss = (model(x) - y).square().mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        """
+    ),
+    why=(
+        "With --no-amp every autocast and every GradScaler that was added is disabled, and the script trains as it "
+        "did before it was moved: the two can be compared, and a doubt be settled, without a second copy. The flag "
+        "goes to every region and scaler, through parameters where the parsed arguments are out of sight."
+    ),
+    sources=("https://docs.python.org/3/library/argparse.html#argparse.BooleanOptionalAction",),
+    options=("--add-flag",),
+)
+
+OTHER_DTYPE = Rule(
+    code="AMP510",
+    name="other-dtype",
+    summary="AMP code that is to compute in another dtype",
+    before=example(
+        """
+        import torch
+
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                loss = (model(x) - y).square().mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        """
+    ),
+    after=example(
+        """
+        import torch
+
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                loss = (model(x) - y).square().mean()
+            loss.backward()
+            optimizer.step()
+        """
+    ),
+    why=(
+        "bfloat16 has the range of float32 and needs no loss scale: the scaler goes with every use of "
+        "it, or is switched off where one use is not understood."
+    ),
+    sources=(f"{AMP}#autocasting",),
+    options=(
+        "--dtype",
+        "bf16",
+    ),
+)
+
+STEP_LEFT = Rule(
+    code="AMP590",
+    name="step-left",
+    summary="a training step that stays as it was",
+    before=example(
+        """
+        import torch
+
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.LBFGS(model.parameters())
+
+
+        def closure():
+            optimizer.zero_grad()
+            loss = (model(x) - y).square().mean()
+            loss.backward()
+            return loss
+
+
+        optimizer.step(closure)
+        """
+    ),
+    after="",
+    why=(
+        "A step moves as a whole or not at all. The finding names the part that stands in the way and "
+        "what to write by hand."
+    ),
+    sources=(f"{AMP}#gradient-scaling",),
+    safety=Safety.MANUAL,
+)
+
+OTHER_PRECISION = Rule(
+    code="AMP591",
+    name="other-precision",
+    summary="training whose precision is set elsewhere",
+    before=example(
+        """
+        import torch
+        from accelerate import Accelerator
+
+        accelerator = Accelerator()
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model, optimizer = accelerator.prepare(model, optimizer)
+
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = (model(x) - y).square().mean()
+            accelerator.backward(loss)
+            optimizer.step()
+        """
+    ),
+    after="",
+    why=("A framework or a sharding wrapper has a precision switch of its own; a second one around it would be wrong."),
+    sources=("https://huggingface.co/docs/accelerate/usage_guides/low_precision_training",),
+    safety=Safety.MANUAL,
+)
+
+NO_SWITCH = Rule(
+    code="AMP593",
+    name="no-switch",
+    summary="--add-flag found no command line for an option, or no way from it to what was moved",
+    before=example(
+        """
+        import torch
+
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = (model(x) - y).square().mean()
+            loss.backward()
+            optimizer.step()
+        """
+    ),
+    after="",
+    why=(
+        "An option that switched a part of the regions and scalers would be worse than none: scaling would be off "
+        "where float16 is on. The step itself has moved, and its mixed precision is always on."
+    ),
+    sources=("https://docs.python.org/3/library/argparse.html#argparse.BooleanOptionalAction",),
+    safety=Safety.MANUAL,
+    options=("--add-flag",),
+)

@@ -1,0 +1,1 @@
+"""Rules about what runs in an autocast region, and in which dtype."""

@@ -1,0 +1,116 @@
+"""A scaler steps an optimizer whose weights are float16 themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import dotted
+from amp_migrate.analysis.files import File
+from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.sources import AMP
+from amp_migrate.hazards.seen.autocast_regions import FLOAT16
+from amp_migrate.hazards.seen.course import Course
+from amp_migrate.hazards.seen.hazard import Hazard
+from amp_migrate.hazards.seen.scaler_events import Act, Event
+from amp_migrate.hazards.seen.script import Script
+from amp_migrate.trees.nodes import find
+
+RULE = Rule(
+    code="AMP612",
+    name="half-weights",
+    summary="a scaler steps an optimizer whose weights are float16",
+    before=example(
+        """
+        import torch
+
+        model = torch.nn.Linear(3, 1)
+        model.half()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                loss = (model(x) - y).square().mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        """
+    ),
+    after=example(
+        """
+        import torch
+
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                loss = (model(x) - y).square().mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        """
+    ),
+    why=(
+        'A scaler refuses float16 gradients ("Attempting to unscale FP16 gradients"). Autocast casts what needs to be '
+        "cast by itself: the weights stay in float32."
+    ),
+    sources=(f"{AMP}#autocasting",),
+    safety=Safety.MANUAL,
+)
+FLOAT16_ONLY = True
+
+
+def detect(script: Script) -> Iterator[Hazard]:
+    """Every `model.half()` on the way to a step of the model's optimizer."""
+    file = script.file
+    for course in script.courses:
+        for event in course.of(Act.SCALER_STEP):
+            for model in _models(script, event):
+                cast_call = _last_cast(file, course, event, model)
+                if cast_call is not None:
+                    yield Hazard(
+                        cast_call,
+                        f"{file.tree.quote(cast_call)} makes weights float16, which {course.scaler} refuses to unscale",
+                        "remove it: autocast casts what needs to be cast",
+                    )
+
+
+def _models(script: Script, event: Event) -> set[str]:
+    """The modules whose parameters an optimizer is made with, as they are written."""
+    assert isinstance(event.node, cst.Call)
+    if not event.node.args:
+        return set()
+    made = [each.value for each in script.roles.bindings(script.file, event.node.args[0].value)]
+    calls = [call for value in made if isinstance(value, cst.Call) for call in find(value, cst.Call)]
+    return {
+        path
+        for call in calls
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "parameters"
+        if (path := dotted(call.func.value)) is not None
+    }
+
+
+def _last_cast(file: File, course: Course, event: Event, model: str) -> cst.Call | None:
+    """The cast of a module to float16 that always runs before a step, with no later cast that takes it back."""
+    tree = file.tree
+    found: cst.Call | None = None
+    for call in find(course.body, cst.Call):
+        if tree.order[call] > tree.order[event.node] or not isinstance(call.func, cst.Attribute):
+            continue
+        if dotted(call.func.value) != model:
+            continue
+        always = tree.block(tree.statement(call)) in tree.ancestors(event.statement)
+        method, parent = call.func.attr.value, tree.parents[call]
+        if method in ("float", "double", "to", "half"):
+            is_half = method == "half" or any(file.names.full(arg.value) in FLOAT16 for arg in call.args)
+            keeps = method == "to" and not any(file.names.full(arg.value).startswith("torch.") for arg in call.args)
+            if not keeps:
+                chained = isinstance(parent, cst.Attribute)  # `model.half().float()`
+                found = call if is_half and always and not chained else None
+    return found

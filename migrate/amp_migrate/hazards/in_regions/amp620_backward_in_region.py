@@ -1,0 +1,74 @@
+"""`backward()` or `step()` runs inside an autocast region."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.sources import AMP
+from amp_migrate.hazards.seen.hazard import Hazard
+from amp_migrate.hazards.seen.script import Script
+from amp_migrate.hazards.seen.training import looping_regions, training_calls
+
+RULE = Rule(
+    code="AMP620",
+    name="backward-in-region",
+    summary="backward() or step() runs inside an autocast region",
+    before=example(
+        """
+        import torch
+
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                loss = (model(x) - y).square().mean()
+                scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        """
+    ),
+    after=example(
+        """
+        import torch
+
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                loss = (model(x) - y).square().mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        """
+    ),
+    why=(
+        "A region is for forward and loss. The backward pass runs each op in the dtype of its forward by itself; under "
+        "autocast, what hooks and custom functions compute is cast once more, and what optimizers compute as well. "
+        "PyTorch's documentation advises against it."
+    ),
+    sources=(f"{AMP}#autocasting",),
+    safety=Safety.MANUAL,
+)
+FLOAT16_ONLY = False
+
+
+def detect(script: Script) -> Iterator[Hazard]:
+    """The first backward or step in each region, but for regions that hold a whole loop (AMP621)."""
+    told = {region.node for region in looping_regions(script)}
+    for call in training_calls(script.file, script.roles):
+        region = script.region_around(call)
+        if region is None or region.node in told:
+            continue
+        told.add(region.node)
+        yield Hazard(
+            call,
+            f"{script.file.tree.quote(call)} runs inside an autocast region",
+            "end the region behind the loss: take this line, and what follows it, out of the with",
+        )

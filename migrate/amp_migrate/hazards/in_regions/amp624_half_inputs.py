@@ -1,0 +1,91 @@
+"""A module in an autocast region is given inputs that were cast by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.sources import AMP
+from amp_migrate.hazards.seen.hazard import Hazard
+from amp_migrate.hazards.seen.script import Script
+from amp_migrate.hazards.seen.training import is_step, training_calls
+
+RULE = Rule(
+    code="AMP624",
+    name="half-inputs",
+    summary="a module in an autocast region is given inputs that were cast by hand",
+    before=example(
+        """
+        import torch
+
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                loss = (model(x.half()) - y).square().mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        """
+    ),
+    after=example(
+        """
+        import torch
+
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                loss = (model(x) - y).square().mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        """
+    ),
+    why=(
+        "Autocast casts what each op needs. What is cast by hand loses precision for the ops that need float32, and "
+        "meets float32 weights as soon as the region is switched off, where it raises. "
+        "PyTorch's documentation advises against it."
+    ),
+    sources=(f"{AMP}#autocasting",),
+    safety=Safety.MANUAL,
+)
+FLOAT16_ONLY = False
+_CASTS = frozenset({"half", "bfloat16"})
+_DTYPES = frozenset({"torch.float16", "torch.half", "torch.bfloat16"})
+
+
+def detect(script: Script) -> Iterator[Hazard]:
+    """Every cast to low precision in the arguments of a module that a region runs, in a file that trains."""
+    file = script.file
+    if not script.regions or not any(map(is_step, training_calls(file, script.roles))):
+        return
+    for region in script.regions.values():
+        for call in file.calls:
+            if script.region_around(call) is not region or not script.roles.calls_module(file, call):
+                continue
+            for arg in call.args:
+                if _is_cast(file, arg.value):
+                    yield Hazard(
+                        arg.value,
+                        f"{file.tree.quote(arg.value)} casts by hand what the region casts where it is needed",
+                        "pass it as it is",
+                    )
+
+
+def _is_cast(file: File, value: cst.BaseExpression) -> bool:
+    if not isinstance(value, cst.Call) or not isinstance(value.func, cst.Attribute) or file.names.full(value.func):
+        return False
+    method = value.func.attr.value
+    if method == "to":
+        return any(file.names.full(arg.value) in _DTYPES for arg in value.args)
+    return method in _CASTS and not value.args

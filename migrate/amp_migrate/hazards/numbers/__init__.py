@@ -1,0 +1,1 @@
+"""Rules about numbers that low precision does not have."""

@@ -1,0 +1,91 @@
+"""Attention scores are masked with a number that float16 does not have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import dotted
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.numbers import number
+from amp_migrate.catalog.rule import Rule, example
+from amp_migrate.catalog.sources import AMP, TORCH
+from amp_migrate.hazards.seen.halves import is_half
+from amp_migrate.hazards.seen.hazard import Hazard
+from amp_migrate.hazards.seen.script import Script
+from amp_migrate.plan.code import code
+
+RULE = Rule(
+    code="AMP626",
+    name="huge-mask",
+    summary="scores that are float16 under autocast are masked with a number that float16 does not have",
+    before=example(
+        """
+        import torch
+
+
+        def attend(q, k, mask):
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                scores = torch.matmul(q, k.transpose(-2, -1))
+                scores = scores.masked_fill(mask == 0, -1e9)
+                return scores.softmax(-1)
+        """
+    ),
+    after=example(
+        """
+        import torch
+
+
+        def attend(q, k, mask):
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                scores = torch.matmul(q, k.transpose(-2, -1))
+                scores = scores.masked_fill(mask == 0, max(-1e9, torch.finfo(scores.dtype).min))
+                return scores.softmax(-1)
+        """
+    ),
+    why=(
+        "A product of matrices is float16 under autocast, float16 ends at -65504, and `masked_fill` raises "
+        "RuntimeError for what is beyond. `torch.finfo(scores.dtype).min` is the least number of whatever dtype there "
+        "is; in float32 the mask stays what it was. Where the scores have no name of their own, and in TorchScript, "
+        "which has no `torch.finfo`, it is told."
+    ),
+    sources=(f"{AMP}#cuda-ops-that-can-autocast-to-float16", f"{TORCH}/type_info.html"),
+)
+FLOAT16_ONLY = True
+OF_MODELS = True
+_LEAST = -65504.0
+_HUGE = re.compile(r"-\s*\d[\d._]*e\+?\d|-\s*\d{6}")
+
+
+def detect(script: Script) -> Iterator[Hazard]:
+    """Every fill of a product of matrices with such a number, in the script and in what is below its folder."""
+    if not script.computes_in_float16:
+        return
+    for method in ("masked_fill", "masked_fill_"):
+        for file in script.models(method, _HUGE):
+            for call in file.calls:
+                if isinstance(call.func, cst.Attribute) and call.func.attr.value == method and _overflows(file, call):
+                    yield _hazard(script, file, call, call.func.value)
+
+
+def _hazard(script: Script, file: File, call: cst.Call, scores: cst.BaseExpression) -> Hazard:
+    is_named = dotted(scores) is not None
+    dtype = f"{file.tree.code(scores)}.dtype" if is_named else "its dtype"
+    can_repair = is_named and "torch.jit" not in file.tree.text
+    editor, least = script.editor(RULE.code, file), call.args[1].value
+    masked = code("max({}, {}.finfo({}).min)", least, editor.torch(call), dtype)
+    return Hazard(
+        call,
+        f"{file.tree.quote(call)} raises where the scores are float16",
+        f"mask with torch.finfo({dtype}).min",
+        (editor.replace(least, masked),) if can_repair else (),
+        file,
+    )
+
+
+def _overflows(file: File, call: cst.Call) -> bool:
+    assert isinstance(call.func, cst.Attribute)
+    value = number(file, call.args[1].value) if len(call.args) == 2 else None
+    return value is not None and value < _LEAST and value != float("-inf") and is_half(file, call.func.value, call)

@@ -1,0 +1,106 @@
+"""A number that is to keep a float16 tensor from zero is zero in float16 itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.numbers import number
+from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.sources import AMP, TORCH
+from amp_migrate.hazards.numbers.tiny import may_be_added
+from amp_migrate.hazards.seen.autocast_regions import argument
+from amp_migrate.hazards.seen.halves import is_half, is_left_to_callers
+from amp_migrate.hazards.seen.hazard import Hazard
+from amp_migrate.hazards.seen.script import Script
+
+RULE = Rule(
+    code="AMP627",
+    name="tiny-epsilon",
+    summary="a number that is zero in float16 is to keep what is float16 under autocast from zero",
+    before=example(
+        """
+        import torch
+
+
+        def attend(q, k):
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                scores = torch.relu(q @ k.transpose(-2, -1))
+                return scores / (scores.mean(-1, keepdim=True) + 1e-8)
+        """
+    ),
+    after=example(
+        """
+        import torch
+
+
+        def attend(q, k):
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                scores = torch.relu(q @ k.transpose(-2, -1)).float()
+                return scores / (scores.mean(-1, keepdim=True) + 1e-8)
+        """
+    ),
+    why=(
+        "The least number of float16 is 6e-8: half of it and less is rounded to zero, so that `x + 1e-8` is `x` and "
+        "`x.clamp(min=1e-8)` is zero where `x` is. A division by it, or its logarithm, is infinite then. Products of "
+        "matrices are float16 under autocast, and `relu`, `sigmoid`, `mean` and their like keep that. What autocast "
+        "computes in float32 (`sum`, `norm`, `softmax`, `exp`, `F.normalize`, layer norms) may have any epsilon, "
+        "and so may optimizers."
+    ),
+    sources=(f"{AMP}#cuda-ops-that-can-autocast-to-float16", f"{TORCH}/type_info.html"),
+    safety=Safety.MANUAL,
+)
+FLOAT16_ONLY = True
+OF_MODELS = True
+_ROUNDS_TO_ZERO = 2.0**-25  # half of the least number, and what is below
+_METHODS = frozenset({"clamp", "clamp_", "clamp_min", "clamp_min_", "clip", "clip_"})
+_FUNCTIONS = frozenset({"torch.clamp", "torch.clamp_min", "torch.clip"})
+
+
+def detect(script: Script) -> Iterator[Hazard]:
+    """Every such sum or clamp in a region of the script, and in the modules of it and of what is below its folder."""
+    if not script.computes_in_float16:
+        return
+    for file in dict.fromkeys((script.file, *script.modules(may_be_added))):
+        for guarded, tiny, node in _guarded(file) if may_be_added(file.tree.text) else ():
+            if _runs_in_float16(script, file, node) and is_half(file, guarded, node):
+                quoted = file.tree.quote(guarded)
+                yield Hazard(
+                    node,
+                    f"{file.tree.quote(tiny)} is zero in float16, and keeps {quoted} from nothing",
+                    f"write {quoted}.float() there, or a number from 1e-7 up",
+                    file=file,
+                )
+
+
+def _guarded(file: File) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression, cst.BaseExpression]]:
+    """Each tensor with a tiny number that is added to it or that it is clamped to, and the expression of both."""
+    for node in file.tree.every(cst.BinaryOperation):
+        if isinstance(node.operator, cst.Add):
+            for tensor, other in ((node.left, node.right), (node.right, node.left)):
+                if _is_tiny(file, other):
+                    yield tensor, other, node
+    for call in file.calls:
+        if file.names.callee(call) in _FUNCTIONS and call.args:
+            tensor, least = call.args[0].value, argument(call, "min", 1)
+        elif isinstance(call.func, cst.Attribute) and call.func.attr.value in _METHODS:
+            tensor, least = call.func.value, argument(call, "min", 0)
+        else:
+            continue
+        if least is not None and _is_tiny(file, least):
+            yield tensor, least, call
+
+
+def _is_tiny(file: File, node: cst.BaseExpression) -> bool:
+    value = number(file, node)
+    return value is not None and 0 < value <= _ROUNDS_TO_ZERO
+
+
+def _runs_in_float16(script: Script, file: File, node: cst.CSTNode) -> bool:
+    """Whether a place is in a float16 region of the script, or in a module that may run in one."""
+    region = script.region_around(node) if file is script.file else None
+    if region is not None:
+        return region.is_float16
+    return is_left_to_callers(file, node)

@@ -1,0 +1,1 @@
+"""Rules about the order of a scaler's calls, and about what is done to scaled gradients."""

@@ -1,0 +1,114 @@
+"""A scaler steps and is never updated, or steps one optimizer twice between two updates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.sources import AMP
+from amp_migrate.hazards.seen.course import Course
+from amp_migrate.hazards.seen.hazard import Hazard
+from amp_migrate.hazards.seen.scaler_events import Act, Event
+from amp_migrate.hazards.seen.script import Script
+from amp_migrate.hazards.seen.states import Stage
+from amp_migrate.plan.edit import Edit
+
+RULE = Rule(
+    code="AMP603",
+    name="missing-update",
+    summary="a scaler steps an optimizer twice with no update() in between",
+    before=example(
+        """
+        import torch
+
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                loss = (model(x) - y).square().mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+        """
+    ),
+    after=example(
+        """
+        import torch
+
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                loss = (model(x) - y).square().mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        """
+    ),
+    why=(
+        "`update()` sets the scale for the next iteration and lets every optimizer step again. Without it the second "
+        "`step` raises RuntimeError as soon as the scaler is switched on. It is added where nobody updates the scaler "
+        "and all its steps stand in one block."
+    ),
+    sources=(f"{AMP}#gradient-scaling",),
+    safety=Safety.UNSAFE,
+    options=("--unsafe",),
+)
+FLOAT16_ONLY = True
+
+
+def detect(script: Script) -> Iterator[Hazard]:
+    """Every step on an optimizer that the scaler has stepped already."""
+    for course in script.courses:
+        told: set[str] = set()
+        for event, seen in course.reached(Act.SCALER_STEP):
+            repeated = seen.always(lambda state, e=event: state.stage(e.optimizer) is Stage.STEPPED)  # type: ignore[misc]
+            never_updated = _is_never_updated(script.file, course, event)
+            if (repeated or never_updated) and event.optimizer not in told:
+                told.add(event.optimizer)
+                update = f"{course.scaler}.update()"
+                step = script.file.tree.quote(event.node)
+                yield Hazard(
+                    event.node,
+                    f"{step} steps again without {update} since the last time, and raises",
+                    f"write {update} once in every iteration, after the last step",
+                    _repair(script, course, event) if never_updated else (),
+                )
+                if never_updated:  # one update is missing, for all optimizers
+                    break
+
+
+def _repair(script: Script, course: Course, event: Event) -> tuple[Edit, ...]:
+    """Update after the last step, where all steps of the function stand in one block of the loop."""
+    steps = [each.statement for each in course.of(Act.SCALER_STEP)]
+    siblings = course.file.tree.siblings(event.statement)
+    if not all(isinstance(each, cst.Expr) and each in siblings for each in steps):
+        return ()
+    return (script.editor(RULE.code).after(steps[-1], f"{course.scaler}.update()"),)
+
+
+def _is_never_updated(file: File, course: Course, event: Event) -> bool:
+    """Whether a step in a loop has a scaler that is made in this file, goes nowhere and is updated nowhere."""
+    if "." in course.scaler or course.of(Act.HANDED_ON) or course.loop(event) is None:
+        return False
+    is_made_here = any(
+        isinstance(target.target, cst.Name) and target.target.value == course.scaler
+        for call in file.calls
+        for target in _targets(file, call)
+    )
+    is_updated = any("update" in methods for path, methods in file.methods_called.items() if "scaler" in path.lower())
+    is_updated = is_updated or "update" in file.methods_called.get(course.scaler, set())
+    return is_made_here and not is_updated
+
+
+def _targets(file: File, call: cst.Call) -> tuple[cst.AssignTarget, ...]:
+    parent = file.tree.parents[call]
+    return tuple(parent.targets) if isinstance(parent, cst.Assign) else ()

@@ -1,0 +1,90 @@
+"""An optimizer steps by itself on gradients that a scaler has scaled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.sources import EXAMPLES
+from amp_migrate.hazards.seen.course import Course
+from amp_migrate.hazards.seen.hazard import Hazard
+from amp_migrate.hazards.seen.scaler_events import Act
+from amp_migrate.hazards.seen.script import Script
+from amp_migrate.hazards.seen.states import Gradients
+from amp_migrate.trees.nodes import find
+
+RULE = Rule(
+    code="AMP606",
+    name="step-past-scaler",
+    summary="an optimizer steps by itself on gradients that a scaler has scaled",
+    before=example(
+        """
+        import torch
+
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                loss = (model(x) - y).square().mean()
+            scaler.scale(loss).backward()
+            optimizer.step()
+            scaler.update()
+        """
+    ),
+    after=example(
+        """
+        import torch
+
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                loss = (model(x) - y).square().mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        """
+    ),
+    why=(
+        "`scaler.step` unscales the gradients if nobody has, and skips the step when one of them is infinite. "
+        "`optimizer.step()` does neither."
+    ),
+    sources=(f"{EXAMPLES}#typical-mixed-precision-training",),
+    safety=Safety.MANUAL,
+)
+FLOAT16_ONLY = True
+_BY_HAND = frozenset({"get_scale", "isfinite", "isinf", "isnan"})
+
+
+def detect(script: Script) -> Iterator[Hazard]:
+    """Every plain step on scaled gradients, or on unscaled ones that nobody has looked at."""
+    for course in script.courses:
+        if not course.is_alone or _looks_by_hand(course):
+            continue
+        elsewhere = {event.optimizer for event in course.of(Act.SCALER_STEP)}
+        for event, seen in course.reached(Act.STEP):
+            kinds = {state.gradients for state in seen.first or seen.again}
+            if event.optimizer in elsewhere or not kinds or not kinds <= {Gradients.SCALED, Gradients.UNSCALED}:
+                continue
+            step = script.file.tree.quote(event.node)
+            what = (
+                "multiplied by the loss scale" if Gradients.SCALED in kinds else "never asked whether they are finite"
+            )
+            yield Hazard(
+                event.node,
+                f"{step} steps past {course.scaler} on gradients that are {what}",
+                f"write {course.scaler}.step({event.optimizer}), and {course.scaler}.update() after the last step",
+            )
+
+
+def _looks_by_hand(course: Course) -> bool:
+    """Whether the function asks by itself whether gradients are finite, or what the scale is."""
+    return any(node.value in _BY_HAND or "found_inf" in node.value for node in find(course.body, cst.Name))

@@ -1,0 +1,114 @@
+"""With gradient accumulation, a part of the step runs in every micro-batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import takewhile
+
+import libcst as cst
+
+from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.sources import EXAMPLES
+from amp_migrate.hazards.seen.course import Course
+from amp_migrate.hazards.seen.hazard import Hazard
+from amp_migrate.hazards.seen.scaler_events import Act, Event
+from amp_migrate.hazards.seen.script import Script
+from amp_migrate.trees.nodes import find
+
+RULE = Rule(
+    code="AMP608",
+    name="micro-batch",
+    summary="with gradient accumulation, a part of the step runs in every micro-batch",
+    before=example(
+        """
+        import torch
+
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+
+        for i, (x, y) in enumerate(loader):
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                loss = (model(x) - y).square().mean()
+            scaler.scale(loss / 4).backward()
+            scaler.unscale_(optimizer)
+            if (i + 1) % 4 == 0:
+                scaler.step(optimizer)
+                scaler.update()
+                optimizer.zero_grad()
+        """
+    ),
+    after=example(
+        """
+        import torch
+
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+
+        for i, (x, y) in enumerate(loader):
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                loss = (model(x) - y).square().mean()
+            scaler.scale(loss / 4).backward()
+            if (i + 1) % 4 == 0:
+                scaler.unscale_(optimizer)
+                scaler.step(optimizer)
+                scaler.update()
+                optimizer.zero_grad()
+        """
+    ),
+    why=(
+        "Gradients of several micro-batches add up only while they have one scale. `unscale_` and `step` raise when "
+        "they run twice before `update()`, `update()` raises when nothing has stepped, and what is added to unscaled "
+        "gradients counts 65536 times as much. Every micro-batch scales its loss; all the rest is for the last one."
+    ),
+    sources=(f"{EXAMPLES}#gradient-accumulation",),
+    safety=Safety.MANUAL,
+)
+FLOAT16_ONLY = True
+
+
+def detect(script: Script) -> Iterator[Hazard]:
+    """Every `unscale_`, `step` or `update` that is not under the test of the others, in one loop with them."""
+    quote = script.file.tree.quote
+    for course in script.courses:
+        for event in course.of(Act.UNSCALE, Act.SCALER_STEP, Act.UPDATE):
+            other = _rarer(course, event)
+            if other is not None:
+                yield Hazard(
+                    event.node,
+                    f"{quote(event.node)} runs in every micro-batch, {quote(other.node)} only in some",
+                    f"move it to where {quote(other.node)} is",
+                )
+
+
+def _rarer(course: Course, event: Event) -> Event | None:
+    """What must run as often as an event of every iteration, and runs only in every n-th."""
+    loop = course.loop(event)
+    if loop is None or _branches(course, event):
+        return None
+    beside = [e for e in course.of(Act.SCALER_STEP, Act.UPDATE) if course.loop(e) is loop]
+    steps = [e for e in beside if e.act is Act.SCALER_STEP]
+    updates = [e for e in beside if e.act is Act.UPDATE]
+    groups = {
+        Act.UNSCALE: ([step for step in steps if step.optimizer == event.optimizer], updates),
+        Act.SCALER_STEP: (updates,),
+        Act.UPDATE: (steps,),
+    }
+    return next((group[0] for group in groups[event.act] if group and all(_is_rare(course, e) for e in group)), None)
+
+
+def _branches(course: Course, event: Event) -> list[cst.CSTNode]:
+    """The branching statements between an event and the loop around it, nearest first."""
+    loop = course.loop(event)
+    around = takewhile(lambda node: node is not loop, course.file.tree.ancestors(event.statement))
+    return [node for node in around if isinstance(node, (cst.If, cst.Try, cst.Match))]
+
+
+def _is_rare(course: Course, event: Event) -> bool:
+    """Whether an event is under `if ... % n ...:` in its loop."""
+    return any(
+        isinstance(node, cst.If)
+        and any(isinstance(o.operator, cst.Modulo) for o in find(node.test, cst.BinaryOperation))
+        for node in _branches(course, event)
+    )

@@ -1,0 +1,183 @@
+"""A checkpoint holds the optimizer and not the scaler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import BindingKind, dotted
+from amp_migrate.analysis.files import File
+from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.sources import RECIPE
+from amp_migrate.hazards.seen.course import Course
+from amp_migrate.hazards.seen.hazard import Hazard
+from amp_migrate.hazards.seen.scaler_events import Act
+from amp_migrate.hazards.seen.script import Script
+from amp_migrate.plan.edit import Edit
+from amp_migrate.steps.scaler.checkpoint_entries import (
+    KEY,
+    SavedEntry,
+    restored_entries,
+    saved_entries,
+    write_restored,
+    write_saved,
+)
+from amp_migrate.steps.statements.amp_signs import GRAD_SCALER
+
+RULE = Rule(
+    code="AMP611",
+    name="scaler-not-saved",
+    summary="a checkpoint holds the optimizer and not its scaler",
+    before=example(
+        """
+        import torch
+
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+
+        checkpoint = torch.load("last.pt")
+        model.load_state_dict(checkpoint["model"])
+        optimizer.load_state_dict(checkpoint["optimizer"])
+
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                loss = (model(x) - y).square().mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+        state = {
+            "model": model.state_dict(),
+            "optimizer": optimizer.state_dict(),
+        }
+        torch.save(state, "last.pt")
+        """
+    ),
+    after=example(
+        """
+        import torch
+
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+
+        checkpoint = torch.load("last.pt")
+        model.load_state_dict(checkpoint["model"])
+        optimizer.load_state_dict(checkpoint["optimizer"])
+        if checkpoint.get("scaler"):
+            scaler.load_state_dict(checkpoint["scaler"])
+
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                loss = (model(x) - y).square().mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+        state = {
+            "model": model.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "scaler": scaler.state_dict(),
+        }
+        torch.save(state, "last.pt")
+        """
+    ),
+    why=(
+        "A resumed run starts again with a scale of 65536 and counts again to 2000 before it grows: it skips steps "
+        "that the first run did not skip, and the two part ways. Save the scaler beside the optimizer, and load it "
+        'with `scaler.load_state_dict(checkpoint["scaler"])` where the checkpoint has it. Both are '
+        "added where the scaler is certain to be there already."
+    ),
+    sources=(f"{RECIPE}#saving-resuming",),
+    safety=Safety.UNSAFE,
+    options=("--unsafe",),
+)
+FLOAT16_ONLY = True
+
+
+def detect(script: Script) -> Iterator[Hazard]:
+    """Every checkpoint of a scaler's optimizer in a file that saves no scaler."""
+    file = script.file
+    stepped = {
+        event.optimizer.rpartition(".")[2]: course for course in script.courses for event in course.of(Act.SCALER_STEP)
+    }
+    if not stepped or _saves_scaler(script):
+        return
+    told: set[object] = set()
+    for entry in saved_entries(file, script.roles):
+        course = stepped.get(_word(entry.optimizer))
+        if course is not None and entry.place not in told:
+            told.add(entry.place)
+            name = course.scaler.rpartition(".")[2]
+            yield Hazard(
+                entry.optimizer,
+                f"the checkpoint holds {file.tree.code(entry.optimizer)} and not {course.scaler}",
+                f'add "{name}": {course.scaler}.state_dict(), and load it where the optimizer is loaded',
+                _repair(script, course, entry),
+            )
+
+
+def _repair(script: Script, course: Course, entry: SavedEntry) -> tuple[Edit, ...]:
+    """Save the scaler, and load it wherever the optimizer is loaded, if it is there at all of these places."""
+    file, name = script.file, _word(entry.optimizer)
+    loads = [each for each in restored_entries(file, script.roles) if _word(each.optimizer) == name]
+    calls = [call for call in file.calls if _loads(call, name)]
+    is_known = bool(loads) and len(loads) == len(calls) and KEY not in _strings(file)
+    places = [entry.optimizer, *(each.optimizer for each in loads)]
+    if not is_known or not all(_is_there(script, course, place) for place in places):
+        return ()
+    editor = script.editor(RULE.code)
+    return (
+        write_saved(editor, entry, course.scaler),
+        *(write_restored(editor, each, course.scaler) for each in loads),
+    )
+
+
+def _word(node: cst.BaseExpression) -> str:
+    return (dotted(node) or "").rpartition(".")[2]
+
+
+def _loads(call: cst.Call, name: str) -> bool:
+    if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "load_state_dict":
+        return False
+    return _word(call.func.value) == name
+
+
+def _strings(file: File) -> set[object]:
+    return {each.evaluated_value for each in file.tree.every(cst.SimpleString)}
+
+
+def _is_there(script: Script, course: Course, place: cst.BaseExpression) -> bool:
+    """Whether the scaler is bound on every way to a place, in the function of the place or as its argument."""
+    file, tree = script.file, script.file.tree
+    bindings = file.scopes.of(place).lookup(course.scaler)
+    return (
+        "." not in course.scaler
+        and bool(bindings)
+        and all(
+            (each.kind is BindingKind.PARAMETER and tree.body(place) is course.body)
+            or (
+                file.names.callee(each.value) in GRAD_SCALER
+                and tree.body(each.node) is tree.body(place)
+                and tree.order[each.node] < tree.order[place]
+                and tree.block(tree.statement(each.node)) in tree.ancestors(place)
+            )
+            for each in bindings
+        )
+    )
+
+
+def _saves_scaler(script: Script) -> bool:
+    """Whether the file saves a scaler, or hands one to somebody who may."""
+    return any(
+        "scaler" in path.lower() and not called.isdisjoint({"state_dict", "load_state_dict"})
+        for path, called in script.file.methods_called.items()
+    ) or any(_is_handed_on(course) for course in script.courses)
+
+
+def _is_handed_on(course: Course) -> bool:
+    return any(event.scaler for event in course.of(Act.HANDED_ON))

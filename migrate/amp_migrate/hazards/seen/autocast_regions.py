@@ -1,0 +1,132 @@
+"""The regions of autocast that a file opens with `with`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import dotted
+from amp_migrate.analysis.files import File
+from amp_migrate.settings import Dtype
+from amp_migrate.steps.statements.amp_signs import AUTOCAST
+from amp_migrate.trees.nodes import find, is_constant
+
+FLOAT16 = frozenset({"torch.float16", "torch.half"})
+
+
+@dataclass(frozen=True, eq=False)
+class AutocastRegion:
+    """A `with` that autocasts.
+
+    Attributes:
+        node: the statement.
+        call: the call of autocast behind it.
+        device: its device type; empty where the text does not tell.
+        dtype: the full name of its dtype; empty where the text does not tell.
+        becomes: the dtype that this run gives it; None where it keeps its own.
+    """
+
+    node: cst.With
+    call: cst.Call
+    device: str
+    dtype: str
+    becomes: Dtype | None = None
+
+    @property
+    def is_float16(self) -> bool:
+        """Whether it may compute in float16, after this run."""
+        return self.dtype in FLOAT16 if self.becomes is None else self.becomes is not Dtype.BF16
+
+    @property
+    def is_bfloat16(self) -> bool:
+        """Whether it may compute in bfloat16, after this run."""
+        return self.dtype == "torch.bfloat16" if self.becomes is None else self.becomes is not Dtype.FP16
+
+
+def regions_in(file: File) -> Iterator[AutocastRegion]:
+    """Every region of a file that is not switched off in the text, in source order."""
+    for node in file.tree.every(cst.With):
+        call = _autocast(file, node)
+        if call is not None and not _is_off(file, call):
+            yield AutocastRegion(node, call, _device(file, call), _dtype(file, call))
+
+
+def region_around(file: File, regions: dict[cst.CSTNode, AutocastRegion], node: cst.CSTNode) -> AutocastRegion | None:
+    """The innermost region that a node runs in; None where there is none, or it is switched off."""
+    previous = node
+    for ancestor in file.tree.ancestors(node):
+        if type(ancestor) in (cst.FunctionDef, cst.ClassDef, cst.Lambda):
+            return None
+        if type(ancestor) is cst.With and previous is ancestor.body and _autocast(file, ancestor) is not None:
+            return regions.get(ancestor)
+        previous = ancestor
+    return None
+
+
+def is_autocast(file: File, node: cst.CSTNode) -> bool:
+    """Whether a statement opens a region, or a function is decorated to run in one, switched on or off."""
+    if isinstance(node, cst.FunctionDef):
+        names = (name for decorator in node.decorators for name in find(decorator, cst.Name))
+        return any("autocast" in name.value or name.value == "custom_fwd" for name in names)
+    return isinstance(node, cst.With) and _autocast(file, node) is not None
+
+
+def _autocast(file: File, node: cst.With) -> cst.Call | None:
+    """The call of autocast that a `with` enters, by itself or by a name that stands for one."""
+    for item in node.items:
+        for value in (item.item, *_values(file, item.item)):
+            for call in find(value, cst.Call):
+                if file.names.callee(call) in AUTOCAST:
+                    return call
+    return None
+
+
+def _values(file: File, item: cst.BaseExpression) -> list[cst.BaseExpression]:
+    path = dotted(item)
+    bindings = [] if path is None else file.scopes.of(item).lookup(path)
+    return [each.value for each in bindings if each.value is not None]
+
+
+def argument(call: cst.Call, name: str, position: int) -> cst.BaseExpression | None:
+    """What a call passes for a parameter; None where it passes nothing, or nobody can tell."""
+    for index, arg in enumerate(call.args):
+        if arg.star:
+            return None
+        if arg.keyword is None and index == position:
+            return arg.value
+        if arg.keyword is not None and arg.keyword.value == name:
+            return arg.value
+    return None
+
+
+def is_false(value: cst.BaseExpression | None) -> bool:
+    """Whether an argument says `False`, whatever happens."""
+    return is_constant(value, "False")
+
+
+def _is_native(file: File, call: cst.Call) -> bool:
+    return not file.names.callee(call).startswith(("torch.cuda.", "torch.cpu."))
+
+
+def _is_off(file: File, call: cst.Call) -> bool:
+    return is_false(argument(call, "enabled", 2 if _is_native(file, call) else 0))
+
+
+def _device(file: File, call: cst.Call) -> str:
+    if not _is_native(file, call):
+        return file.names.callee(call).split(".")[1]
+    value = argument(call, "device_type", 0)
+    named = value.evaluated_value if isinstance(value, cst.SimpleString) else ""
+    return named if isinstance(named, str) else ""
+
+
+def _dtype(file: File, call: cst.Call) -> str:
+    if any(arg.star for arg in call.args):
+        return ""
+    value = argument(call, "dtype", 1)
+    if value is not None:
+        return file.names.full(value)
+    defaults = {"cuda": "torch.float16", "cpu": "torch.bfloat16"}
+    return defaults.get(_device(file, call), "")

@@ -1,0 +1,125 @@
+"""One file that computes under AMP, as the hazard rules see it: read once, when the first of them asks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.imported import imported_files
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.hazards.seen import autocast_regions
+from amp_migrate.hazards.seen.autocast_regions import AutocastRegion
+from amp_migrate.hazards.seen.course import Course, courses
+from amp_migrate.hazards.seen.scalers import Scalers
+from amp_migrate.settings import Dtype, Settings
+from amp_migrate.write.editor import Editor
+
+_AMP = re.compile(r"autocast|GradScaler|\bunscale_\b|scaler\.scale\b")
+
+
+@dataclass(frozen=True, eq=False)
+class Script:
+    """A file that computes under AMP.
+
+    Attributes:
+        file: the file.
+        roles: what its objects are.
+        settings: the PyTorch and the device it is for.
+        has_amp: whether it has AMP already, as the file is written.
+        moved: whether it was float32, and this run moves it to AMP.
+        becomes: the calls of autocast that this run gives another dtype, with that dtype.
+    """
+
+    file: File
+    roles: Roles
+    settings: Settings
+    has_amp: bool = True
+    moved: bool = False
+    becomes: Mapping[cst.Call, Dtype] = field(default_factory=dict)
+
+    def editor(self, rule: str, file: File | None = None) -> Editor:
+        """Makes the repairs of a rule, in the script's own file or in another."""
+        return Editor(file or self.file, self.settings, rule)
+
+    @cached_property
+    def scalers(self) -> Scalers:
+        """The gradient scalers."""
+        return Scalers(self.file, self.roles)
+
+    @cached_property
+    def courses(self) -> tuple[Course, ...]:
+        """How each function uses each scaler."""
+        return tuple(courses(self.file, self.roles, self.scalers))
+
+    @cached_property
+    def regions(self) -> dict[cst.CSTNode, AutocastRegion]:
+        """The autocast regions, by their `with`."""
+        found = autocast_regions.regions_in(self.file)
+        return {each.node: replace(each, becomes=self.becomes.get(each.call)) for each in found}
+
+    def region_around(self, node: cst.CSTNode) -> AutocastRegion | None:
+        """The innermost region that a node runs in; None where there is none, or it is switched off."""
+        return autocast_regions.region_around(self.file, self.regions, node)
+
+    @property
+    def computes_in_float16(self) -> bool:
+        """Whether some of it runs in float16, as far as the text shows."""
+        return self.moved or any(region.is_float16 for region in self.regions.values())
+
+    @property
+    def goes_to_bfloat16(self) -> bool:
+        """Whether this run moves it from float32 to regions that may be bfloat16."""
+        return self.moved and self.settings.dtype is not Dtype.FP16
+
+    @property
+    def computes_in_bfloat16(self) -> bool:
+        """Whether some of it may run in bfloat16, as far as the text shows."""
+        return self.goes_to_bfloat16 or any(region.is_bfloat16 for region in self.regions.values())
+
+    def models(self, method: str, beside: re.Pattern[str], imports: int = 0) -> Iterator[File]:
+        """The files of the script that may call a method, as those of its models may.
+
+        They are in its folder and below, or in the package that its relative imports reach up to.
+
+        Args:
+            beside: what the text of such a file has somewhere.
+            imports: how many imports away they may be, wherever they are.
+        """
+        library = self.roles.project.library
+        for file in library.calling(method, beside):
+            if self._is_below(file) or (imports and library.brings(self.file, file, imports)):
+                yield file
+
+    def modules(self, text: Callable[[str], bool]) -> Iterator[File]:
+        """The files of the script that define a forward, as those of its models do; see `models`.
+
+        Args:
+            text: whether a file with this text is worth a look.
+        """
+        return filter(self._is_below, self.roles.project.library.defining("forward", text=text))
+
+    def _is_below(self, file: File) -> bool:
+        return any(not folder or file.name.startswith(f"{folder}/") for folder in self._folders)
+
+    @cached_property
+    def _folders(self) -> frozenset[str]:
+        """The folders that hold what the script runs: its own and what is below, and those of what it imports.
+
+        `from ..model import Net` speaks of the package above, `from models.net import Net` of a folder on the path.
+        """
+        up = max((len(each.relative) for each in self.file.tree.every(cst.ImportFrom)), default=0)
+        parts = self.file.name.split("/")
+        own = "/".join(parts[: -max(up, 1)])
+        imported = (file.name.rpartition("/")[0] for file in imported_files(self.roles.project, self.file))
+        # A folder above its own holds other scripts, too.
+        return frozenset({own, *(folder for folder in imported if folder and not f"{own}/".startswith(f"{folder}/"))})
+
+
+def speaks_of_amp(text: str) -> bool:
+    """Whether a text may hold AMP at all: most files are told apart by this alone."""
+    return _AMP.search(text) is not None

@@ -1,0 +1,38 @@
+"""`torch.cpu.amp.autocast(...)` is `torch.amp.autocast(device_type="cpu", dtype=torch.bfloat16, ...)`."""
+
+from amp_migrate.catalog.rule import Rule, example
+from amp_migrate.catalog.sources import AMP, DEPRECATIONS
+from amp_migrate.renames import arguments
+from amp_migrate.renames.rename import Rename
+
+RULE = Rule(
+    code="AMP102",
+    name="cpu-autocast",
+    summary="torch.cpu.amp.autocast is deprecated since PyTorch 2.4",
+    before=example(
+        """
+        import torch
+
+
+        def predict(model, x):
+            with torch.cpu.amp.autocast():
+                return model(x)
+        """
+    ),
+    after=example(
+        """
+        import torch
+
+
+        def predict(model, x):
+            with torch.amp.autocast(device_type="cpu", dtype=torch.bfloat16):
+                return model(x)
+        """
+    ),
+    why="As AMP101, for the CPU, where the default was bfloat16.",
+    sources=(DEPRECATIONS, f"{AMP}#autocasting"),
+)
+RENAMES = tuple(
+    Rename(old, "torch.amp.autocast", arguments.autocast("cpu"), is_type=True)
+    for old in ("torch.cpu.amp.autocast", "torch.cpu.amp.autocast_mode.autocast")
+)

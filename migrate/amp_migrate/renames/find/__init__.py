@@ -1,0 +1,1 @@
+"""Where a file uses old names, in code, strings and comments."""

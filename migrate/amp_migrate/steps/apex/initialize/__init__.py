@@ -1,0 +1,1 @@
+"""`amp.initialize` and its like: what is prepared, when, and with which loss scale."""

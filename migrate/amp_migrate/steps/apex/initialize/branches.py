@@ -1,0 +1,133 @@
+"""`amp.initialize` in branches: under which conditions it is called, and several calls of which one is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import dotted
+from amp_migrate.analysis.files import File
+from amp_migrate.steps.statements.data_flow import reads
+from amp_migrate.tables.apex_names import DYNAMIC_SCALE
+from amp_migrate.trees import build
+from amp_migrate.trees.nodes import Block, Statement, walk
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Where a statement stands in an `if` with all its `elif` and `else`.
+
+    Attributes:
+        chain: the `if`.
+        block: the branch.
+        tests: the tests of the branches before it, which have failed.
+        test: its own; None for an `else`.
+    """
+
+    chain: cst.If
+    block: Block
+    tests: tuple[cst.BaseExpression, ...]
+    test: cst.BaseExpression | None
+
+    def condition(self, file: File) -> tuple[str, ...]:
+        """What is true in the branch, as code."""
+        failed = tuple(_negated(file, test) for test in self.tests)
+        return failed if self.test is None else (*failed, file.tree.code(self.test))
+
+
+def branch_of(file: File, statement: Statement) -> Branch | None:
+    """The branch that a statement stands in directly; None where it stands in none."""
+    block = file.tree.block(statement)
+    around = file.tree.parents.get(block)
+    if isinstance(around, cst.Else):
+        around = file.tree.parents[around]
+    chain = file.tree.statement(around) if isinstance(around, cst.If) else None
+    if not isinstance(chain, cst.If):
+        return None
+    tests: list[cst.BaseExpression] = []
+    current: cst.If | cst.Else | None = chain
+    while isinstance(current, cst.If) and current.body is not block:
+        tests.append(current.test)
+        current = current.orelse
+    return Branch(chain, block, tuple(tests), current.test if isinstance(current, cst.If) else None)
+
+
+def place_of(
+    file: File, statement: Statement, optimizer: cst.BaseExpression | None
+) -> tuple[Statement, tuple[str, ...]]:
+    """The outermost statement that decides whether Apex is initialized, and its conditions for that.
+
+    An `if` further out decides about Apex as well where it makes the same optimizer in another of its branches.
+    """
+    home: Statement = statement
+    conditions: tuple[str, ...] = ()
+    while (branch := branch_of(file, home)) is not None:
+        is_next = home is statement
+        bound_inside = _bound(file, branch.chain)
+        if not is_next and not _makes_elsewhere(file, branch, optimizer):
+            break
+        if any(reads([build.expression(code)]) & bound_inside for code in conditions):
+            break
+        home, conditions = branch.chain, (*branch.condition(file), *conditions)
+    return home, conditions
+
+
+def choice_of(file: File, chain: cst.If, statements: Sequence[Statement]) -> tuple[str, ...] | None:
+    """Under which condition one of some statements runs, which are all that stands in the branches of an `if`.
+
+    Returns:
+        None where something else stands there, too.
+    """
+    branches = _branches(chain)
+    if [file.tree.block(each) for each in statements] != [block for _, block in branches]:
+        return None
+    if any(len(block.body) > 1 for _, block in branches):
+        return None
+    tests = [file.tree.code(test) for test, _ in branches if test is not None]
+    return (" or ".join(tests),) if len(tests) == len(branches) else ()
+
+
+def chosen_scale(file: File, chain: cst.If, scales: Sequence[str | None]) -> str | None:
+    """The loss scale to begin with, where each branch of an `if` has its own."""
+    if len(set(scales)) == 1:
+        return scales[0]
+    tests = [test for test, _ in _branches(chain) if test is not None]
+    code = scales[-1] or DYNAMIC_SCALE
+    for test, scale in reversed([*zip(tests, scales[:-1], strict=False)]):
+        code = f"{scale or DYNAMIC_SCALE} if {file.tree.code(test)} else {code}"
+    return code
+
+
+def _branches(chain: cst.If) -> list[tuple[cst.BaseExpression | None, cst.BaseSuite]]:
+    """The branches of an `if` with their tests; None is that of an `else`."""
+    found: list[tuple[cst.BaseExpression | None, cst.BaseSuite]] = []
+    current: cst.If | cst.Else | None = chain
+    while isinstance(current, cst.If):
+        found.append((current.test, current.body))
+        current = current.orelse
+    return found if current is None else [*found, (None, current.body)]
+
+
+def _makes_elsewhere(file: File, branch: Branch, optimizer: cst.BaseExpression | None) -> bool:
+    path = None if optimizer is None else dotted(optimizer)
+    if path is None or optimizer is None:
+        return False
+    inside, outside = set(walk(branch.block)), set(walk(branch.chain))
+    return any(b.node in outside and b.node not in inside for b in file.scopes.of(optimizer).lookup(path))
+
+
+def _bound(file: File, chain: cst.If) -> set[str]:
+    """The names that get a value in an `if`."""
+    inside = set(walk(chain))
+    bindings = file.scopes.of(chain).bindings
+    return {name for name, found in bindings.items() if any(binding.node in inside for binding in found)}
+
+
+def _negated(file: File, test: cst.BaseExpression) -> str:
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        return file.tree.code(test.expression)
+    if isinstance(test, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)):
+        return f"not {file.tree.code(test)}"
+    return f"not ({file.tree.code(test)})"

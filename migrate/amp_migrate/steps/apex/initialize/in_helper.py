@@ -1,0 +1,186 @@
+"""`amp.initialize` in a helper (`model, optimizer = prepare(model, optimizer, args.fp16)`), as its caller sees it.
+
+The scaler is made where the caller has its optimizer from, so that the helper's parameters become what is passed. A
+method that initializes what its object has already is seen from the method that calls it: where the call is one branch
+of an `if`, that is a part of the script's switch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import BindingKind, dotted
+from amp_migrate.analysis.calls import passed
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import CallSite, FunctionRef, Project
+from amp_migrate.plan.move import Refusal
+from amp_migrate.steps.apex.initialize.branches import place_of
+from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
+from amp_migrate.steps.model.route import Creation
+from amp_migrate.steps.statements.data_flow import reads
+from amp_migrate.trees import build
+from amp_migrate.trees.nodes import Statement
+
+_CONSTANTS = frozenset({"True", "False", "None", "float", "bool"})
+
+
+def seen_from(project: Project, initialize: Initialize, creation: Creation) -> Initialize | None:
+    """The same initialization in the words of the function that makes a scaler, and calls the helper.
+
+    Returns:
+        None where the helper is not called there exactly once, or where its condition is made from more than is passed.
+    """
+    tree = creation.file.tree
+    function = _function(project, initialize)
+    if function is None:
+        return None
+    sites = [
+        site
+        for site in project.call_sites(function) or ()
+        if site.file is creation.file and tree.function(site.call) is tree.function(creation.home)
+    ]
+    if len(sites) != 1:
+        return None
+    call, conditions = _place(sites[0])
+    is_inside = call in tree.ancestors(creation.home)
+    return _told(initialize, function, sites[0], creation.home, () if is_inside else conditions)
+
+
+def is_chosen(project: Project, initialize: Initialize) -> bool:
+    """Whether some call of the helper that an initialization stands in is one branch of an `if`."""
+    function = _function(project, initialize)
+    return function is not None and any(_place(site)[1] for site in project.call_sites(function) or ())
+
+
+def lifted(project: Project, initialize: Initialize) -> Initialize | Refusal:
+    """An initialization of what an object has already, where a method of it calls for that under a condition."""
+    file, function = initialize.file, _function(project, initialize)
+    if function is None or function.owner is None or _makes_optimizer(initialize, function):
+        return initialize
+    own = [
+        CallSite(file, call)
+        for call in file.calls
+        if (method := project.own_method(file, call)) is not None and method.node is function.node
+    ]
+    everywhere = (project.call_sites(function) or ()) if project.is_only_method(function) else ()
+    sites = {site.call: site for site in (*own, *everywhere)}
+    chosen = [site for site in sites.values() if _place(site)[1]]
+    if not chosen:
+        return initialize
+    site, (home, conditions) = chosen[0], _place(chosen[0])
+    seen = _told(initialize, function, site, home, conditions) if len(sites) == len(own) == 1 else None
+    if seen is None:
+        reason = f"when {function.name}() initializes Apex cannot be said where its object is made"
+        return Refusal(site.file, site.call, reason)
+    return replace(seen, replaces_home=False)
+
+
+def _function(project: Project, initialize: Initialize) -> FunctionRef | None:
+    node = initialize.file.tree.function(initialize.home)
+    return None if node is None else project.reference(initialize.file, node)
+
+
+def _place(site: CallSite) -> tuple[Statement, tuple[str, ...]]:
+    """The statement that decides whether a call is made, and its conditions for that."""
+    home, conditions = place_of(site.file, site.file.tree.statement(site.call), None)
+    return home, tuple(each for each in conditions if "__name__" not in each)
+
+
+def _makes_optimizer(initialize: Initialize, function: FunctionRef) -> bool:
+    """Whether the method has made the attributes itself that it initializes: there is no training without it."""
+    file, owner = initialize.file, function.owner
+    assert owner is not None
+    order = file.tree.order
+    names = () if initialize.optimizers is None else reads([initialize.optimizers])
+    attributes = [name for name in names if name.startswith("self.")]
+    return not attributes or any(
+        file.tree.function(node) is function.node and order[node] < order[initialize.statement]
+        for name in attributes
+        for node in file.class_attribute(owner, name)
+    )
+
+
+def _told(
+    initialize: Initialize, function: FunctionRef, site: CallSite, home: Statement, conditions: tuple[str, ...]
+) -> Initialize | None:
+    """The initialization in the words of its caller at `home`; None where some word means nothing there."""
+    codes = [*initialize.switch, *([] if initialize.init_scale is None else [initialize.init_scale])]
+    names = reads([build.expression(code) for code in codes]) - _CONSTANTS
+    is_own = dotted(site.call.func) == f"self.{function.name}"
+    values: dict[str, cst.BaseExpression] = {}
+    for name in names:
+        if is_own and name.startswith("self."):
+            value: cst.BaseExpression | None = build.expression(name)
+        else:
+            value = _given(site, function, name) or (_kept(initialize, function, name) if is_own else None)
+        if value is None:
+            return None
+        values[name] = value
+    asked = [*values.values(), *map(build.expression, conditions)]
+    if not all(_is_set(site.file, value, home) for value in asked):
+        return None
+    return replace(
+        initialize,
+        file=site.file,
+        home=home,
+        switch=(*conditions, *(_put_in(code, values) for code in initialize.switch)),
+        init_scale=None if initialize.init_scale is None else _put_in(initialize.init_scale, values),
+    )
+
+
+def _given(site: CallSite, function: FunctionRef, name: str) -> cst.BaseExpression | None:
+    """What a call passes for a parameter: names, attributes and constants, which mean the same a line later."""
+    node = function.node
+    params = (*node.params.posonly_params, *node.params.params, *node.params.kwonly_params)
+    default = next((each.default for each in params if each.name.value == name), None)
+    found = passed(node, site.call, name, bound=function.is_bound)
+    if found is None:
+        return None
+    value = default if found.argument is None else found.argument.value
+    plain = (cst.Name, cst.Attribute, cst.SimpleString, cst.Integer, cst.Float)
+    return value if isinstance(value, plain) else None
+
+
+def _kept(initialize: Initialize, function: FunctionRef, name: str) -> cst.BaseExpression | None:
+    """The attribute that a method has a variable from: `self.params` for `params = self.params`."""
+    bindings = initialize.file.scopes.inside(function.node).bindings.get(name, [])
+    value = bindings[0].value if len(bindings) == 1 else None
+    return value if value is not None and (dotted(value) or "").startswith("self.") else None
+
+
+def _is_set(file: File, value: cst.BaseExpression, home: Statement) -> bool:
+    """Whether what is read means the same already where the scaler is made."""
+    tree = file.tree
+    inside = tree.function(home)
+    bindings = [each for name in reads([value]) for each in file.scopes.of(home).lookup(name)]
+    return all(
+        binding.kind is BindingKind.PARAMETER or tree.order[binding.node] < tree.order[home]
+        for binding in bindings
+        if tree.function(binding.node) is inside
+    )
+
+
+def _put_in(code: str, values: Mapping[str, cst.BaseExpression]) -> str:
+    expression = build.expression(code).visit(_Filler(values))
+    assert isinstance(expression, cst.BaseExpression)
+    return cst.Module([]).code_for_node(expression)
+
+
+class _Filler(cst.CSTTransformer):
+    def __init__(self, values: Mapping[str, cst.BaseExpression]) -> None:
+        super().__init__()
+        self.values = values
+
+    def visit_Attribute(self, node: cst.Attribute) -> bool:
+        return False
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
+        value = original_node.value.visit(self)
+        assert isinstance(value, cst.BaseExpression)
+        return updated_node.with_changes(value=value)
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
+        return self.values.get(original_node.value, updated_node)

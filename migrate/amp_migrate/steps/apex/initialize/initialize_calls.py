@@ -1,0 +1,236 @@
+"""Reads calls of `amp.initialize`: what they initialize, at which level, and under which switch of the script."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.plan.move import Refusal
+from amp_migrate.settings import Apex
+from amp_migrate.steps.apex.initialize.branches import branch_of, choice_of, chosen_scale, place_of
+from amp_migrate.steps.apex.initialize.results import rebinds_of
+from amp_migrate.steps.apex.uses.apex_calls import amp_calls
+from amp_migrate.steps.apex.uses.apex_guards import is_apex_import
+from amp_migrate.steps.apex.uses.loss_scale import setting_after
+from amp_migrate.tables.apex_names import DYNAMIC_SCALE, INITIALIZE, NOT_NATIVE, USE_SHIM
+from amp_migrate.trees.nodes import Statement, is_constant, statements
+from amp_migrate.trees.own_calls import named_arguments
+
+_LEVEL_NOTES: dict[str | None, str] = {
+    "O2": "O2 kept float16 weights with float32 masters; now the weights are float32 under autocast",
+    "O3": "O3 computed in float16 alone; now the weights are float32 under autocast, with a loss scale",
+    None: "O2 and O3 asked for at run time now mean float32 weights under autocast",
+}
+_IF_DYNAMIC = ' in (None, "dynamic") else '
+
+
+@dataclass(frozen=True)
+class Initialize:
+    """One call of `amp.initialize`.
+
+    Attributes:
+        file: where it is.
+        call: the call.
+        statement: the statement it makes up.
+        home: the outermost statement that is there for Apex's sake: the same, or the `if args.fp16:` around it.
+        replaces_home: whether nothing else is left in `home`.
+        switch: the expressions that must all be true for mixed precision, as code.
+        init_scale: the loss scale to begin with, as code; None where it is that of Apex and torch alike.
+        setting: the statement behind the call that sets it; None where the call does, or nobody.
+        optimizers: what it prepares to step; None for a model alone.
+        rebinds: lines that stay: what the script made of the models and optimizers that the call gave back.
+        notes: what native AMP does differently, in a sentence each.
+        what: what is called.
+    """
+
+    file: File
+    call: cst.Call
+    statement: Statement
+    home: Statement
+    replaces_home: bool
+    switch: tuple[str, ...]
+    init_scale: str | None
+    setting: cst.Assign | None
+    optimizers: cst.BaseExpression | None
+    rebinds: tuple[str, ...]
+    notes: tuple[str, ...]
+    what: str = "amp.initialize"
+
+
+def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> Initialize | Refusal:
+    """Understand one call of `amp.initialize`, or say why the shim has to serve it.
+
+    Args:
+        apex_o2: whether a level with float16 weights may become one with float32 weights.
+    """
+    statement = file.tree.statement(call)
+    arguments = named_arguments(call, INITIALIZE)
+    if arguments is None:
+        return Refusal(file, call, "the arguments of amp.initialize are starred", USE_SHIM)
+    level = _level(arguments)
+    refused = _without_native_form(file, call, arguments, level, apex_o2)
+    if refused is not None:
+        return refused
+    rebinds = rebinds_of(file, statement, call, arguments)
+    if rebinds is None:
+        return Refusal(
+            file, call, "the result of amp.initialize is taken apart in a way that is not understood", USE_SHIM
+        )
+    home, conditions = place_of(file, statement, arguments.get("optimizers"))
+    init_scale = None if "loss_scale" not in arguments else _init_scale(file, arguments["loss_scale"])
+    setting = setting_after(file, statement)
+    return Initialize(
+        file=file,
+        call=call,
+        statement=statement,
+        home=home,
+        replaces_home=home is statement or _only_for_apex(file, home, (statement, setting)),
+        switch=_switch(file, conditions, arguments, level),
+        init_scale=init_scale if setting is None else file.tree.code(setting.value),
+        setting=setting,
+        optimizers=arguments.get("optimizers"),
+        rebinds=tuple(rebinds),
+        notes=tuple(_notes(arguments, level, is_static=init_scale is not None)),
+    )
+
+
+def _level(arguments: Mapping[str, cst.BaseExpression]) -> str | None:
+    """The opt level; None where it is known only at run time."""
+    level = arguments.get("opt_level")
+    return "O1" if level is None else _string(level)
+
+
+def _without_native_form(
+    file: File, call: cst.Call, arguments: Mapping[str, cst.BaseExpression], level: str | None, apex_o2: Apex
+) -> Refusal | None:
+    for name, value in arguments.items():
+        if name in NOT_NATIVE and not _is_none(value):
+            return Refusal(file, value, f"{name}= of amp.initialize has no native form", USE_SHIM)
+    if level not in (None, "O0", "O1", "O2", "O3"):
+        return Refusal(file, call, f"opt_level {level!r} has no native form", USE_SHIM)
+    if apex_o2 is Apex.SHIM and level not in ("O0", "O1"):
+        reason = "the opt level is known only at run time" if level is None else f"opt_level is {level!r}"
+        return Refusal(file, call, f"{reason}, and float16 weights were asked to stay", USE_SHIM)
+    return None
+
+
+def _switch(
+    file: File, conditions: Sequence[str], arguments: Mapping[str, cst.BaseExpression], level: str | None
+) -> tuple[str, ...]:
+    """What must be true for mixed precision: the conditions around the call, and what its arguments say."""
+    switch = list(conditions)
+    enabled = arguments.get("enabled")
+    if enabled is not None and not _is_true(enabled):
+        switch.append(file.tree.code(enabled))
+    if level == "O0":
+        switch.append("False")
+    elif level is None:
+        is_on = f'{file.tree.code(arguments["opt_level"])} != "O0"'
+        switch += [is_on] if is_on not in switch else []
+    return tuple(switch)
+
+
+def _notes(arguments: Mapping[str, cst.BaseExpression], level: str | None, *, is_static: bool) -> Iterator[str]:
+    """What native AMP does differently from this call, in a sentence each."""
+    if level in _LEVEL_NOTES:
+        yield _LEVEL_NOTES[level]
+    if not _is_none(arguments.get("keep_batchnorm_fp32")):
+        yield "keep_batchnorm_fp32 is gone: under autocast batch norm keeps float32 weights and statistics"
+    if is_static:
+        yield "a static loss_scale stayed for good: GradScaler begins with it, and adapts it"
+    for limit in ("min_loss_scale", "max_loss_scale"):
+        if not _is_none(arguments.get(limit)):
+            yield f"{limit} is gone: GradScaler knows no limits"
+    if "num_losses" in arguments:
+        yield "num_losses is gone: one scaler serves all losses, and an overflow in one lowers the scale of all"
+
+
+def read_initializes(
+    file: File, apex_o2: Apex, wrapped: Iterable[Initialize | Refusal]
+) -> Iterator[Initialize | Refusal]:
+    """Every initialization of a file; that of which each branch of an `if` has its own form is one.
+
+    Args:
+        wrapped: what wrappers of optimizers say, which is the same in other words.
+    """
+    found = [*(read_initialize(file, call, apex_o2) for call in amp_calls(file, "initialize")), *wrapped]
+    chains: dict[cst.If, list[Initialize]] = {}
+    for each in found:
+        branch = None if isinstance(each, Refusal) else branch_of(file, each.statement)
+        if isinstance(each, Initialize) and branch is not None:
+            chains.setdefault(branch.chain, []).append(each)
+        else:
+            yield each
+    for chain, forms in chains.items():
+        if len({file.tree.block(each.statement) for each in forms}) == 1:
+            yield from forms
+        else:
+            yield _joined(file, chain, forms)
+
+
+def _joined(file: File, chain: cst.If, forms: list[Initialize]) -> Initialize | Refusal:
+    """One initialization for those that stand in the branches of an `if`."""
+    first, choice = forms[0], choice_of(file, chain, [each.statement for each in forms])
+    own = {each.switch[len(place_of(file, each.statement, each.optimizers)[1]) :] for each in forms}
+    if choice is None or len(own) > 1 or any(each.rebinds != first.rebinds or each.setting for each in forms):
+        return Refusal(file, chain, "amp.initialize stands in one of several branches", USE_SHIM)
+    home, conditions = place_of(file, chain, first.optimizers)
+    return replace(
+        first,
+        statement=chain,
+        home=home,
+        replaces_home=home is chain or _only_for_apex(file, home, (chain,)),
+        switch=(*conditions, *choice, *own.pop()),
+        init_scale=chosen_scale(file, chain, _told_apart([each.init_scale for each in forms])),
+        notes=tuple(dict.fromkeys(note for each in forms for note in each.notes)),
+    )
+
+
+def _told_apart(scales: list[str | None]) -> list[str | None]:
+    """Loss scales that need not ask whether they are dynamic, where the script has a branch for that."""
+    if None not in scales:
+        return scales
+    return [each and (each.partition(_IF_DYNAMIC)[2] or each) for each in scales]
+
+
+def _init_scale(file: File, scale: cst.BaseExpression) -> str | None:
+    """A loss scale as GradScaler's `init_scale`; None where Apex chose it."""
+    if _is_none(scale) or _string(scale) == "dynamic":
+        return None
+    if isinstance(scale, (cst.Integer, cst.Float, cst.SimpleString)):
+        return str(float(str(scale.evaluated_value)))
+    if isinstance(scale, cst.IfExp):
+        arms = [_init_scale(file, arm) or DYNAMIC_SCALE for arm in (scale.body, scale.orelse)]
+        return f"{arms[0]} if {file.tree.code(scale.test)} else {arms[1]}"
+    code = file.tree.code(scale)
+    if isinstance(file.tree.parents[scale], cst.IfExp):  # the script tells the dynamic scale by another value
+        return f"float({code})"
+    return f"{DYNAMIC_SCALE} if {code}{_IF_DYNAMIC}float({code})"
+
+
+def _block(body: cst.BaseSuite) -> cst.IndentedBlock | cst.SimpleStatementSuite:
+    assert isinstance(body, (cst.IndentedBlock, cst.SimpleStatementSuite))
+    return body
+
+
+def _only_for_apex(file: File, home: Statement, gone: Collection[Statement | None]) -> bool:
+    assert isinstance(home, cst.If)
+    others = [each for each in statements(_block(home.body)) if each not in gone]
+    return home.orelse is None and all(is_apex_import(file, each) for each in others)
+
+
+def _is_none(value: cst.BaseExpression | None) -> bool:
+    return value is None or is_constant(value, "None")
+
+
+def _is_true(value: cst.BaseExpression) -> bool:
+    return is_constant(value, "True")
+
+
+def _string(value: cst.BaseExpression) -> str | None:
+    if isinstance(value, cst.SimpleString) and isinstance(value.evaluated_value, str):
+        return value.evaluated_value
+    return None

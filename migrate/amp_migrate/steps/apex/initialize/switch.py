@@ -1,0 +1,95 @@
+"""The script's own switch for mixed precision (`args.fp16`), as native code can ask for it at one place or another."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import Binding, BindingKind
+from amp_migrate.analysis.calls import passed
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
+from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
+from amp_migrate.steps.statements.data_flow import reads
+from amp_migrate.trees import build
+
+VARIABLE = "amp_enabled"
+
+
+def switch_code(initialize: Initialize) -> str | None:
+    """The condition under which a script uses mixed precision, as a boolean; None where it always does."""
+    if not initialize.switch:
+        return None
+    if "False" in initialize.switch:
+        return "False"
+    return " and ".join(_boolean(initialize.file, part) for part in initialize.switch)
+
+
+def is_short(code: str) -> bool:
+    """Whether a condition can be repeated where it is needed, rather than be given a name."""
+    return re.fullmatch(r"[\w.]+|bool\([\w.]+\)", code) is not None
+
+
+def is_visible(project: Project, initialize: Initialize, file: File, at: cst.CSTNode) -> bool:
+    """Whether the names of the condition mean at a place what they mean where Apex was initialized."""
+    home, here = initialize.file.scopes.of(initialize.home), file.scopes.of(at)
+    scope = here if file is initialize.file else None
+    while scope is not None:
+        if scope is home:
+            return True
+        scope = scope.parent
+    condition = " and ".join(initialize.switch)
+    names = reads([build.expression(condition)]) if condition else frozenset()
+    own_class = None if file is not initialize.file else file.tree.owner_class(initialize.home)
+    if own_class is not None and file.tree.owner_class(at) is own_class:  # `self.amp` is the same in every method
+        names = frozenset(name for name in names if not name.startswith("self."))
+    if file is initialize.file:  # `global args`, and what else is one of the module's names in both places
+        module = file.scopes.module
+        names = frozenset(name for name in names if not (home.find(name) is module is here.find(name)))
+    return all(_is_handed_on(project, file, at, name) for name in names)
+
+
+def _is_handed_on(project: Project, file: File, at: cst.CSTNode, name: str) -> bool:
+    """Whether `name` is a parameter that every caller fills with a variable of the same name (`args=args`)."""
+    bindings = [each for each in file.scopes.of(at).lookup(name) if not _is_copy(file, each, name)]
+    scope = file.scopes.of(at).find(name)
+    if len(bindings) != 1 or bindings[0].kind is not BindingKind.PARAMETER or scope is None:
+        return False
+    if not isinstance(scope.node, cst.FunctionDef):
+        return False
+    function = project.reference(file, scope.node)
+    sites = project.call_sites(function)
+    if not sites:
+        return False
+    for site in sites:
+        given = passed(scope.node, site.call, name, bound=function.is_bound)
+        if given is None or given.argument is None:
+            return False
+        value = given.argument.value
+        if not (isinstance(value, cst.Name) and value.value == name):
+            return False
+    return True
+
+
+def _is_copy(file: File, binding: Binding, name: str) -> bool:
+    """Whether a name is given a copy of itself, to change other things there: `args = copy.deepcopy(args)`."""
+    value = binding.value
+    if not isinstance(value, cst.Call) or file.names.callee(value) not in ("copy.copy", "copy.deepcopy"):
+        return False
+    return len(value.args) == 1 and isinstance(given := value.args[0].value, cst.Name) and given.value == name
+
+
+def _boolean(file: File, code: str) -> str:
+    """A condition as a bool: autocast takes nothing else, and a flag may be a string or a number."""
+    node = build.expression(code)
+    if isinstance(node, (cst.Comparison, cst.UnaryOperation)) or code in ("True", "False"):
+        return code
+    if isinstance(node, cst.BooleanOperation):
+        return f"bool({code})"
+    flag = re.escape(code.rpartition(".")[2])
+    option = flag.replace("_", "[-_]")
+    text = file.tree.text
+    declared = re.search(rf"add_argument\(\s*(['\"]-[^)]*)?['\"]--{option}['\"][^)]*store_(true|false)", text)
+    assigned = re.search(rf"\b{flag}\b\s*(:\s*bool\s*)?=\s*(True|False)\b", text)
+    return code if declared or assigned else f"bool({code})"

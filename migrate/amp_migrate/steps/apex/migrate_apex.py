@@ -1,0 +1,258 @@
+"""Apex scripts to native AMP, a group of files at a time; what cannot be native goes to the shim as a whole.
+
+`initialize` in one file, `scale_loss` in another and `state_dict` in a third are one script. Files that belong together
+are migrated together, or they all keep Apex's calls and get them from `amp_shim`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TypeAlias
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.catalog.apex_rules import (
+    APEX_EVALUATION,
+    APEX_IMPORT,
+    APEX_INITIALIZE,
+    APEX_LEVEL,
+    APEX_ON_SHIM,
+    APEX_STEP,
+)
+from amp_migrate.plan.edit import Edit, replaced_by
+from amp_migrate.plan.move import Move, Refusal
+from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.settings import Apex, Dtype
+from amp_migrate.steps.apex.initialize.in_helper import lifted
+from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
+from amp_migrate.steps.apex.names.rest_of_apex import ApexRest
+from amp_migrate.steps.apex.script.beside_native import Beside, read_beside, write_beside
+from amp_migrate.steps.apex.script.read_script import ScriptReader
+from amp_migrate.steps.apex.script.script_group import ApexScript, asks_apex, is_idle, scripts_of, starts
+from amp_migrate.steps.apex.script.write_apex import ApexWriter, Sited
+from amp_migrate.steps.apex.uses.apex_calls import amp_calls, wrapper_calls
+from amp_migrate.steps.apex.uses.apex_guards import drop_imports, is_apex_import
+from amp_migrate.steps.apex.uses.cast_functions import float_functions
+from amp_migrate.steps.scaler.find_route import Traveller
+from amp_migrate.steps.statements.bodies import bodies
+from amp_migrate.tables.apex_names import SHIM_SINCE
+from amp_migrate.trees.nodes import Statement, nested_statements
+from amp_migrate.wishes import Wishes
+from amp_migrate.write.editor import Editor
+
+Files: TypeAlias = tuple[File, ...]
+
+
+class ApexMigration:
+    """Moves the Apex scripts of a project."""
+
+    def __init__(self, project: Project, roles: Roles, wishes: Wishes) -> None:
+        self.project = project
+        self.wishes = wishes
+        self.settings = settings = wishes.settings
+        self.roles = roles
+        self._files: tuple[File, ...] = ()
+        self._unwanted: set[File] = set()
+        self._native: set[File] = set()
+        self._on_shim: set[File] = set()
+        self._has_shim = settings.target_torch >= SHIM_SINCE and settings.apex is not Apex.NATIVE
+
+    def _is_wanted(self, script: Files) -> bool:
+        """Whether nothing of a script is to be left: it moves as a whole, or not at all."""
+        calls = [(file, call) for file in script for call in _calls(file)]
+        if calls:
+            return all(self.wishes.wants(file.tree, call, APEX_STEP.code) for file, call in calls)
+        imports = [(file, each) for file in script for each in _imports(file)]
+        return all(self.wishes.wants(file.tree, each, APEX_IMPORT.code) for file, each in imports)
+
+    def moves(self, files: Iterable[File]) -> list[Move]:
+        """What becomes of every script that uses Apex, and of all else that a file uses of it."""
+        self._files = tuple(files)
+        apex = [file for file in self._files if asks_apex(file)]
+        reader = ScriptReader(self.project, self.roles, self.wishes, self._files)
+        moves: list[Move] = []
+        # What only says how functions compute belongs to the scripts there are, and goes their way.
+        for script in sorted(scripts_of(self.project, apex), key=lambda each: not any(map(_calls, each))):
+            if self._is_wanted(script):
+                moves.append(self._move(script, reader))
+            else:
+                self._unwanted.update(script)
+        replaced = replaced_by(edit for move in moves for edit in move.edits)
+        rest = ApexRest(self.project, self.wishes)
+        for file in self._files:
+            if file not in self._unwanted:
+                on_shim, amp_is_gone = self._is_on_shim(file), file in self._native
+                moves += rest.moves(file, replaced, on_shim=on_shim, amp_is_gone=amp_is_gone)
+        return moves
+
+    def _move(self, files: Files, reader: ScriptReader) -> Move:
+        """What becomes of one script."""
+        if is_idle(self.project, files) and self.settings.apex is not Apex.SHIM:
+            dropped = (edit for file in files for edit in drop_imports(self._editor(file, APEX_IMPORT.code)))
+            return self._native_move(files, Move(tuple(dropped), tuple(_told_of_imports(files))))
+        beside = self._beside(files)
+        if isinstance(beside, Beside):
+            return self._native_move(files, self._folded_onto_native(files, beside))
+        known = (beside,) if isinstance(beside, Refusal) else ()
+        script = reader.read(files, known, is_alone=bool(self._on_shim) or not self._native)
+        native = _asked_for_shim(script) if self.settings.apex is Apex.SHIM else self._to_native(script)
+        if isinstance(native, Move):
+            return self._native_move(files, native)
+        self._on_shim.update(files)
+        return Move((), tuple(self._told_of_shim(native)))
+
+    def _to_native(self, script: ApexScript) -> Move | tuple[Refusal, ...]:
+        """The move of a script to native AMP, or what speaks against it."""
+        if script.refusals:
+            return script.refusals
+        initializes = [lifted(self.project, each) for each in script.initializes]
+        refused = next((each for each in initializes if isinstance(each, Refusal)), None)
+        if refused is not None:
+            return (refused,)
+        script = replace(script, initializes=tuple(each for each in initializes if isinstance(each, Initialize)))
+        sited = self._site(script)
+        if isinstance(sited, Refusal):
+            return (sited,)
+        writer = ApexWriter(self.project, self.roles, self.settings)
+        refusal = writer.refusal(script.files, script.initializes, sited)
+        if refusal is not None:
+            return (refusal,)
+        edits = tuple(writer.edits(script.files, script.initializes, sited))
+        return Move(edits, tuple(_told_of_native(script, sited, writer)))
+
+    def _native_move(self, files: Files, move: Move) -> Move:
+        """The move of a script to native AMP; where a part of it is to be left alone, the script stays, and is told."""
+        unwanted = self.wishes.unwanted(move.edits)
+        if unwanted is None:
+            self._native.update(files)
+            return move
+        self._unwanted.update(files)
+        file = next((each for each in files if _calls(each)), None)
+        if file is None:
+            return Move()
+        message = f"left on Apex: {unwanted.seen_from(file.tree)}, and the script moves as a whole"
+        return Move((), (Finding.at(file.tree, _calls(file)[0], APEX_ON_SHIM.code, Kind.LEFT, message),))
+
+    def _editor(self, file: File, rule: str) -> Editor:
+        return Editor(file, self.settings, rule)
+
+    def _beside(self, files: Files) -> Beside | Refusal | None:
+        """The native AMP that a script has beside Apex, where it may serve what asked for Apex."""
+        if self.settings.apex is Apex.SHIM or self.settings.apex_o2 is Apex.SHIM:
+            return None
+        return read_beside(self.project, files)
+
+    def _folded_onto_native(self, files: Files, beside: Beside) -> Move:
+        """Let the native AMP that a script has beside Apex serve what asked for Apex."""
+        edits: list[Edit] = []
+        told: list[Finding] = []
+        for file in files:
+            edits += write_beside(self._editor(file, APEX_STEP.code), beside)
+            edits += drop_imports(self._editor(file, APEX_STEP.code))
+        for file, statement in beside.steps:
+            message = "Apex step folded onto the native AMP that the script has beside it"
+            told.append(Finding.at(file.tree, statement, APEX_STEP.code, Kind.MIGRATED, message))
+        for file in files:
+            for call in amp_calls(file, "initialize"):
+                message = "amp.initialize is gone: what asked for Apex asks for the script's own native AMP"
+                told.append(Finding.at(file.tree, call, APEX_INITIALIZE.code, Kind.MIGRATED, message))
+                note = "the script's own native AMP decides about its scale and casts: Apex's options are not asked"
+                told.append(Finding.at(file.tree, call, APEX_LEVEL.code, Kind.NOTE, note))
+        return Move(tuple(edits), tuple(told))
+
+    def _is_on_shim(self, file: File) -> bool:
+        """Whether a file belongs to a script whose steps stay on the shim, though it may not use `apex.amp` itself."""
+        folders = (each.name.rpartition("/")[0] for each in self._on_shim if starts(each))
+        beside = any(file.name.startswith(f"{folder}/" if folder else "") for folder in folders)
+        return file in self._on_shim or (beside and file not in self._native)
+
+    def _site(self, script: ApexScript) -> list[Sited] | Refusal:
+        """Each step with the way of its scaler."""
+        homes: dict[cst.CSTNode, Statement] = {}
+        for initialize in script.initializes:
+            tree = initialize.file.tree
+            if not isinstance(initialize.home, cst.Return):
+                homes[tree.function(initialize.home) or tree.module] = initialize.home
+        traveller = Traveller(self.project, homes)
+        if self.settings.dtype is Dtype.BF16:
+            return [Sited(each, None, traveller) for each in script.all_steps]
+        found: list[Sited] = []
+        for moving in script.steps:
+            step = moving.gathered.step
+            route = traveller.reach(step.file, [o.optimizer for o in step.optimizer_steps])
+            if isinstance(route, Refusal):
+                return route
+            traveller.ways.add(route)
+            found.append(Sited(moving, route, traveller))
+        for split in script.splits:
+            scaled = split.scaled(self.roles, traveller.reach)
+            if isinstance(scaled, Refusal):
+                return scaled
+            for part, way in scaled:
+                if way is not None:
+                    traveller.ways.add(way)
+                found.append(Sited(part, way, traveller))
+        return found
+
+    def _told_of_shim(self, refusals: Iterable[Refusal]) -> Iterator[Finding]:
+        kind = Kind.NOTE if self._has_shim else Kind.LEFT
+        outcome = "kept on amp_shim instead of native AMP" if self._has_shim else "left on Apex"
+        for each in dict.fromkeys(refusals):
+            yield Finding.at(each.file.tree, each.node, APEX_ON_SHIM.code, kind, f"{outcome}: {each.reason}", each.hint)
+
+
+def _told_of_native(script: ApexScript, sited: list[Sited], writer: ApexWriter) -> Iterator[Finding]:
+    for file, region in writer.left_in_float32:
+        message = "evaluation stays in float32: whether mixed precision is on cannot be asked here"
+        hint = "pass the switch to this function, and put the forward into torch.amp.autocast(..., enabled=...)"
+        yield Finding.at(file.tree, region.first, APEX_EVALUATION.code, Kind.NOTE, message, hint)
+    for each in sited:
+        step = each.step.gathered.step
+        if all(backward.part is not None for backward in step.backwards):
+            continue
+        scaler = "" if each.route is None else f" with {each.route.scaler}"
+        message = f"Apex step moved to native autocast{scaler}"
+        yield Finding.at(step.file.tree, step.place, APEX_STEP.code, Kind.MIGRATED, message)
+    if not any(map(_calls, script.files)):
+        yield from _told_of_imports(script.files)
+    for file in script.files:
+        for node in float_functions(file):
+            note = "inside a function that was float_function, Apex went on casting and torch does not"
+            yield Finding.at(file.tree, node, APEX_LEVEL.code, Kind.NOTE, note)
+    for initialize in script.initializes:
+        tree, call = initialize.file.tree, initialize.call
+        message = f"{initialize.what} is gone: native AMP needs no preparation of models and optimizers"
+        yield Finding.at(tree, call, APEX_INITIALIZE.code, Kind.MIGRATED, message)
+        for note in initialize.notes:
+            yield Finding.at(tree, call, APEX_LEVEL.code, Kind.NOTE, note)
+
+
+def _told_of_imports(files: Files) -> Iterator[Finding]:
+    for file in files:
+        for statement in _imports(file):
+            message = "import of apex.amp is gone: no step here needs it"
+            yield Finding.at(file.tree, statement, APEX_IMPORT.code, Kind.MIGRATED, message)
+
+
+def _asked_for_shim(script: ApexScript) -> tuple[Refusal, ...]:
+    file = script.files[0]
+    place = next((i.call for i in script.initializes if i.file is file), file.tree.module)
+    return (Refusal(file, place, "that was asked for"),)
+
+
+def _calls(file: File) -> list[cst.Call]:
+    """The calls that prepare and take Apex's training steps."""
+    return [
+        *wrapper_calls(file),
+        *(call for name in ("initialize", "init", "scale_loss") for call in amp_calls(file, name)),
+    ]
+
+
+def _imports(file: File) -> list[Statement]:
+    """The imports that only bring in `apex.amp`."""
+    inside = (statement for _, body in bodies(file) for statement in nested_statements(body))
+    return [each for each in inside if isinstance(each, (cst.Import, cst.ImportFrom)) and is_apex_import(file, each)]

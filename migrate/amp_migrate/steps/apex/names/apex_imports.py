@@ -1,0 +1,172 @@
+"""What becomes of the imports of Apex once the uses of what they bring are decided.
+
+An item that nothing uses any more goes; what Apex has deleted, and what torch has no form of, comes from `amp_shim`;
+what only Apex has stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import dotted, import_source
+from amp_migrate.analysis.exports import is_exported
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
+from amp_migrate.steps.apex.uses.apex_calls import is_in, wrapper_calls
+from amp_migrate.tables.apex_names import AMP, DELETED, FP16_UTILS, SERVED, STAR_NAMES, WITHDRAWN
+from amp_migrate.tables.apex_natives import public_name
+from amp_migrate.trees.nodes import Statement
+
+ImportStatement = cst.Import | cst.ImportFrom
+# The extensions that Apex has its kernels in.
+_EXTENSIONS = ("amp_C", "apex_C")
+_ROOTS = ("apex", *_EXTENSIONS)
+
+
+class Fate(Enum):
+    """What becomes of one item of an import."""
+
+    GONE = "gone"
+    SHIM = "shim"
+    STAYS = "stays"
+    PROVIDED_FOR = "provided for"  # stays, and the code does without it where it is missing
+
+
+@dataclass(frozen=True)
+class Item:
+    """One item of an import of Apex.
+
+    Attributes:
+        index: its place in the statement; -1 for a star.
+        full: what it brings, with the package inside Apex that it is in.
+        fate: what becomes of it.
+    """
+
+    index: int
+    full: str
+    fate: Fate
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether Apex has it no more."""
+        return is_in(self.full, (*DELETED, *WITHDRAWN))
+
+
+class ApexImports:
+    """The imports of Apex in one file.
+
+    Args:
+        converted: the names and chains that are something else now.
+        amp_is_gone: whether all uses of `apex.amp` go away.
+    """
+
+    def __init__(self, file: File, project: Project, converted: Collection[cst.CSTNode], *, amp_is_gone: bool) -> None:
+        self.file = file
+        self.project = project
+        self.converted = converted
+        self.amp_is_gone = amp_is_gone
+
+    def statements(self) -> Iterator[tuple[ImportStatement, tuple[Item, ...]]]:
+        """The statements that import something of Apex, with their items of Apex; `import apex` has its chains."""
+        for node in self.file.tree.every(cst.Import, cst.ImportFrom):
+            if isinstance(node, cst.Import):
+                items = [item for index, alias in enumerate(node.names) for item in self._of_package(index, alias)]
+            elif not node.relative and is_in(import_source(node), _ROOTS):
+                items = list(self._of_names(node))
+            else:
+                continue
+            if items:
+                yield node, tuple(items)
+
+    def _of_names(self, node: cst.ImportFrom) -> Iterator[Item]:
+        origin = import_source(node)
+        if isinstance(node.names, cst.ImportStar):
+            yield Item(-1, origin, self._fate_of_star(origin))
+            return
+        for index, alias in enumerate(node.names):
+            full = f"{origin}.{dotted(alias.name)}"
+            local = dotted(alias.name if alias.asname is None else alias.asname.name) or ""
+            yield self._item(index, full, local)
+
+    def _fate_of_star(self, origin: str) -> Fate:
+        names = STAR_NAMES.get(origin, ())
+        if names and not any(name in self.file.uses or is_exported(self.project, self.file, name) for name in names):
+            return Fate.GONE
+        return Fate.SHIM if is_in(origin, SERVED) else Fate.STAYS
+
+    def _of_package(self, index: int, alias: cst.ImportAlias) -> Iterator[Item]:
+        full = dotted(alias.name) or ""
+        if not is_in(full, _ROOTS):
+            return
+        if full == "apex" or (
+            alias.asname is None and full not in _EXTENSIONS
+        ):  # binds `apex`, and the packages follow in chains
+            local = dotted(alias.asname.name) if alias.asname is not None else "apex"
+            named = {".".join(full.split(".")[:2])} - {"apex"}
+            for package in sorted({self._package(top) for top in self._tops(local or "", "apex")} | named):
+                tops = [top for top in self._tops(local or "", "apex") if self._package(top) == package]
+                yield Item(index, package, self._fate(package, tops, frozenset({package}), exported=False))
+        else:
+            yield self._item(index, full, full if alias.asname is None else dotted(alias.asname.name) or "")
+
+    def _item(self, index: int, full: str, local: str) -> Item:
+        tops = list(self._tops(local, full))
+        meanings = frozenset(m for use in self.file.uses.get(local, ()) for m in self._meanings(use, full))
+        return Item(
+            index,
+            public_name(full),
+            self._fate(full, tops, meanings, exported=is_exported(self.project, self.file, local)),
+        )
+
+    def _fate(self, full: str, tops: list[cst.CSTNode], meanings: frozenset[str], *, exported: bool) -> Fate:
+        is_of_amp = self.amp_is_gone and is_in(full, self._gone_packages())
+        if (tops or is_of_amp) and not exported and all(self._is_gone(top) for top in tops):
+            return Fate.GONE
+        if not is_in(full, DELETED) and (len(meanings) > 1 or not (tops or is_in(public_name(full), SERVED))):
+            return Fate.PROVIDED_FOR
+        is_served = is_in(public_name(full), SERVED) and not is_in(public_name(full), WITHDRAWN)
+        return Fate.SHIM if is_served else Fate.STAYS
+
+    def _is_gone(self, top: cst.CSTNode) -> bool:
+        """Whether the longest chain that begins with a name, or a part of it, is something else now."""
+        node: cst.CSTNode | None = top
+        while node is not None:
+            if node in self.converted:
+                return True
+            if self.amp_is_gone and any(is_in(name, self._gone_packages()) for name in self.file.names.meanings(node)):
+                return True
+            node = node.value if isinstance(node, cst.Attribute) else None
+        return False
+
+    def _gone_packages(self) -> tuple[str, ...]:
+        """What goes with the steps of a file; of a script with a wrapper, nothing of its package is left."""
+        return (AMP, FP16_UTILS) if wrapper_calls(self.file) else (AMP,)
+
+    def _tops(self, local: str, full: str) -> Iterator[cst.CSTNode]:
+        """The longest chains of attributes on the uses of a name that an import brings."""
+        for node in self.file.uses.get(local, ()):
+            if not isinstance(node, cst.Name) or full not in self.file.names.meanings(node):
+                continue
+            top: cst.CSTNode = node
+            while isinstance(self.file.tree.parents[top], cst.Attribute):
+                top = self.file.tree.parents[top]
+            yield top
+
+    def _meanings(self, node: cst.CSTNode, full: str) -> frozenset[str]:
+        found = self.file.names.meanings(node)
+        return found if full in found else frozenset()
+
+    def _package(self, top: cst.CSTNode) -> str:
+        """`apex.parallel` for a chain `apex.parallel.DistributedDataParallel`."""
+        chain = dotted(top) or "apex"
+        return ".".join(["apex", *chain.split(".")[1:2]])
+
+
+def guard_of(file: File, statement: Statement) -> cst.Try | None:
+    """The `try` that an import stands in directly."""
+    around = file.tree.parents.get(file.tree.block(statement))
+    return around if isinstance(around, cst.Try) and around.body is file.tree.block(statement) else None

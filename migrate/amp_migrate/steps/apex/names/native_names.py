@@ -1,0 +1,159 @@
+"""Classes and functions of Apex beside `apex.amp` that torch has itself, with arguments that keep the meaning.
+
+A file takes a name from torch for all its uses or for none: an object and the `isinstance` that asks for its class
+move together.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.plan.code import plain
+from amp_migrate.plan.edit import AddArgument, Edit, Remove, SetKeyword
+from amp_migrate.tables.apex_natives import NATIVES, OWN_METHODS, Native, public_name
+from amp_migrate.write.editor import Editor
+
+_OLD_NAMES = frozenset(native.old for native in NATIVES)
+_ABSENT = object()
+
+
+@dataclass(frozen=True)
+class ApexUse:
+    """One use of a name of Apex.
+
+    Attributes:
+        node: the name or the chain of attributes.
+        old: what it stands for, as Apex's package says it.
+    """
+
+    node: cst.Name | cst.Attribute
+    old: str
+
+
+@dataclass(frozen=True)
+class NoForm:
+    """Why a use has no native form."""
+
+    use: ApexUse
+    reason: str
+
+
+def uses_of_apex(file: File) -> Iterator[ApexUse]:
+    """The uses in a file of names that torch may have, in source order; those that may mean something else left out."""
+    last_words = {old.rpartition(".")[2] for old in _OLD_NAMES}
+    local = {
+        name
+        for scope in file.scopes.all()
+        for name, bindings in scope.bindings.items()
+        if any(public_name(binding.imported) in _OLD_NAMES for binding in bindings)
+    }
+    found = [
+        ApexUse(node, old)
+        for word in sorted(last_words | local)
+        for node in file.uses.get(word, ())
+        if (old := public_name(file.names.full(node))) in _OLD_NAMES
+        and not isinstance(file.tree.parents[node], cst.AssignTarget)
+    ]
+    return iter(sorted(found, key=lambda use: file.tree.order[use.node]))
+
+
+def native_of(file: File, use: ApexUse, target_torch: tuple[int, int]) -> Native | NoForm:
+    """What torch has for one use, or why it has nothing."""
+    known = [native for native in NATIVES if native.old == use.old]
+    new_enough = [native for native in known if native.since <= target_torch]
+    if not new_enough:
+        since = ".".join(map(str, known[0].since))
+        return NoForm(use, f"{known[0].new} came with PyTorch {since}")
+    own = next((name for name in OWN_METHODS.get(use.old, ()) if name in file.uses), None)
+    if own is not None:
+        return NoForm(use, f"torch's class has no {own}()")
+    if file.spelling.local("torch", use.node) is None and "torch" in file.uses:
+        return NoForm(use, "where `torch` comes from cannot be seen")
+    parent = file.tree.parents[use.node]
+    if not (isinstance(parent, cst.Call) and parent.func is use.node):
+        if new_enough[0].is_value:
+            return new_enough[0]
+        return NoForm(use, "it is used as a value, and whoever calls it passes Apex's arguments")
+    given = _given(parent, new_enough[0])
+    if given is None:
+        return NoForm(use, "its arguments are starred, or not those of Apex")
+    missed = ""
+    for native in new_enough:
+        defaults = _defaults(native)
+        missed = next(
+            (
+                name
+                for name, wanted in native.requires.items()
+                if _literal(given.get(name), defaults.get(name)) != wanted
+            ),
+            "",
+        )
+        if not missed:
+            return native
+    return NoForm(use, f"torch has nothing for this {missed}=")
+
+
+def write_native(editor: Editor, use: ApexUse, native: Native) -> Iterator[Edit]:
+    """The edits that write torch's name in the place of Apex's, and the arguments of a call as torch takes them."""
+    yield editor.replace(use.node, editor.named(native.new, use.node))
+    parent = editor.file.tree.parents[use.node]
+    if isinstance(parent, cst.Call) and parent.func is use.node:
+        yield from _arguments(editor, parent, native)
+
+
+def _names(native: Native) -> list[str]:
+    return [word.partition("=")[0] for word in native.parameters.split() if word != "*"]
+
+
+def _positional(native: Native) -> list[str]:
+    return [word.partition("=")[0] for word in native.parameters.partition("*")[0].split()]
+
+
+def _defaults(native: Native) -> dict[str, object]:
+    pairs = (word.partition("=") for word in native.parameters.split())
+    return {name: ast.literal_eval(value) if value else "" for name, equals, value in pairs if equals}
+
+
+def _given(call: cst.Call, native: Native) -> Mapping[str, cst.BaseExpression] | None:
+    """The arguments by the names of Apex's parameters; None where one is starred or has no parameter."""
+    positional, names = _positional(native), _names(native)
+    found: dict[str, cst.BaseExpression] = {}
+    for index, arg in enumerate(call.args):
+        name = arg.keyword.value if arg.keyword is not None else ([*positional, *[""] * len(call.args)])[index]
+        if arg.star or name not in names:
+            return None
+        found[name] = arg.value
+    return found
+
+
+def _literal(value: cst.BaseExpression | None, default: object) -> object:
+    """The value of an argument that is written out; the default where it is not given."""
+    if value is None:
+        return default
+    try:
+        return ast.literal_eval(cst.Module([]).code_for_node(value))
+    except (ValueError, SyntaxError):
+        return _ABSENT
+
+
+def _arguments(editor: Editor, call: cst.Call, native: Native) -> Iterator[Edit]:
+    positional, target = _positional(native), editor.settings.target_torch
+    said: set[str] = set()
+    for index, arg in enumerate(call.args):
+        name = positional[index] if arg.keyword is None else arg.keyword.value
+        if name in _names(native)[: native.leading]:
+            said.add(name)
+        elif name in native.goes:
+            said.add(native.goes[name])
+            yield editor.edit(arg, SetKeyword(native.goes[name]))
+        else:
+            yield editor.edit(arg, Remove())
+    for new in native.says:
+        is_meant = new.since <= target and (new.before is None or target < new.before)
+        if is_meant and new.keyword not in said:
+            yield editor.edit(call, AddArgument(plain(new.value), new.keyword))

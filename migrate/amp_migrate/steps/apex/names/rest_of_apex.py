@@ -1,0 +1,157 @@
+"""The rest of an Apex script, beside `apex.amp`: names that torch has become torch's, the others come from the shim.
+
+A script whose steps stay on the shim stays there as a whole: its processes and optimizers are those of Apex too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
+from amp_migrate.catalog.apex_rules import APEX_GONE, APEX_IMPORT, APEX_LEFT, APEX_STEP
+from amp_migrate.plan.edit import Edit, is_within
+from amp_migrate.plan.move import Move
+from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.settings import Apex
+from amp_migrate.steps.apex.names.apex_imports import ApexImports, Fate, ImportStatement, Item
+from amp_migrate.steps.apex.names.frameworks import framework_switches
+from amp_migrate.steps.apex.names.native_names import ApexUse, NoForm, native_of, uses_of_apex, write_native
+from amp_migrate.steps.apex.names.shim_imports import is_gone, write_guards, write_import
+from amp_migrate.steps.apex.uses.apex_calls import is_in
+from amp_migrate.tables.apex_names import COUNTERPARTS, SHIM_SINCE
+from amp_migrate.tables.apex_natives import Native
+from amp_migrate.wishes import Wishes
+from amp_migrate.write.editor import Editor
+
+# What follows the training steps to the shim. A layer is torch's own in the shim, too.
+_WITH_THE_STEP = ("apex.parallel.", "apex.optimizers.")
+
+
+class ApexRest:
+    """Decides about what a file uses of Apex beside `apex.amp`."""
+
+    def __init__(self, project: Project, wishes: Wishes) -> None:
+        self.project = project
+        self.wishes = wishes
+        self.settings = wishes.settings
+
+    def moves(self, file: File, replaced: frozenset[cst.CSTNode], *, on_shim: bool, amp_is_gone: bool) -> list[Move]:
+        """What becomes of one file.
+
+        Args:
+            replaced: the statements that the steps of its script take out.
+            on_shim: whether the training steps of the file stay on the shim.
+            amp_is_gone: whether they are native now.
+        """
+        edits: list[Edit] = []
+        told: list[Finding] = []
+        converted: dict[cst.CSTNode, Native] = {}
+        for old, uses in _by_name(file).items():
+            if self.settings.apex is Apex.SHIM or (on_shim and old.startswith(_WITH_THE_STEP)):
+                continue
+            found = [native_of(file, use, self.settings.target_torch) for use in uses]
+            kept = [each for each in found if isinstance(each, NoForm)]
+            if kept:
+                told += (self._no_form(file, each) for each in kept)
+                continue
+            natives = [(use, each) for use, each in zip(uses, found, strict=True) if isinstance(each, Native)]
+            if all(self._is_wanted(file, use, native) for use, native in natives):
+                converted.update((use.node, native) for use, native in natives)
+        for use in uses_of_apex(file):
+            native = converted.get(use.node)
+            if native is not None:
+                edits += write_native(Editor(file, self.settings, native.code), use, native)
+                message = f"{use.old} is now {native.new}"
+                told.append(Finding.at(file.tree, use.node, native.code, Kind.MIGRATED, message))
+                if native.note and "load_state_dict" in file.uses:
+                    told.append(Finding.at(file.tree, use.node, native.code, Kind.NOTE, native.note))
+        told += framework_switches(file)
+        imports = ApexImports(file, self.project, converted, amp_is_gone=amp_is_gone)
+        gone: dict[ImportStatement, str] = {}
+        for statement, items in imports.statements():
+            if is_within(file.tree, statement, replaced):
+                gone[statement] = APEX_STEP.code
+                continue
+            if any(item.fate is Fate.SHIM for item in items):
+                if not self.wishes.wants(file.tree, statement, APEX_IMPORT.code):
+                    continue
+                if self.settings.apex is Apex.NATIVE or self.settings.target_torch < SHIM_SINCE:
+                    told.append(self._without_shim(file, statement))
+                    continue
+                told.append(self._from_shim(file, statement, items))
+            told += self._stays(file, statement, items)
+            if any(item.fate in (Fate.SHIM, Fate.GONE) for item in items):
+                rule = _rule_of(items, converted.values())
+                edits += write_import(Editor(file, self.settings, rule), statement, items)
+                if is_gone(statement, items):
+                    gone[statement] = rule
+        guards = write_guards(Editor(file, self.settings, next(iter(gone.values()), APEX_IMPORT.code)), gone, replaced)
+        return [Move(tuple(edits), tuple(told)), *(Move((edit,)) for edit in guards)]
+
+    def _is_wanted(self, file: File, use: ApexUse, native: Native) -> bool:
+        return self.wishes.wants(file.tree, use.node, native.code) and not file.spelling.is_shadowed("torch", use.node)
+
+    def _no_form(self, file: File, each: NoForm) -> Finding:
+        return Finding.at(
+            file.tree,
+            each.use.node,
+            APEX_IMPORT.code,
+            Kind.NOTE,
+            f"{each.use.old} has no native form here: {each.reason}",
+        )
+
+    def _from_shim(self, file: File, statement: ImportStatement, items: tuple[Item, ...]) -> Finding:
+        served = [item for item in items if item.fate is Fate.SHIM]
+        why = "Apex has deleted" if any(item.is_deleted for item in served) else "torch has no form of"
+        message = f"{why} what this imports: it comes from amp_shim now"
+        return Finding.at(
+            file.tree,
+            statement,
+            APEX_IMPORT.code,
+            Kind.MIGRATED,
+            message,
+            "add amp-migrate[shim] to what the script needs",
+        )
+
+    def _without_shim(self, file: File, statement: ImportStatement) -> Finding:
+        if self.settings.apex is Apex.NATIVE:
+            reason, hint = "only native code was asked for", "run with --apex auto, or replace its uses by hand"
+        else:
+            reason, hint = "amp_shim needs PyTorch 2.4", "raise --target-torch, or keep an old Apex"
+        message = f"import left as it was: torch has no form of what it names, and {reason}"
+        return Finding.at(file.tree, statement, APEX_IMPORT.code, Kind.LEFT, message, hint)
+
+    def _stays(self, file: File, statement: ImportStatement, items: tuple[Item, ...]) -> Iterator[Finding]:
+        for item in items:
+            if item.fate is not Fate.STAYS or item.full == "apex":
+                continue
+            if item.is_deleted:
+                message = "import left as it was: Apex has deleted what it names, and amp_shim does not have it"
+                yield Finding.at(
+                    file.tree, statement, APEX_GONE.code, Kind.LEFT, message, "replace its uses by torch's own by hand"
+                )
+            else:
+                package = ".".join(item.full.split(".")[: 3 if item.full.startswith("apex.contrib.") else 2])
+                message = f"import left as it was: Apex still has {item.full}"
+                hint = COUNTERPARTS.get(package, "")
+                yield Finding.at(
+                    file.tree, statement, APEX_LEFT.code, Kind.LEFT, message, hint and f"without Apex: {hint}"
+                )
+
+
+def _rule_of(items: Iterable[Item], converted: Iterable[Native]) -> str:
+    """The rule that an import changes for: that of the names which torch has, unless some come from the shim."""
+    if any(item.fate is Fate.SHIM for item in items):
+        return APEX_IMPORT.code
+    named = tuple(item.full for item in items)
+    return min((native.code for native in converted if is_in(native.old, named)), default=APEX_IMPORT.code)
+
+
+def _by_name(file: File) -> dict[str, list[ApexUse]]:
+    found: dict[str, list[ApexUse]] = {}
+    for use in uses_of_apex(file):
+        found.setdefault(use.old, []).append(use)
+    return found

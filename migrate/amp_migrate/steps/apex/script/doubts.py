@@ -1,0 +1,107 @@
+"""What speaks against native AMP for an Apex script: uses that have no native form, and parts that are out of sight."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import cast
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import dotted
+from amp_migrate.analysis.exports import takers
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.plan.move import Refusal
+from amp_migrate.steps.apex.initialize.init_calls import read_inits
+from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
+from amp_migrate.steps.apex.script.script_group import ApexScript
+from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_name, keepings
+from amp_migrate.steps.apex.uses.apex_guards import insists
+from amp_migrate.steps.apex.uses.apex_state import given
+from amp_migrate.steps.apex.uses.cast_functions import is_native
+from amp_migrate.steps.apex.uses.loss_scale import understood
+from amp_migrate.steps.regions.evaluation import evaluation_regions
+from amp_migrate.steps.statements.amp_signs import is_scaled
+from amp_migrate.steps.statements.bodies import backward_calls, bodies
+from amp_migrate.tables.apex_names import AMP, API
+
+_STATE = ("state_dict", "load_state_dict", "master_params")
+
+
+def without_steps(initializes: Iterable[Initialize]) -> Iterable[Refusal]:
+    """Optimizers that Apex prepares for a step which is in none of the files."""
+    for each in initializes:
+        optimizers = each.optimizers
+        if optimizers is not None and each.file.tree.code(optimizers) not in ("None", "[]"):
+            reason = "no step that scales its loss is among the files that were given"
+            yield Refusal(each.file, each.call, reason, "give the files with the training step, too")
+
+
+def without_initialize(script: ApexScript) -> Iterable[Refusal]:
+    """Files that scale losses, or save and restore Apex's state, for a script that prepares its models elsewhere."""
+    steps = ((each.gathered.step.file, each.gathered.step.place) for each in script.all_steps)
+    about_state = ((file, call) for file in script.files for name in _STATE for call in amp_calls(file, name))
+    for file, place in (*steps, *about_state):
+        yield Refusal(file, place, "amp.initialize is not among the files that were given")
+        return
+
+
+def without_forwards(script: ApexScript, roles: Roles) -> Iterable[Refusal]:
+    """Models that Apex prepares for inference, and no forward that a region could stand around."""
+    if not any(evaluation_regions(file, roles, []).regions for file in script.files):
+        for each in (one for one in script.initializes if one.what != "amp.init"):  # which tells of them itself
+            reason = "no forward of what it prepares is among the files that were given, or it has native AMP beside"
+            yield Refusal(each.file, each.call, reason, "give the files with the forward, too")
+
+
+def asked_elsewhere(script: Collection[File], files: Iterable[File]) -> Iterable[Refusal]:
+    """Calls of an `amp` that this script keeps in an attribute, in files that cannot know it by themselves."""
+    kept = [cst.ensure_type(each.targets[0].target, cst.Attribute) for f in script for each in keepings(f)]
+    names = {target.attr.value for target in kept}
+    scaling = {call for file in script for call in amp_calls(file, "scale_loss")}
+    for file in files:
+        for call in file.calls if "scale_loss" in file.tree.text else ():
+            holder = call.func.value if isinstance(call.func, cst.Attribute) else None
+            is_kept = isinstance(holder, cst.Attribute) and holder.attr.value in names
+            if is_kept and call not in scaling and amp_name(file, call.func) is None:
+                yield Refusal(file, call, "amp itself is used as a value")
+
+
+def plain_steps(files: Iterable[File]) -> Iterable[Refusal]:
+    """Steps in float32 in the files of a script that only asks models with Apex: one script, two precisions."""
+    for file in files:
+        for _, body in bodies(file):
+            for statement, call in backward_calls(body):
+                if not is_scaled(cast(cst.Attribute, call.func).value):
+                    reason = "a training step in float32 stands in one file with inference by Apex"
+                    yield Refusal(file, statement, reason, "move one of them to a file of its own, and run again")
+
+
+def leftovers(project: Project, file: File, target_torch: tuple[int, int]) -> Iterable[Refusal]:
+    """Uses of `apex.amp` that have no native form here."""
+    for name, bindings in file.scopes.module.bindings.items():
+        for binding in bindings:
+            if binding.imported == AMP and takers(project, file, name):
+                yield Refusal(file, binding.node, f"other files take `{name}` from this one")
+    about_scale, kept = understood(file), set(keepings(file))
+    restored = {call.args[index] for call, index in given(file, project)}
+    inits = {each.call.func for each in read_inits(file)}
+    paths = {dotted(each.targets[0].target) for each in kept}
+    for node in file.tree.every(cst.Name, cst.Attribute):
+        parent = file.tree.parents[node]
+        if type(parent) in (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom, cst.NameItem):
+            continue
+        if node in inits or node in about_scale or file.tree.parents[node] in about_scale:
+            continue
+        used = amp_name(file, node)
+        if used is not None and used not in API and not is_native(file, node, target_torch):
+            yield Refusal(file, node, f"amp.{used} has no native form here")
+            continue
+        is_value = AMP in file.names.meanings(node) and parent not in kept and parent not in restored
+        is_amp = is_value or dotted(node) in paths
+        if is_amp and not isinstance(parent, cst.AssignTarget) and not insists(file, file.tree.statement(node)):
+            yield Refusal(file, node, "amp itself is used as a value")
+    for call in amp_calls(file, "state_dict"):
+        if call not in about_scale and isinstance(file.tree.parents[call], (cst.Subscript, cst.Attribute)):
+            yield Refusal(file, call, "the result of amp.state_dict is taken apart in a way that is not understood")

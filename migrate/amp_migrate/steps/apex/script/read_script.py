@@ -1,0 +1,117 @@
+"""What the files of one Apex script say: what is initialized, the training steps, and what stands in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.catalog.apex_rules import APEX_STEP
+from amp_migrate.plan.move import Refusal
+from amp_migrate.settings import Dtype
+from amp_migrate.steps.apex.initialize.init_calls import read_inits
+from amp_migrate.steps.apex.initialize.initialize_calls import Initialize, read_initializes
+from amp_migrate.steps.apex.script.doubts import (
+    asked_elsewhere,
+    leftovers,
+    plain_steps,
+    without_forwards,
+    without_initialize,
+    without_steps,
+)
+from amp_migrate.steps.apex.script.script_group import ApexScript, uses_apex_amp
+from amp_migrate.steps.apex.step.apex_steps import ApexStep, read_steps
+from amp_migrate.steps.apex.step.fp16_optimizer import not_understood, read_wrappers
+from amp_migrate.steps.apex.step.split_steps import ApexSplit, join
+from amp_migrate.steps.apex.uses.apex_calls import wrapper_calls
+from amp_migrate.steps.apex.uses.cast_functions import float_functions
+from amp_migrate.steps.gradients.steppers import Steppers
+from amp_migrate.steps.model.training_step import TrainingStep
+from amp_migrate.steps.read.unfit import in_threads
+from amp_migrate.wishes import Wishes
+
+
+class ScriptReader:
+    """Reads the Apex scripts of a project.
+
+    Args:
+        files: those that were given.
+    """
+
+    def __init__(self, project: Project, roles: Roles, wishes: Wishes, files: Sequence[File]) -> None:
+        self._project = project
+        self._roles = roles
+        self._settings = wishes.settings
+        self._files = files
+        self._wishes = wishes
+        self._steppers = None if wishes.settings.dtype is Dtype.BF16 else Steppers(roles)
+
+    def read(self, files: tuple[File, ...], known: Sequence[Refusal], *, is_alone: bool) -> ApexScript:
+        """What the files of a script say, and what stands in the way of native AMP.
+
+        Args:
+            known: what is known already to stand there.
+            is_alone: whether files that only say what functions compute in have no script whose way they could go.
+        """
+        wraps = any(map(wrapper_calls, files))
+        refusals = list(known)
+        initializes: list[Initialize] = []
+        found: list[ApexStep] = []
+        for file in files:
+            refusals += leftovers(self._project, file, self._settings.target_torch)
+            refusals += not_understood(file, self._roles) if wraps else ()
+            wrapped = read_wrappers(file, self._settings.apex_o2)
+            for read in (*read_inits(file), *read_initializes(file, self._settings.apex_o2, wrapped)):
+                (refusals if isinstance(read, Refusal) else initializes).append(read)  # type: ignore[arg-type]
+            for step in read_steps(file, self._roles, self._steppers, wraps=wraps):
+                (refusals if isinstance(step, Refusal) else found).append(step)  # type: ignore[arg-type]
+        steps, splits, apart = self._joined(files, found)
+        refusals += apart
+        refusals += asked_elsewhere(files, self._files)
+        if self._settings.dtype is not Dtype.FP16:
+            refusals += filter(None, (in_threads(file, self._roles) for file in files))
+        script = ApexScript(files, tuple(initializes), steps, splits, ())
+        if not refusals:
+            refusals = self._missing(script, is_alone=is_alone)
+        return replace(script, refusals=tuple(refusals))
+
+    def _missing(self, script: ApexScript, *, is_alone: bool) -> list[Refusal]:
+        """What a script would need beside what is among the files."""
+        if not script.initializes:
+            reason = "amp.float_function belongs to a script that is not among the files that were given"
+            functions = ((file, node) for file in script.files for node in float_functions(file))
+            alone = [Refusal(file, node, reason) for file, node in functions] if is_alone else []
+            return alone or list(without_initialize(script))
+        if script.all_steps:
+            return []
+        refusals = [*without_steps(script.initializes), *plain_steps(script.files)]
+        return refusals or list(without_forwards(script, self._roles))
+
+    def _joined(
+        self, files: Collection[File], found: list[ApexStep]
+    ) -> tuple[tuple[ApexStep, ...], tuple[ApexSplit, ...], list[Refusal]]:
+        """The steps of a script with their parts put together, and what cannot be."""
+        steps: list[ApexStep] = []
+        splits: list[ApexSplit] = []
+        refusals: list[Refusal] = []
+        for each in join(self._project, self._roles, found, self._steppers):
+            if isinstance(each, Refusal):
+                refusals.append(each)
+            elif isinstance(each, ApexSplit):
+                splits.append(each)
+                for part in each.steps:
+                    refusals += self._out_of_reach(files, part.gathered.step)
+            elif self._settings.dtype is not Dtype.BF16 and each.gathered.unscalable is not None:
+                refusals.append(each.gathered.unscalable)
+            else:
+                steps.append(each)
+        return tuple(steps), tuple(splits), refusals
+
+    def _out_of_reach(self, files: Collection[File], step: TrainingStep) -> Iterator[Refusal]:
+        """Why a part of a step cannot move with the script."""
+        if step.file not in files and uses_apex_amp(step.file):
+            yield Refusal(step.file, step.place, "another script that uses Apex takes part in the step")
+        elif not self._wishes.wants(step.file.tree, step.place, APEX_STEP.code):
+            yield Refusal(step.file, step.place, "a part of the step is to be left alone")

@@ -1,0 +1,113 @@
+"""Which files belong to one Apex script: `initialize` in one, `scale_loss` in another, `state_dict` in a third."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_migrate.analysis.exports import is_exported
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.imported import imported_files
+from amp_migrate.analysis.project import Project
+from amp_migrate.plan.move import Refusal
+from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
+from amp_migrate.steps.apex.step.apex_steps import ApexStep
+from amp_migrate.steps.apex.step.split_steps import ApexSplit
+from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_uses, apex_uses, is_in, wrapper_calls
+from amp_migrate.steps.apex.uses.apex_guards import insists
+from amp_migrate.tables.apex_names import AMP, SHIM
+
+
+@dataclass(frozen=True)
+class ApexScript:
+    """What the files of one script say that use `apex.amp`.
+
+    Attributes:
+        initializes: what is prepared for Apex.
+        steps: those that stand in one function each.
+        splits: those that are spread over several.
+        refusals: what stands in the way of native AMP.
+    """
+
+    files: tuple[File, ...]
+    initializes: tuple[Initialize, ...]
+    steps: tuple[ApexStep, ...]
+    splits: tuple[ApexSplit, ...]
+    refusals: tuple[Refusal, ...]
+
+    @property
+    def all_steps(self) -> tuple[ApexStep, ...]:
+        """The steps, and the parts of those that are spread."""
+        return (*self.steps, *(part for split in self.splits for part in split.steps))
+
+
+def scripts_of(project: Project, files: Sequence[File]) -> list[tuple[File, ...]]:
+    """The files of each script: one that initializes Apex, its helpers beside or below it, and what these import.
+
+    Two files that both initialize are two scripts, unless one imports the other.
+    """
+    script_of = {file: [file] for file in files}
+    starting = {file for file in files if starts(file)}
+    for file in files:
+        related = list(imported_files(project, file))
+        if file in starting:
+            folder = file.name.rpartition("/")[0]
+            beside = [other for other in files if other.name.startswith(f"{folder}/" if folder else "")]
+            related += [other for other in beside if other not in starting]
+        for other in related:
+            if other in script_of and script_of[other] is not script_of[file]:
+                mine, theirs = script_of[file], script_of[other]
+                mine.extend(theirs)
+                for moved in theirs:
+                    script_of[moved] = mine
+    return list(dict.fromkeys(map(tuple, script_of.values())))
+
+
+def is_idle(project: Project, files: Iterable[File]) -> bool:
+    """Whether nothing of `apex.amp` is used in the files of a script, nor by another file that takes it from them."""
+    return not any(wrapper_calls(file) or _uses(file) or _hands_on(project, file) for file in files)
+
+
+def _uses(file: File) -> bool:
+    return any(
+        not (isinstance(file.tree.parents[node], cst.AssignTarget) or insists(file, file.tree.statement(node)))
+        for node in amp_uses(file)
+    )
+
+
+def _hands_on(project: Project, file: File) -> bool:
+    return any(
+        is_exported(project, file, name)
+        for name, bindings in file.scopes.module.bindings.items()
+        if any(is_in(each.imported, (AMP,)) or each.imported == "apex" for each in bindings)
+    )
+
+
+def idle_files(project: Project, files: Iterable[File]) -> frozenset[File]:
+    """The files that import `apex.amp` for nothing, as do all of their script: they compute in float32."""
+    scripts = scripts_of(project, [file for file in files if asks_apex(file)])
+    return frozenset(file for script in scripts if is_idle(project, script) for file in script)
+
+
+def starts(file: File) -> bool:
+    """Whether a file prepares models and optimizers for Apex."""
+    return bool(wrapper_calls(file)) or any(True for _ in amp_calls(file, "initialize"))
+
+
+def uses_apex_amp(file: File) -> bool:
+    """Whether a file decides about precision through `apex.amp`, which the shim may answer for by now."""
+    return asks_apex(file) or any(is_in(name, (f"{SHIM}.amp",)) for name in _names(file))
+
+
+def asks_apex(file: File) -> bool:
+    """Whether a file imports `apex.amp`, reaches it through `import apex`, or makes an `FP16_Optimizer`."""
+    names = _names(file)
+    if any(is_in(name, (AMP,)) for name in names):
+        return True
+    return bool(wrapper_calls(file)) or ("apex" in names and any(True for _ in apex_uses(file, AMP)))
+
+
+def _names(file: File) -> set[str]:
+    return {b.imported for scope in file.scopes.all() for bindings in scope.bindings.values() for b in bindings}

@@ -1,0 +1,190 @@
+"""Apex training: steps are found from `with amp.scale_loss(...)`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.plan.move import Refusal
+from amp_migrate.steps.apex.step.folded_branches import FoldedBranch, clip_folds, fold_of
+from amp_migrate.steps.apex.step.fp16_optimizer import read_backwards
+from amp_migrate.steps.apex.uses.apex_calls import amp_calls
+from amp_migrate.steps.gradients.steppers import Steppers
+from amp_migrate.steps.model.training_step import Backward, OptimizerStep, TrainingStep
+from amp_migrate.steps.read.gather import Gathered, Gatherer
+from amp_migrate.steps.statements.amp_signs import is_scaled
+from amp_migrate.steps.statements.bodies import backward_calls, bodies
+from amp_migrate.tables.apex_names import SCALE_LOSS, USE_SHIM
+from amp_migrate.trees.nodes import Block, Statement, blocks, find, nested_statements, statements
+from amp_migrate.trees.own_calls import named_arguments
+from amp_migrate.trees.tree import Tree
+
+
+@dataclass(frozen=True)
+class ApexStep:
+    """What a function that scales a loss has of a step, and the branches that fold.
+
+    Attributes:
+        switch: the script's own switch at this place.
+        left_out: the statements that will be gone, or see the gradients where they stand as they will then.
+    """
+
+    gathered: Gathered
+    folds: tuple[FoldedBranch, ...]
+    switch: cst.BaseExpression | None
+    left_out: frozenset[Statement] = frozenset()
+
+
+def read_steps(
+    file: File, roles: Roles, steppers: Steppers | None = None, *, wraps: bool = False
+) -> Iterator[ApexStep | Refusal]:
+    """What each function of a file that scales a loss has of an Apex training step.
+
+    Args:
+        steppers: knows functions that step for others; None where nobody has to know of steps.
+        wraps: whether the script has an `FP16_Optimizer`, which goes backward itself.
+    """
+    scaling = set(amp_calls(file, "scale_loss"))
+    for function, body in bodies(file):
+        withs = [
+            statement
+            for statement in nested_statements(body)
+            if isinstance(statement, cst.With) and any(item.item in scaling for item in statement.items)
+        ]
+        reads = [_read_with(file, roles, each) for each in withs]
+        reads += read_backwards(file, roles, body) if wraps else []
+        if reads:
+            refusal = next((each for each in reads if isinstance(each, Refusal)), None)
+            scaled = {each.statement: each for each in reads if isinstance(each, Backward)}
+            yield refusal or _read_function(file, roles, steppers, function, body, scaled)
+
+
+def gatherer(file: File, roles: Roles, left_out: frozenset[Statement]) -> Gatherer:
+    """Builds the steps of an Apex script, whose process runs in mixed precision."""
+    return Gatherer(file, roles, left_out, is_mixed=True)
+
+
+def stepped_elsewhere(
+    file: File, body: Block, left_out: frozenset[Statement], steppers: Steppers | None
+) -> list[OptimizerStep]:
+    """The calls of functions that step for a body, but for those that will be gone."""
+    found = [] if steppers is None else steppers.calls(file, body)
+    return [each for each in found if each.statement not in left_out]
+
+
+def _read_function(
+    file: File,
+    roles: Roles,
+    steppers: Steppers | None,
+    function: cst.FunctionDef | None,
+    body: Block,
+    scaled: dict[Statement, Backward],
+) -> ApexStep | Refusal:
+    withs = [each for each in scaled if isinstance(each, cst.With)]
+    folds: list[FoldedBranch] = []
+    switch: cst.BaseExpression | None = None
+    for statement in scaled:
+        around = file.tree.parents.get(file.tree.block(statement))
+        if isinstance(around, cst.Else):
+            around = file.tree.parents.get(around)
+        if isinstance(around, cst.If):
+            switch = around.test
+            fold = fold_of(file, around, scaled)
+            if fold is not None and fold not in folds:
+                folds.append(fold)
+    folds += [fold for fold in clip_folds(file, body, scaled) if fold not in folds]
+    dead = {s for fold in folds for s in nested_statements(fold.dead)}
+    backwards = [each for statement, each in scaled.items() if statement not in dead]
+    inside = {each.call for each in scaled.values()}
+    for statement, call in backward_calls(body):
+        if call not in inside and statement not in dead:
+            assert isinstance(call.func, cst.Attribute)
+            if is_scaled(call.func.value):
+                return Refusal(file, call, "Apex and native AMP stand side by side in one step", USE_SHIM)
+            backwards.append(Backward(statement, call, call.func.value))
+    backwards.sort(key=lambda each: file.tree.order[each.statement])
+    # What else stands under the scale sees scaled gradients there as it will behind the backward.
+    under_scale = {s for with_ in withs for each in _rest(with_) for s in (each, *_inside(each))}
+    left_out = frozenset(dead | under_scale)
+    stepped = stepped_elsewhere(file, body, left_out, steppers)
+    gathered = gatherer(file, roles, left_out).gather(function, backwards, stepped_elsewhere=stepped)
+    if isinstance(gathered, Refusal):
+        return gathered
+    return _mixed_up(file, gathered.step, withs) or ApexStep(gathered, tuple(folds), switch, left_out)
+
+
+def _mixed_up(file: File, step: TrainingStep, withs: list[cst.With]) -> Refusal | None:
+    """A body that saw the gradients of one backward alone, and would see those of others with them."""
+    tree = file.tree
+    for with_ in withs:
+        item = with_.items[0].item
+        assert isinstance(item, cst.Call)
+        if not _rest(with_) or "delay_unscale" in (named_arguments(item, SCALE_LOSS) or ()):
+            continue
+        around = [tree.block(with_), *tree.ancestors(tree.block(with_))]
+        steps = [each.statement for each in step.optimizer_steps]
+        is_stepped = any(_always_in(tree, each) in around and tree.loop(each) is tree.loop(with_) for each in steps)
+        if len(step.backwards) > 1 or not is_stepped:
+            reason = "the body of amp.scale_loss sees the gradients of one backward(), without those before it"
+            return Refusal(file, with_, reason, USE_SHIM)
+    return None
+
+
+def _always_in(tree: Tree, statement: Statement) -> Block:
+    """The block that a statement always runs with: that of the `with` it stands in, where it stands in one."""
+    block = tree.block(statement)
+    while isinstance(around := tree.parents.get(block), cst.With):
+        block = tree.block(around)
+    return block
+
+
+def _rest(statement: cst.With) -> tuple[Statement, ...]:
+    """What stands in the body of a `with` behind its first statement."""
+    assert isinstance(statement.body, (cst.IndentedBlock, cst.SimpleStatementSuite))
+    return statements(statement.body)[1:]
+
+
+def _inside(statement: Statement) -> list[Statement]:
+    return [each for block in blocks(statement) for each in nested_statements(block)]
+
+
+def _read_with(file: File, roles: Roles, statement: cst.With) -> Backward | Refusal:
+    """`with amp.scale_loss(loss, optimizer) as scaled: scaled.backward()`, and what only handles gradients."""
+    item = statement.items[0]
+    assert isinstance(item.item, cst.Call)
+    arguments = named_arguments(item.item, SCALE_LOSS)
+    body = statement.body
+    assert isinstance(body, (cst.IndentedBlock, cst.SimpleStatementSuite))
+    first = statements(body)[0]
+    call = first.value if isinstance(first, cst.Expr) else None
+    name = item.asname.name if item.asname is not None else None
+    if (
+        arguments is None
+        or len(statement.items) != 1
+        or not isinstance(name, cst.Name)
+        or not isinstance(call, cst.Call)
+        or not isinstance(call.func, cst.Attribute)
+        or call.func.attr.value != "backward"
+        or not isinstance(call.func.value, cst.Name)
+        or call.func.value.value != name.value
+        or any(_goes_on_training(file, roles, each, name.value) for each in _rest(statement))
+    ):
+        return Refusal(file, statement, "the body of amp.scale_loss does more than go backward", USE_SHIM)
+    if "delay_overflow_check" in arguments:
+        at = arguments["delay_overflow_check"]
+        return Refusal(file, at, "delay_overflow_check= of amp.scale_loss has no native form", USE_SHIM)
+    return Backward(statement, call, arguments["loss"])
+
+
+def _goes_on_training(file: File, roles: Roles, statement: Statement, scaled: str) -> bool:
+    """Whether a statement computes with the scaled loss, or is a part of the step."""
+    calls = list(find(statement, cst.Call))
+    return (
+        any(node.value == scaled for node in find(statement, cst.Name))
+        or any(isinstance(c.func, cst.Attribute) and c.func.attr.value in ("backward", "step") for c in calls)
+        or any(roles.runs_forward(file, call) for call in calls)
+    )

@@ -1,0 +1,148 @@
+"""Reads scripts that train with `FP16_Optimizer` of `apex.fp16_utils`, from before `apex.amp`.
+
+The wrapper holds float32 copies of float16 weights, scales the loss and looks for overflows: what `amp.initialize` and
+`amp.scale_loss` did later at O2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import dotted
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.optimizers import is_optimizer
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.plan.move import Refusal
+from amp_migrate.settings import Apex
+from amp_migrate.steps.apex.initialize.branches import place_of
+from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
+from amp_migrate.steps.apex.uses.apex_calls import WRAPPER, wrapper_calls
+from amp_migrate.steps.model.training_step import Backward
+from amp_migrate.steps.statements.bodies import backward_calls
+from amp_migrate.tables.apex_names import DYNAMIC_SCALE, FP16_OPTIMIZER, FP16_UTILS, HALF_NETWORKS, USE_SHIM
+from amp_migrate.trees.nodes import Block, is_constant
+from amp_migrate.trees.own_calls import named_arguments
+
+# What is asked of a wrapper that its optimizer or the scaler can answer.
+_ANSWERED = frozenset(
+    "backward clip_master_grads load_state_dict loss_scale param_groups state state_dict step zero_grad".split()
+)
+_NOTE = "FP16_Optimizer kept float16 weights with float32 masters; now the weights are float32 under autocast"
+_OLD_CHECKPOINTS = "a checkpoint with the state of an FP16_Optimizer holds objects of Apex, and cannot be loaded"
+
+
+def read_wrappers(file: File, apex_o2: Apex) -> Iterator[Initialize | Refusal]:
+    """What each wrapper of a file says: the optimizer, the loss scale, the condition.
+
+    Args:
+        apex_o2: whether float16 weights may become float32 ones.
+    """
+    for call in wrapper_calls(file):
+        if apex_o2 is Apex.SHIM:
+            yield Refusal(file, call, "FP16_Optimizer is for float16 weights, which were asked to stay", USE_SHIM)
+            continue
+        statement = file.tree.statement(call)
+        arguments = named_arguments(call, FP16_OPTIMIZER)
+        target = _target(file, call)
+        if arguments is None or target is None or "init_optimizer" not in arguments:
+            yield Refusal(file, call, "FP16_Optimizer is made in a way that is not understood", USE_SHIM)
+            continue
+        if not is_constant(arguments.get("dynamic_loss_args", cst.Name("None")), "None"):
+            at = arguments["dynamic_loss_args"]
+            yield Refusal(file, at, "dynamic_loss_args= of FP16_Optimizer has no native form", USE_SHIM)
+            continue
+        optimizer = arguments["init_optimizer"]
+        home, conditions = place_of(file, statement, target)
+        is_renamed = file.tree.code(target) != file.tree.code(optimizer)
+        notes = (_NOTE, _OLD_CHECKPOINTS) if "load_state_dict" in file.uses else (_NOTE,)
+        yield Initialize(
+            file=file,
+            call=call,
+            statement=statement,
+            home=home,
+            replaces_home=home is statement,
+            switch=conditions,
+            init_scale=_scale(file, arguments),
+            setting=None,
+            optimizers=optimizer,
+            rebinds=(f"{file.tree.code(target)} = {file.tree.code(optimizer)}",) if is_renamed else (),
+            notes=notes,
+            what="FP16_Optimizer",
+        )
+
+
+def read_backwards(file: File, roles: Roles, body: Block) -> list[Backward | Refusal]:
+    """The calls `optimizer.backward(loss)` of a body."""
+    found: list[Backward | Refusal] = []
+    for statement, call in backward_calls(body):
+        assert isinstance(call.func, cst.Attribute)
+        if not call.args or not is_optimizer(file, call.func.value):
+            continue
+        first, others = call.args[0], {arg.keyword.value for arg in call.args[1:] if arg.keyword is not None}
+        is_plain = isinstance(statement, cst.Expr) and statement.value is call and not first.star
+        if is_plain and first.keyword is None and others <= {"retain_graph"} and len(others) == len(call.args) - 1:
+            found.append(Backward(statement, call, first.value, wrapped=True))
+        else:
+            found.append(Refusal(file, call, "FP16_Optimizer goes backward in a way that is not understood", USE_SHIM))
+    return found
+
+
+def not_understood(file: File, roles: Roles) -> Iterator[Refusal]:
+    """Uses of `apex.fp16_utils`, and of its wrapper, that have no native form."""
+    for node in file.tree.every(cst.Name, cst.Attribute):
+        full = file.names.full(node)
+        if type(file.tree.parents[node]) in (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom):
+            continue
+        if full.startswith(FP16_UTILS + ".") and not _is_converted(file, node, full):
+            yield Refusal(file, node, f"{full.removeprefix('apex.')} has no native form here", USE_SHIM)
+    for _, attribute in wrapper_attributes(file, roles):
+        if attribute.attr.value not in _ANSWERED or isinstance(file.tree.parents[attribute], cst.AssignTarget):
+            reason = f"FP16_Optimizer's {attribute.attr.value} has no native form here"
+            yield Refusal(file, attribute, reason, USE_SHIM)
+
+
+def wrapper_attributes(file: File, roles: Roles) -> Iterator[tuple[cst.BaseExpression, cst.Attribute]]:
+    """Whatever a file that wraps its optimizers asks of them, each with the optimizer."""
+    wrapped = {dotted(_target(file, call)) for call in wrapper_calls(file)}
+    for name in {path.rpartition(".")[2] for path in wrapped if path is not None}:
+        for node in file.uses.get(name, ()):
+            parent = file.tree.parents[node]
+            if isinstance(parent, cst.Attribute) and parent.value is node and is_optimizer(file, node):
+                yield node, parent
+
+
+def half_networks(file: File, roles: Roles) -> Iterator[tuple[cst.Call, cst.BaseExpression]]:
+    """The calls that make a network's weights float16, each with the network."""
+    for call in file.calls:
+        func = call.func
+        if file.names.callee(call) in HALF_NETWORKS and len(call.args) == 1:
+            yield call, call.args[0].value
+        elif isinstance(func, cst.Attribute) and func.attr.value == "half" and roles.is_module(file, func.value):
+            yield call, func.value
+
+
+def _is_converted(file: File, node: cst.CSTNode, full: str) -> bool:
+    call = file.tree.parents[node]
+    if not isinstance(call, cst.Call):
+        return False
+    return full == WRAPPER or (full in HALF_NETWORKS and len(call.args) == 1)
+
+
+def _target(file: File, call: cst.Call) -> cst.BaseExpression | None:
+    """What is assigned just the wrapper."""
+    statement = file.tree.parents[call]
+    return statement.targets[0].target if isinstance(statement, cst.Assign) else None
+
+
+def _scale(file: File, arguments: dict[str, cst.BaseExpression]) -> str | None:
+    """GradScaler's `init_scale` as code; None where Apex chose the scale."""
+    static = arguments.get("static_loss_scale")
+    code = "1.0" if static is None else f"float({file.tree.code(static)})"
+    if isinstance(static, (cst.Integer, cst.Float)):
+        code = str(float(static.evaluated_value))
+    dynamic = arguments.get("dynamic_loss_scale")
+    if dynamic is None or is_constant(dynamic, "False"):
+        return code
+    return None if is_constant(dynamic, "True") else f"{DYNAMIC_SCALE} if {file.tree.code(dynamic)} else {code}"

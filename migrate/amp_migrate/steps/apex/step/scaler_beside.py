@@ -1,0 +1,36 @@
+"""Finds the scaler at a place of an Apex script that names no optimizer, as `amp.state_dict()` does not."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.optimizers import is_optimizer
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.steps.model.route import Route
+from amp_migrate.steps.scaler.find_route import Traveller
+
+
+def scaler_at(traveller: Traveller, roles: Roles, file: File, place: cst.CSTNode) -> str | None:
+    """The scaler as code: one of the scopes around, or of a parameter; None where there is no way to one."""
+    for node in file.tree.ancestors(place):
+        known = traveller.ways.creations.get(node)
+        if known is not None:
+            return known.target
+        inherited = traveller.scaler_of(file, node) if isinstance(node, cst.ClassDef) else None
+        if inherited is not None:
+            return inherited
+        parameter = traveller.ways.parameters.get(node)
+        if parameter is not None:
+            return parameter.name
+    function = file.tree.function(place)
+    if function is None:
+        return None
+    for name in file.scopes.inside(function).bindings:
+        uses = [u for u in file.uses.get(name, ()) if file.tree.function(u) is function]
+        if uses and is_optimizer(file, uses[0]):
+            route = traveller.reach(file, [uses[0]], create=False)
+            if isinstance(route, Route):
+                traveller.ways.add(route)
+                return route.scaler
+    return None

@@ -1,0 +1,90 @@
+"""Apex steps that are spread over functions: one goes backward by `amp.scale_loss`, and its callers run the forward."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.plan.move import Refusal
+from amp_migrate.steps.apex.step.apex_steps import ApexStep, gatherer, stepped_elsewhere
+from amp_migrate.steps.apex.step.folded_branches import clip_folds
+from amp_migrate.steps.gradients.steppers import Steppers
+from amp_migrate.steps.model.route import Route
+from amp_migrate.steps.model.training_step import Backward, TrainingStep
+from amp_migrate.steps.read.gather import Gathered
+from amp_migrate.steps.read.split import Joiner, Key, Split, key_of
+from amp_migrate.steps.scaler.of_split_step import Reach, scale_parts
+from amp_migrate.steps.statements.amp_signs import uses_amp
+from amp_migrate.steps.statements.bodies import backward_calls
+from amp_migrate.tables.apex_names import USE_SHIM
+from amp_migrate.trees.nodes import block_of, nested_statements
+
+
+@dataclass(frozen=True)
+class ApexSplit:
+    """A step in several functions.
+
+    Attributes:
+        split: what each function has of it.
+        parts: what is known of its functions, with the branches that fold there.
+    """
+
+    split: Split
+    parts: dict[Key, ApexStep]
+
+    @property
+    def steps(self) -> list[ApexStep]:
+        """The parts, as they move where no scaler is needed."""
+        return [self._part(each.step) for each in self.split.parts]
+
+    def scaled(self, roles: Roles, reach: Reach) -> list[tuple[ApexStep, Route | None]] | Refusal:
+        """The parts with the ways of their scalers, each caller before what it calls."""
+        found = scale_parts(self.split, roles, reach)
+        return found if isinstance(found, Refusal) else [(self._part(each.step), each.route) for each in found]
+
+    def _part(self, step: TrainingStep) -> ApexStep:
+        known = self.parts.get(key_of(step), ApexStep(Gathered(step, None), (), None))
+        return replace(known, gathered=Gathered(step, None))
+
+
+def join(
+    project: Project, roles: Roles, found: Sequence[ApexStep], steppers: Steppers | None
+) -> list[ApexStep | ApexSplit | Refusal]:
+    """The steps of a script, given what each function has that scales a loss.
+
+    Args:
+        steppers: knows functions that step for others; None where nobody has to know of steps.
+    """
+    parts = {key_of(each.gathered.step): each for each in found}
+
+    def again(file: File, function: cst.FunctionDef | None, backwards: list[Backward]) -> Gathered | Refusal:
+        known = parts.get((file, function))
+        body = file.tree.module if function is None else block_of(function)
+        called = {each.call for each in backwards}
+        if known is None and uses_amp(file, body, function):
+            return Refusal(file, backwards[0].statement, "Apex and native AMP stand side by side in one step", USE_SHIM)
+        if known is None and any(call not in called for _, call in backward_calls(body)):
+            reason = "a function goes backward by itself, and calls one that does so by Apex"
+            return Refusal(file, backwards[0].statement, reason, USE_SHIM)
+        folds = clip_folds(file, body, {}) if known is None else list(known.folds)
+        dead = frozenset(s for f in folds for s in nested_statements(f.dead)) if known is None else known.left_out
+        stepped = stepped_elsewhere(file, body, dead, steppers)
+        gathered = gatherer(file, roles, dead).gather(function, backwards, stepped_elsewhere=stepped)
+        if known is None and isinstance(gathered, Gathered):
+            parts[file, function] = ApexStep(gathered, tuple(folds), None, dead)
+        return gathered
+
+    joined: list[ApexStep | ApexSplit | Refusal] = []
+    for each in Joiner(project, again, steppers).join([step.gathered for step in found]):
+        if isinstance(each, Split):
+            joined.append(ApexSplit(each, parts))
+        elif isinstance(each, Refusal):
+            joined.append(each)
+        else:
+            joined.append(replace(parts[key_of(each.step)], gathered=each))
+    return joined

@@ -1,0 +1,1 @@
+"""What a script says to `apex.amp` beside its steps, and what stands for it natively."""

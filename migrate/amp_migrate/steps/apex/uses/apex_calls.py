@@ -1,0 +1,83 @@
+"""The calls of `apex.amp`, by what their names stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import dotted
+from amp_migrate.analysis.files import File
+from amp_migrate.tables.apex_names import AMP, API
+
+WRAPPER = "apex.fp16_utils.FP16_Optimizer"
+_NAMING = (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom, cst.NameItem)
+
+
+def amp_name(file: File, node: cst.CSTNode) -> str | None:
+    """What a name of `apex.amp` stands for (`scale_loss`); None for any other name.
+
+    A name that is also bound to None or a stub where Apex is missing counts: that is the guard, not another meaning.
+    """
+    for full in sorted(file.names.meanings(node)):
+        if full.startswith(AMP + "."):
+            return full.removeprefix(AMP + ".")
+    if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name):
+        # Imported in one function and used in another, where nothing binds it: what else could be meant?
+        is_unbound = node.attr.value in API and file.scopes.of(node).find(node.value.value) is None
+        return node.attr.value if is_unbound and node.value.value in _amp_names(file) else None
+    if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Attribute):
+        kept = {dotted(each.targets[0].target) for each in keepings(file)}
+        is_kept_elsewhere = node.attr.value == "scale_loss" and node.value.attr.value == "amp" and _amp_names(file)
+        return node.attr.value if dotted(node.value) in kept or is_kept_elsewhere else None
+    return None
+
+
+def _amp_names(file: File) -> set[str]:
+    """What `apex.amp` is called anywhere in a file."""
+    bound = (item for scope in file.scopes.all() for item in scope.bindings.items())
+    return {name for name, bindings in bound if any(binding.imported == AMP for binding in bindings)}
+
+
+def keepings(file: File) -> Iterator[cst.Assign]:
+    """The assignments that keep `apex.amp` in an attribute: `args.amp = amp`."""
+    for node in file.uses.get("amp", ()):
+        statement = file.tree.parents[node]
+        if not isinstance(statement, cst.Assign) or statement.value is not node or len(statement.targets) > 1:
+            continue
+        if isinstance(statement.targets[0].target, cst.Attribute) and AMP in file.names.meanings(node):
+            yield statement
+
+
+def amp_calls(file: File, name: str) -> Iterator[cst.Call]:
+    """The calls of `apex.amp.<name>` in a file."""
+    for call in file.calls:
+        if amp_name(file, call.func) == name:
+            yield call
+
+
+def amp_uses(file: File) -> Iterator[cst.Name | cst.Attribute]:
+    """Whatever names `apex.amp`, or something of it, but for the imports."""
+    for node in file.tree.every(cst.Name, cst.Attribute):
+        names_amp = amp_name(file, node) is not None or AMP in file.names.meanings(node)
+        if names_amp and not isinstance(file.tree.parents[node], _NAMING):
+            yield node
+
+
+def apex_uses(file: File, prefix: str) -> Iterator[cst.Attribute]:
+    """The chains of a file that stand for a package of Apex (`apex.parallel`), through `import apex`."""
+    for node in file.uses.get(prefix.rpartition(".")[2], ()):
+        if isinstance(node, cst.Attribute) and prefix in file.names.meanings(node):
+            yield node
+
+
+def wrapper_calls(file: File) -> list[cst.Call]:
+    """The calls that make an `FP16_Optimizer`."""
+    if "FP16_Optimizer" not in file.tree.text:
+        return []
+    return [call for call in file.calls if file.names.callee(call) == WRAPPER]
+
+
+def is_in(name: str, packages: tuple[str, ...]) -> bool:
+    """Whether a full name is that of one of some packages, or of something inside."""
+    return any(name == package or name.startswith(package + ".") for package in packages)

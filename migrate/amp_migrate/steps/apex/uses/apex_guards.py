@@ -1,0 +1,89 @@
+"""Statements that are there for the sake of `apex.amp` alone: imports, and what complains where Apex is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import dotted
+from amp_migrate.analysis.files import File
+from amp_migrate.plan.edit import Edit
+from amp_migrate.steps.apex.uses.apex_calls import keepings
+from amp_migrate.steps.apex.uses.cast_functions import is_needless
+from amp_migrate.steps.statements.bodies import bodies
+from amp_migrate.tables.apex_names import AMP
+from amp_migrate.trees.nodes import Statement, is_constant, nested_statements, statements
+from amp_migrate.write.editor import Editor
+
+
+def is_apex_import(file: File, statement: Statement) -> bool:
+    """Whether a statement only brings in `apex.amp`, by itself or in a `try` that complains where it is missing.
+
+    A registration that native AMP does without belongs to it, and a global or an attribute that `apex.amp` is kept in;
+    so does what insists that the import succeeded.
+    """
+    if isinstance(statement, cst.Global):
+        return all(file.names.meanings(item.name) == {AMP} for item in statement.names)
+    if isinstance(statement, cst.ImportFrom):
+        names = [] if isinstance(statement.names, cst.ImportStar) else statement.names
+        return dotted(statement.module) == "apex" and [dotted(alias.name) for alias in names] == ["amp"]
+    if isinstance(statement, cst.Import):
+        return [dotted(alias.name) for alias in statement.names] in (["apex"], [AMP])
+    if isinstance(statement, cst.Try) and statement.orelse is None and statement.finalbody is None:
+        body = statements(_block(statement.body))
+        handled = [each for handler in statement.handlers for each in statements(_block(handler.body))]
+        return all(is_apex_import(file, each) for each in body) and all(complains(each) for each in handled)
+    return insists(file, statement) or is_needless(file, statement) or any(statement is each for each in keepings(file))
+
+
+def insists(file: File, statement: Statement) -> bool:
+    """Whether a statement only makes sure that `apex.amp` is there: `assert amp is not None`, an `if` that raises."""
+    if isinstance(statement, cst.Assert):
+        return _tests_for(file, statement.test, present=True)
+    if not isinstance(statement, cst.If) or statement.orelse is not None:
+        return False
+    raises = [isinstance(each, cst.Raise) for each in statements(_block(statement.body))]
+    return _tests_for(file, statement.test, present=False) and raises == [True]
+
+
+def _tests_for(file: File, test: cst.BaseExpression, *, present: bool) -> bool:
+    """Whether a test asks that `apex.amp` is there, or that it is not, and nothing else."""
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        return _tests_for(file, test.expression, present=not present)
+    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+        compared = test.comparisons[0]
+        operators = (cst.IsNot, cst.NotEqual) if present else (cst.Is, cst.Equal)
+        return (
+            isinstance(compared.operator, operators)
+            and is_constant(compared.comparator, "None")
+            and AMP in file.names.meanings(test.left)
+        )
+    return present and isinstance(test, cst.Name) and AMP in file.names.meanings(test)
+
+
+def complains(statement: Statement) -> bool:
+    """Whether a statement of an `except` only tells that Apex is missing: raises, prints, passes, sets amp to None."""
+    if isinstance(statement, cst.Assign):
+        targets = [dotted(each.target) for each in statement.targets]
+        return targets == ["amp"] and is_constant(statement.value, "None")
+    return isinstance(statement, (cst.Raise, cst.Pass, cst.Expr))
+
+
+def drop_imports(editor: Editor) -> Iterator[Edit]:
+    """The edits that take out of a file whatever only brings in `apex.amp`, once nothing uses it."""
+    file = editor.file
+    still_apex = any(
+        name.startswith("apex.") and name != AMP and not name.startswith(AMP + ".")
+        for node in file.uses.get("apex", ())
+        for name in file.names.meanings(file.tree.parents[node])
+    )
+    for _, body in bodies(file):
+        for statement in nested_statements(body):
+            if is_apex_import(file, statement) and not (isinstance(statement, cst.Import) and still_apex):
+                yield editor.remove(statement)
+
+
+def _block(body: cst.BaseSuite) -> cst.IndentedBlock | cst.SimpleStatementSuite:
+    assert isinstance(body, (cst.IndentedBlock, cst.SimpleStatementSuite))
+    return body

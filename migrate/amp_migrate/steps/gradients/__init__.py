@@ -1,0 +1,1 @@
+"""What becomes of gradients: read, clipped, penalised, stepped on."""

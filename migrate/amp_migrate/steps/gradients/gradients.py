@@ -1,0 +1,217 @@
+"""Who reads gradients between a backward and its step: there the scaler has to unscale them first."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import dotted
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.plan.move import Refusal
+from amp_migrate.steps.gradients.gradient_directions import is_free_of_scale
+from amp_migrate.steps.gradients.updates import exclude
+from amp_migrate.steps.model.training_step import Backward, GradientUse, OptimizerStep, ScaledClip
+from amp_migrate.tables.torch_names import CLIPPING, GRADIENT_FUNCTIONS
+from amp_migrate.trees.nodes import (
+    LOOP_TYPES,
+    Block,
+    Statement,
+    blocks,
+    find,
+    header,
+    is_constant,
+    nested_statements,
+    walk,
+)
+from amp_migrate.trees.own_calls import calls_of, named_arguments
+from amp_migrate.trees.tree import Tree
+
+_CLIP_NAME = re.compile(r"clip_?(master_)?grad", re.IGNORECASE)
+_NOT_ALWAYS = (
+    "gradients are read where the optimizer does not always step, so they cannot be unscaled there",
+    "read or clip gradients only on the iterations that step, directly before optimizer.step()",
+)
+
+
+def gradient_uses(
+    file: File,
+    roles: Roles,
+    body: Block,
+    backwards: list[Backward],
+    steps: list[OptimizerStep],
+    dead: frozenset[Statement],
+) -> tuple[GradientUse | ScaledClip, ...] | Refusal:
+    """Where the gradients of which optimizer must be unscaled: at most once per optimizer and step.
+
+    Clipping where that cannot be yet goes by a scaled limit, which comes to the same.
+    """
+    tree = file.tree
+    order = tree.order
+    starts = [order[b.statement] for b in backwards]
+    # An optimizer of the project reads gradients as every other does: in its step.
+    own = {b.statement for b in backwards if b.part is not None} | {step.statement for step in steps}
+    using = [
+        s
+        for s in nested_statements(body)
+        if s not in dead and s not in own and order[s] > starts[0] and uses_gradients(file, roles, s)
+    ]
+    wanted: dict[OptimizerStep, list[Statement]] = {}
+    for statement in using:
+        after = _steps_after(file, statement, starts, steps)
+        if not after and steps and all(exclude(tree, statement, step.statement) for step in steps):
+            return Refusal(file, statement, *_NOT_ALWAYS)  # the branch that updates the parameters by hand
+        for step in after:
+            wanted.setdefault(step, []).append(statement)
+    found: list[GradientUse | ScaledClip] = []
+    for step, statements in wanted.items():
+        uses = [_unscaled(tree, step, each, backwards) for each in _branches(tree, statements, backwards)]
+        problem = next((use for use in uses if not isinstance(use, GradientUse)), None)
+        if problem is None:
+            found += [use for use in uses if isinstance(use, GradientUse)]
+            continue
+        clips = [_scaled_clip(file, statement) for statement in statements]
+        if None in clips:
+            return Refusal(file, statements[0], *problem)
+        found += [clip for clip in clips if clip is not None and clip not in found]
+    return tuple(sorted(found, key=lambda use: order[use.before]))
+
+
+def _branches(tree: Tree, statements: list[Statement], backwards: list[Backward]) -> list[list[Statement]]:
+    """Statements before a step, parted by the branches of an `if` each of which also goes backward by itself."""
+    block = tree.common_block([*statements])
+    around = tree.lift(statements[0], block)
+    inside = [each for each in backwards if around in tree.ancestors(each.statement)]
+    if not isinstance(around, cst.If) or not inside or any(tree.lift(each, block) is not around for each in statements):
+        return [statements]
+    members = [(each, set(nested_statements(each))) for each in blocks(around)]
+    parts = [[each for each in statements if each in member] for _, member in members]
+    return [branch for part in parts if part for branch in _branches(tree, part, backwards)]
+
+
+def _unscaled(
+    tree: Tree, step: OptimizerStep, statements: list[Statement], backwards: list[Backward]
+) -> GradientUse | tuple[str, str]:
+    """Where to unscale for some statements before a step; the fact that is against it, and a hint, where one is."""
+    order, first = tree.order, min(statements, key=lambda each: tree.order[each])
+    between = (b.statement for b in backwards if order[first] < order[b.statement] < order[step.statement])
+    if not all(exclude(tree, first, each) for each in between):
+        return (
+            "gradients are read between two backward() calls of one step, where they cannot be unscaled yet",
+            "read gradients after the last backward(), directly before optimizer.step()",
+        )
+    receiver = step.call.func.value if isinstance(step.call.func, cst.Attribute) else None
+    if step.part is not None and step.optimizer is receiver and step.held is None:
+        return (
+            f"gradients are read that {tree.quote(step.call.func)}() steps by optimizers of its own",
+            "unscale each of them by hand, or run with --dtype bf16, which needs no scaler",
+        )
+    anchor = _anchor(tree, step, statements)
+    if anchor is None:
+        return _NOT_ALWAYS
+    return GradientUse(anchor, step.held or step.optimizer, _loop_over(tree, step, anchor))
+
+
+def _scaled_clip(file: File, statement: Statement) -> ScaledClip | None:
+    """The statement as clipping to a limit, of which nothing else is used; None for any other."""
+    call = statement.value if isinstance(statement, cst.Expr) else None
+    names = CLIPPING.get(file.names.callee(call), ()) if isinstance(call, cst.Call) else ()
+    given = named_arguments(call, names) if isinstance(call, cst.Call) and names else None
+    if given is None or names[1] not in given or "error_if_nonfinite" in given:
+        return None
+    return ScaledClip(statement, given[names[1]])
+
+
+def _loop_over(tree: Tree, step: OptimizerStep, statement: Statement) -> cst.For | None:
+    """The loop that an optimizer is the target of, where a statement is not in it."""
+    name = tree.code(step.optimizer)
+    around = [each for each in tree.ancestors(step.statement) if isinstance(each, cst.For)]
+    found = next((each for each in around if tree.code(each.target) == name), None)
+    return None if found is None or found in tree.ancestors(statement) else found
+
+
+def _steps_after(
+    file: File, statement: Statement, starts: list[int], steps: list[OptimizerStep]
+) -> list[OptimizerStep]:
+    """The steps whose gradients a statement reads: those that follow it before the next backward."""
+    order = file.tree.order
+    here = order[statement]
+    limit = min((start for start in starts if start > here), default=None)
+    following = [s for s in steps if order[s.statement] > here and (limit is None or order[s.statement] < limit)]
+    if not following:  # two backwards before one step: the step comes after the next backward
+        later = [s for s in steps if order[s.statement] > here]
+        following = later[:1]
+    by_name: dict[str | None, OptimizerStep] = {}
+    for step in following:  # branches of one `if` may step the same optimizer: the first stands for all
+        by_name.setdefault(dotted(step.optimizer), step)
+    candidates = list(by_name.values())
+    if len(candidates) > 1:
+        owners = [s for s in candidates if _owns_parameters(file, s, statement)]
+        return owners or candidates
+    return candidates
+
+
+def _owns_parameters(file: File, step: OptimizerStep, statement: Statement) -> bool:
+    """Whether the optimizer was built from the parameters that the statement names (`netD.parameters()`)."""
+    named = {
+        file.tree.code(call)
+        for call in calls_of(statement)
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "parameters"
+    }
+    path = dotted(step.optimizer)
+    if path is None or not named:
+        return False
+    made = [b.value for b in file.scopes.of(step.optimizer).lookup(path) if isinstance(b.value, cst.Call)]
+    return any(file.tree.code(node) in named for value in made for node in find(value, cst.Call))
+
+
+def _anchor(tree: Tree, step: OptimizerStep, using: list[Statement]) -> Statement | None:
+    """The statement to unscale before: it is reached once whenever the step is, and comes before every use."""
+    loop = _loop_over(tree, step, using[0])
+    target = tree.block(step.statement if loop is None else loop)
+    block = tree.common_block([*using])
+    around_step = [target, *(a for a in tree.ancestors(target))]
+    while isinstance(tree.parents.get(block), LOOP_TYPES) and block not in around_step:
+        block = tree.block(tree.statement(tree.parents[block]))  # `for p in model.parameters(): p.grad...`
+    first = min((tree.lift(each, block) for each in using), key=lambda each: tree.order[each])
+    inside_target = block is target or target in tree.ancestors(block)
+    return first if inside_target else None
+
+
+def uses_gradients(file: File, roles: Roles, statement: Statement) -> bool:
+    """Whether a statement by itself reads or changes gradients."""
+    if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+        return False
+    return any(_reads_gradients(file, roles, part) for part in header(statement))
+
+
+def _reads_gradients(file: File, roles: Roles, part: cst.CSTNode, depth: int = 0) -> bool:
+    for node in walk(part):
+        if isinstance(node, cst.Attribute) and node.attr.value == "grad" and not file.names.full(node):
+            if not _only_clears(file.tree, node) and not (depth and is_free_of_scale(file, node)):
+                return True
+        elif isinstance(node, cst.Call):
+            if file.names.callee(node) in GRADIENT_FUNCTIONS:
+                return True
+            if isinstance(node.func, (cst.Attribute, cst.Name)):
+                name = node.func.attr.value if isinstance(node.func, cst.Attribute) else node.func.value
+                if _CLIP_NAME.search(name):
+                    return True
+            function = None
+            if depth < 2:
+                function = roles.project.called(file, node) or roles.project.only_method(file, node, "grad")
+            if function is not None and _reads_gradients(function.file, roles, function.node.body, depth + 1):
+                return True
+    return False
+
+
+def _only_clears(tree: Tree, node: cst.Attribute) -> bool:
+    """`p.grad = None`, which any scale may do."""
+    parent = tree.parents[node]
+    statement = tree.parents.get(parent)
+    return (
+        isinstance(parent, cst.AssignTarget)
+        and isinstance(statement, cst.Assign)
+        and is_constant(statement.value, "None")
+    )

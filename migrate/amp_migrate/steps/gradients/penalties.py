@@ -1,0 +1,146 @@
+"""Gradient penalties under a loss scaler, as PyTorch's own recipe has them.
+
+The gradients that a penalty is built on are taken of a scaled loss, so that they do not vanish in float16, and divided
+by the scale before anything is built on them. They are taken outside every autocast region, like `backward()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import cast
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import dotted
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import FunctionRef
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.plan.move import Refusal
+from amp_migrate.steps.model.route import Route
+from amp_migrate.steps.model.training_step import Penalty, PenaltyCall
+from amp_migrate.steps.statements.data_flow import reads, targets
+from amp_migrate.trees.nodes import Block, Statement, block_of, find, is_constant
+from amp_migrate.trees.own_calls import calls_in
+
+GRAD = "torch.autograd.grad"
+_LOW_SCALE = ("init_scale=1024.0",)
+_NAMES = ("outputs", "inputs", "grad_outputs", "retain_graph", "create_graph", "only_inputs", "allow_unused")
+
+
+@dataclass(frozen=True)
+class Penalties:
+    """What a function has of gradient penalties.
+
+    Attributes:
+        taken: the gradients that it takes itself.
+        calls: its calls of functions that take them.
+    """
+
+    taken: tuple[Penalty, ...] = ()
+    calls: tuple[PenaltyCall, ...] = ()
+
+    @property
+    def statements(self) -> frozenset[Statement]:
+        """The statements that must stay outside every region."""
+        return frozenset([*(each.statement for each in self.taken), *(each.statement for each in self.calls)])
+
+
+def read_penalties(file: File, roles: Roles, body: Block, parts: Collection[cst.Call] = ()) -> Penalties | Refusal:
+    """The gradient penalties of a body; why they cannot be scaled, where one cannot.
+
+    Args:
+        parts: calls of functions that go backward themselves, and see to their own penalties.
+    """
+    taken: list[Penalty] = []
+    calls: list[PenaltyCall] = []
+    for statement, call in calls_in(body):
+        if call in parts:
+            continue
+        if file.names.callee(call) == GRAD:
+            penalty = _penalty(file, statement, call)
+            if penalty is None:
+                return unscaled(file, call)
+            taken.append(penalty)
+        elif roles.own_gradients.taken_by(file, call):
+            function = roles.project.called(file, call) or roles.own_gradients.method(file, call)
+            if function is None or not _is_penalty(function, roles) or not _stands_alone(file, roles, statement, call):
+                return unscaled(file, call)
+            calls.append(PenaltyCall(statement, call, function))
+    return Penalties(tuple(taken), tuple(calls))
+
+
+def _is_penalty(function: FunctionRef, roles: Roles) -> bool:
+    """Whether a function takes gradients itself, in a way that can be scaled, and trains nothing."""
+    body = block_of(function.node)
+    found = read_penalties(function.file, roles, body)
+    trains = ("backward", "step", "scale")
+    return (
+        isinstance(found, Penalties)
+        and bool(found.taken)
+        and not found.calls
+        and not any(isinstance(c.func, cst.Attribute) and c.func.attr.value in trains for c in find(body, cst.Call))
+    )
+
+
+def _stands_alone(file: File, roles: Roles, statement: Statement, call: cst.Call) -> bool:
+    """Whether a call can stay outside the regions: nothing else is computed in its statement, or kept from it.
+
+    A running mean that the call is given and gives back would keep what an overflow makes of it for good.
+    """
+    if not isinstance(statement, (cst.Assign, cst.Expr)) or statement.value is not call:
+        return False
+    if any(roles.runs_forward(file, inner) for arg in call.args for inner in find(arg.value, cst.Call)):
+        return False
+    given = reads([arg.value for arg in call.args])
+    return not any(dotted(target) in given for target in targets(statement))
+
+
+def _penalty(file: File, statement: Statement, call: cst.Call) -> Penalty | None:
+    """The gradients that a statement takes and gives a name; None for any other use of them."""
+    arguments: dict[str, cst.Arg] = {}
+    for index, arg in enumerate(call.args):
+        if arg.star or index >= len(_NAMES):
+            return None
+        arguments[arg.keyword.value if arg.keyword is not None else _NAMES[index]] = arg
+    creates = arguments.get("create_graph")
+    if "outputs" not in arguments or creates is None or not is_constant(creates.value, "True"):
+        return None
+    if "allow_unused" in arguments or not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
+        return None
+    target, value = statement.targets[0].target, statement.value
+    one = isinstance(value, cst.Subscript) and value.value is call
+    if value is not call and not one:
+        return None
+    if isinstance(target, cst.Tuple) and not one:
+        names = tuple(dotted(each.value) for each in target.elements if isinstance(each, cst.Element))
+        is_single = True
+    else:
+        names, is_single = (dotted(target),), one
+    if not names or None in names:
+        return None
+    outputs = arguments["outputs"].value
+    method = outputs.func if isinstance(outputs, cst.Call) else None
+    is_sum = isinstance(method, cst.Attribute) and method.attr.value == "sum"
+    is_summed = is_sum or "grad_outputs" in arguments
+    return Penalty(statement, outputs, cast("tuple[str, ...]", names), is_single, is_summed)
+
+
+def with_low_scale(route: Route) -> Route:
+    """A way to a scaler that does not begin with its usual 65536.
+
+    A gradient of the sum of all outputs begins with the scale itself, where that of a mean begins with a small part of
+    it, and float16 ends at 65504: the first penalties would be infinite.
+    """
+    return replace(route, creations=tuple(replace(each, arguments=_LOW_SCALE) for each in route.creations))
+
+
+def unscaled(file: File, call: cst.Call) -> Refusal:
+    """What to say where gradients cannot be taken of a scaled loss."""
+    return Refusal(
+        file,
+        call,
+        "torch.autograd.grad() takes gradients of an unscaled loss beside those of the scaled one",
+        "scale the loss for it and divide its result by scaler.get_scale(), or run with --dtype bf16, which needs no "
+        "scaler",
+    )

@@ -1,0 +1,196 @@
+"""Functions that step an optimizer for somebody who went backward: `optimizer.step_and_update_lr()`.
+
+A scaler has to step what such a function steps, so the function takes part in the training step of its callers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import dotted
+from amp_migrate.analysis.calls import parameter, passed
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.optimizers import OPTIMIZER_SIGN, is_optimizer
+from amp_migrate.analysis.project import CallSite, FunctionRef
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.steps.model.training_step import OptimizerStep
+from amp_migrate.steps.statements.looped import collection
+from amp_migrate.trees import build
+from amp_migrate.trees.nodes import Block, Statement, block_of, find, statements
+from amp_migrate.trees.own_calls import calls_in
+
+# How many calls an optimizer is followed through to where it is made.
+_MAX_DEPTH = 4
+_HEAD = re.compile(r"^([ \t]*)(?:async[ \t]+def|def|class)\b", re.MULTILINE)
+_STEP = re.compile(r"\.[\s\\]*step[\s\\]*\(")
+
+
+class Steppers:
+    """Knows the project's functions that step an optimizer and do not go backward."""
+
+    def __init__(self, roles: Roles) -> None:
+        self._roles = roles
+        self._known: dict[str, list[FunctionRef]] = {}
+
+    def calls(self, file: File, body: Block) -> list[OptimizerStep]:
+        """The calls of such functions in a body, each as the step of the optimizer that it is about."""
+        found: list[OptimizerStep] = []
+        for statement, call in calls_in(body):
+            function = self._meant(file, call)
+            if function is None:
+                continue
+            own = next(optimizer_steps(self._roles, function.file, block_of(function.node)), None)
+            optimizer = _optimizer_at(function, call, own)
+            if optimizer is not None:
+                found.append(OptimizerStep(statement, call, optimizer, function, _held(call, own)))
+        return found
+
+    def sites(self, function: FunctionRef) -> list[CallSite] | None:
+        """The calls of a wrapper's `step()`; None for another function, or where some call may be of it."""
+        if function.name != "step":
+            return None
+        found: list[CallSite] = []
+        for file in self._roles.project.library.calling("step", OPTIMIZER_SIGN):
+            for call in file.calls:
+                if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "step":
+                    continue
+                if not is_optimizer(file, call.func.value):
+                    continue
+                meant = self._wrapper(file, call)
+                if meant is not None and meant.node is function.node:
+                    found.append(CallSite(file, call))
+        return found
+
+    def _wrapper(self, file: File, call: cst.Call) -> FunctionRef | None:
+        """The `step()` of a class of the project that wraps an optimizer, and shows a scaler nothing of it."""
+        if not isinstance(call.func, cst.Attribute) or not is_optimizer(file, call.func.value):
+            return None
+        for where, owner in self._classes(file, call.func.value):
+            methods = {each.name.value: each for each in find(owner.body, cst.FunctionDef)}
+            is_plain = all(dotted(base.value) == "object" for base in owner.bases)
+            shows = "param_groups" in methods or where.class_attribute(owner, "self.param_groups")
+            if is_plain and "step" in methods and not shows and "__getattr__" not in methods:
+                return self._roles.project.reference(where, methods["step"])
+        return None
+
+    def _classes(self, file: File, node: cst.BaseExpression, depth: int = 0) -> list[tuple[File, cst.ClassDef]]:
+        """The project's classes that an object may be made from, where it is a parameter, by any caller."""
+        found = self._roles.classes(file, node)
+        owner = file.tree.function(node)
+        name = dotted(node)
+        if found or owner is None or name is None or parameter(owner, name) is None or depth == _MAX_DEPTH:
+            return found
+        function = self._roles.project.reference(file, owner)
+        for site in self._roles.project.call_sites(function) or ():
+            given = passed(owner, site.call, name, bound=function.is_bound)
+            if given is not None and given.argument is not None:
+                found.extend(self._classes(site.file, given.argument.value, depth + 1))
+        return found
+
+    def _meant(self, file: File, call: cst.Call) -> FunctionRef | None:
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "step":
+            return self._wrapper(file, call)
+        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
+        candidates = [] if name is None or "." in name else self._named(name)
+        if not candidates:
+            return None
+        function = self._roles.project.called(file, call)
+        if function is not None:
+            return next((each for each in candidates if each.node is function.node), None)
+        is_method = isinstance(call.func, cst.Attribute) and not file.names.full(call.func)
+        one = candidates[0]
+        return one if is_method and self._roles.project.is_only_method(one) else None
+
+    def _named(self, name: str) -> list[FunctionRef]:
+        """The functions of a name that step an optimizer; files in which none may do so are not parsed."""
+        if name not in self._known:
+            project = self._roles.project
+            self._known[name] = [
+                function
+                for file in project.library.defining(name, "step", text=lambda text: _may_step(text, name))
+                for node in file.tree.every(cst.FunctionDef)
+                if node.name.value == name and self._steps(function := project.reference(file, node))
+            ]
+        return self._known[name]
+
+    def _steps(self, function: FunctionRef) -> bool:
+        if self._roles.project.is_common_method(function) or _goes_backward(function.node):
+            return False
+        body = block_of(function.node)
+        return any(True for _ in optimizer_steps(self._roles, function.file, body))
+
+
+def _optimizer_at(function: FunctionRef, call: cst.Call, own: OptimizerStep | None) -> cst.BaseExpression | None:
+    """Where the optimizer of a call comes from: the object, an argument, or the method's own. `own`: its first step."""
+    over = None if own is None else loop_over_optimizers(function.file, own)
+    optimizer = None if own is None else own.optimizer if over is None else collection(over)
+    path = dotted(optimizer)
+    if optimizer is None or path is None:
+        return call.func.value if isinstance(call.func, cst.Attribute) else None
+    if not path.startswith("self."):
+        given = passed(function.node, call, path, bound=function.is_bound)
+        return None if given is None or given.argument is None else given.argument.value
+    receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
+    return optimizer if receiver is None or dotted(receiver) == "self" else receiver
+
+
+def _held(call: cst.Call, own: OptimizerStep | None) -> cst.BaseExpression | None:
+    """`wrapper.optimizer` for a call `wrapper.step_and_update_lr()`, whose method steps `self.optimizer`."""
+    path = None if own is None else dotted(own.optimizer)
+    receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
+    if path is None or not path.startswith("self.") or receiver is None or dotted(receiver) in (None, "self"):
+        return None
+    return build.expression(f"{dotted(receiver)}.{path.removeprefix('self.')}")
+
+
+def _may_step(text: str, name: str) -> bool:
+    """Whether a function of that name in a text may call a `step()`: from its head to the next that is as deep."""
+    if not OPTIMIZER_SIGN.search(text):
+        return False
+    for head in re.finditer(rf"^([ \t]*)(?:async[ \t]+)?def[ \t]+{name}\b", text, re.MULTILINE):
+        depth = len(head[1].expandtabs())
+        ends = (each for each in _HEAD.finditer(text, head.end()) if len(each[1].expandtabs()) <= depth)
+        end = next((each.start() for each in ends), len(text))
+        if _STEP.search(text, head.end(), end):
+            return True
+    return False
+
+
+def optimizer_steps(roles: Roles, file: File, body: Block) -> Iterator[OptimizerStep]:
+    """The calls `optimizer.step()` of a body, in source order, but for those on gradients that are just cleared."""
+    for statement, call in calls_in(body):
+        func = call.func
+        if (
+            isinstance(func, cst.Attribute)
+            and func.attr.value == "step"
+            and is_optimizer(file, func.value)
+            and not _follows_zero_grad(file, statement, func.value)
+        ):
+            yield OptimizerStep(statement, call, func.value)
+
+
+def loop_over_optimizers(file: File, step: OptimizerStep) -> cst.For | None:
+    """The loop `for optimizer in optimizers:` whose body a step stands in directly."""
+    loop = file.tree.loop(step.statement)
+    if not isinstance(loop, cst.For) or collection(loop) is None or step.statement not in statements(block_of(loop)):
+        return None
+    return loop if dotted(step.optimizer) == dotted(loop.target) else None
+
+
+def _follows_zero_grad(file: File, statement: Statement, optimizer: cst.BaseExpression) -> bool:
+    """Whether the line above is `optimizer.zero_grad()`: a scaler has no part in a step that only sets things up."""
+    siblings = file.tree.siblings(statement)
+    index = siblings.index(statement)
+    above = siblings[index - 1] if index else None
+    if not isinstance(above, cst.Expr) or not isinstance(above.value, cst.Call):
+        return False
+    return dotted(above.value.func) == f"{dotted(optimizer)}.zero_grad"
+
+
+def _goes_backward(node: cst.FunctionDef) -> bool:
+    return any(
+        isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward" for call in find(node, cst.Call)
+    )

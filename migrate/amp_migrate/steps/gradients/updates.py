@@ -1,0 +1,128 @@
+"""Where `scaler.update()` goes: once per iteration, after the last optimizer has stepped."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import pairwise
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.plan.move import Refusal
+from amp_migrate.steps.model.training_step import Backward, OptimizerStep
+from amp_migrate.trees.nodes import LOOP_TYPES, Statement, blocks, nested_statements, statements
+from amp_migrate.trees.tree import Tree
+
+
+def place_updates(file: File, backwards: list[Backward], steps: list[OptimizerStep]) -> tuple[Statement, ...] | Refusal:
+    """The statements after which the scaler is updated.
+
+    Steps share an update when they belong to one iteration: to the same innermost loop that also goes backward.
+    """
+    tree = file.tree
+    loops_with_backward = {
+        loop
+        for backward in backwards
+        for loop in tree.ancestors(backward.statement)
+        if isinstance(loop, (cst.For, cst.While))
+    }
+    iterations: dict[cst.CSTNode | None, list[OptimizerStep]] = {}
+    for step in steps:
+        loop = next((a for a in tree.ancestors(step.statement) if a in loops_with_backward), None)
+        iterations.setdefault(loop, []).append(step)
+    found: list[Statement] = []
+    for group in (part for iteration in iterations.values() for part in _rounds(file, backwards, iteration)):
+        if not group:
+            return Refusal(
+                file,
+                steps[0].statement,
+                "an optimizer steps twice in one iteration, on gradients that are not parted by a backward()",
+                "call scaler.update() by hand between the two, or run with --dtype bf16",
+            )
+        placed = _after_group(tree, group, loops_with_backward)
+        if placed is None:
+            return Refusal(
+                file,
+                group[0],
+                "an iteration may step no optimizer at all, and scaler.update() would have nothing to go by",
+                "call scaler.update() by hand where at least one optimizer has stepped, or run with --dtype bf16",
+            )
+        found.extend(placed)
+    return tuple(found)
+
+
+def _rounds(file: File, backwards: list[Backward], steps: list[OptimizerStep]) -> list[list[Statement]]:
+    """The steps of an iteration, parted where an optimizer steps again: a scaler lets each step once per update.
+
+    An empty part stands for one that cannot be: gradients on which a later step depends would keep the old scale.
+    """
+    tree = file.tree
+    parts: list[list[OptimizerStep]] = [[]]
+    for step in steps:
+        name = tree.code(step.optimizer)
+        again = [
+            s for s in parts[-1] if tree.code(s.optimizer) == name and not exclude(tree, s.statement, step.statement)
+        ]
+        if again:
+            parts.append([])
+        parts[-1].append(step)
+    for before, after in pairwise(parts):
+        low, high = tree.order[before[-1].statement], tree.order[after[0].statement]
+        if not any(low < tree.order[backward.statement] < high for backward in backwards):
+            return [[]]
+    return [[step.statement for step in part] for part in parts]
+
+
+def exclude(tree: Tree, one: Statement, other: Statement) -> bool:
+    """Whether two statements stand in different branches of one `if`, so that only one of them runs."""
+    block = tree.common_block([one, other])
+    first, second = tree.lift(one, block), tree.lift(other, block)
+    return first is second and isinstance(first, (cst.If, cst.Try)) and first not in (one, other)
+
+
+def _after_group(tree: Tree, group: list[Statement], iterations: Collection[cst.CSTNode]) -> list[Statement] | None:
+    block = tree.common_block(list(group))
+    while isinstance(loop := tree.parents.get(block), LOOP_TYPES) and loop not in iterations:
+        block = tree.block(loop)  # `for optimizer in optimizers: optimizer.step()`
+    holders = [tree.lift(statement, block) for statement in group]
+    if len(set(holders)) == 1 and isinstance(holders[0], (cst.If, cst.Try)) and holders[0] not in group:
+        return _after_branches(tree, holders[0], group, iterations)
+    if not any(_always_steps(holder, group) for holder in holders):
+        return None
+    return [max(holders, key=lambda each: tree.order[each])]
+
+
+def _after_branches(
+    tree: Tree, branching: Statement, group: list[Statement], iterations: Collection[cst.CSTNode]
+) -> list[Statement] | None:
+    """Each branch that steps updates by itself."""
+    found: list[Statement] = []
+    for branch in blocks(branching):
+        inside = set(nested_statements(branch))
+        stepping = [statement for statement in group if statement in inside]
+        if stepping:
+            placed = _after_group(tree, stepping, iterations)
+            if placed is None:
+                return None
+            found.extend(placed)
+    return found
+
+
+def _always_steps(statement: Statement, group: list[Statement]) -> bool:
+    """Whether some optimizer has stepped for certain once a statement is done."""
+    if statement in group:
+        return True
+    if isinstance(statement, (cst.With, cst.For, cst.While)):  # `for optimizer in optimizers: optimizer.step()`
+        return any(_always_steps(each, group) for each in _top(statement.body))
+    if isinstance(statement, cst.If):
+        branches = blocks(statement)
+        node: cst.If | cst.Else | None = statement
+        while isinstance(node, cst.If):
+            node = node.orelse
+        return node is not None and all(any(_always_steps(s, group) for s in statements(b)) for b in branches)
+    return False
+
+
+def _top(block: cst.BaseSuite) -> list[Statement]:
+    assert isinstance(block, (cst.IndentedBlock, cst.SimpleStatementSuite))
+    return list(statements(block))

@@ -1,0 +1,126 @@
+"""What it takes to bring a scaler to the places that need it: creations, parameters, arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import CallSite, FunctionRef
+from amp_migrate.steps.model.training_step import TrainingStep
+from amp_migrate.trees.nodes import Statement
+from amp_migrate.trees.tree import Tree
+
+
+@dataclass(frozen=True)
+class Creation:
+    """A scaler is made after the statement that makes the optimizer (or in place of it, for Apex's `initialize`).
+
+    Attributes:
+        before: whether it is made before the statement, because that passes the optimizer on at once.
+        arguments: what it is made with, beside its device.
+        enabled: the condition under which it scales, if there is one.
+    """
+
+    file: File
+    home: Statement
+    target: str
+    arguments: tuple[str, ...] = ()
+    enabled: str | None = None
+    before: bool = False
+
+
+@dataclass(frozen=True)
+class NewParameter:
+    """A function takes the scaler, directly after one of its parameters."""
+
+    function: FunctionRef
+    after: str
+    name: str
+
+
+@dataclass(frozen=True)
+class NewArgument:
+    """A call passes the scaler, directly after one of its arguments, or as its only one."""
+
+    site: CallSite
+    after: int
+    name: str
+    by_keyword: bool
+    value: str
+
+
+@dataclass(frozen=True)
+class Route:
+    """How the code at one place writes the scaler, and what it takes to get it there."""
+
+    scaler: str
+    creations: tuple[Creation, ...] = ()
+    parameters: tuple[NewParameter, ...] = ()
+    arguments: tuple[NewArgument, ...] = ()
+
+
+@dataclass(frozen=True)
+class ScaledStep:
+    """A step, or a part of one, with the way of its scaler; None where it goes without one."""
+
+    step: TrainingStep
+    route: Route | None
+
+
+@dataclass(eq=False)
+class Ways:
+    """All that has been decided so far; routes that share a part of the way share it here too."""
+
+    creations: dict[cst.CSTNode, Creation] = field(default_factory=dict)
+    parameters: dict[cst.CSTNode, NewParameter] = field(default_factory=dict)
+    arguments: dict[cst.Call, NewArgument] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, routes: Iterable[Route]) -> Ways:
+        """The ways that some routes take together."""
+        ways = cls()
+        for route in routes:
+            ways.add(route)
+        return ways
+
+    def add(self, route: Route) -> None:
+        for creation in route.creations:
+            known = self.creations.get(_home_key(creation))
+            order = creation.file.tree.order
+            if known is None or order[creation.home] < order[known.home]:  # made before any step that uses it
+                arguments = creation.arguments or (known.arguments if known is not None else ())
+                self.creations[_home_key(creation)] = replace(creation, arguments=arguments)
+            elif creation.arguments:
+                self.creations[_home_key(creation)] = replace(known, arguments=creation.arguments)
+        for new in route.parameters:
+            self.parameters.setdefault(new.function.node, new)
+        for argument in route.arguments:
+            self.arguments.setdefault(argument.site.call, argument)
+
+    @property
+    def trees(self) -> frozenset[Tree]:
+        """The files that they go through."""
+        files = (
+            *(each.file for each in self.creations.values()),
+            *(each.function.file for each in self.parameters.values()),
+            *(each.site.file for each in self.arguments.values()),
+        )
+        return frozenset(file.tree for file in files)
+
+    def enable(self, conditions: Mapping[cst.CSTNode, str]) -> None:
+        """Give scalers conditions, by the statements that they are made behind."""
+        for key, creation in self.creations.items():
+            self.creations[key] = replace(creation, enabled=conditions.get(creation.home))
+
+
+def _home_key(creation: Creation) -> cst.CSTNode:
+    """Scalers are told apart by the scope they live in: one class, one function, one module."""
+    tree = creation.file.tree
+    if creation.target.startswith("self."):
+        owner = tree.owner_class(creation.home)
+        assert owner is not None
+        return owner
+    return tree.function(creation.home) or tree.module

@@ -1,0 +1,1 @@
+"""What leaves a region in low precision for where that cannot go."""

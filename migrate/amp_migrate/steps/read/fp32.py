@@ -1,0 +1,160 @@
+"""Plain FP32 training: steps are found from their calls of `backward()`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import dotted
+from amp_migrate.analysis.files import File, object_bindings, object_path
+from amp_migrate.analysis.optimizers import is_optimizer
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.catalog.step_rules import OTHER_PRECISION
+from amp_migrate.plan.move import Refusal
+from amp_migrate.steps.gradients.steppers import Steppers
+from amp_migrate.steps.model.training_step import Backward
+from amp_migrate.steps.read.gather import Gathered, Gatherer
+from amp_migrate.steps.statements.amp_signs import uses_amp
+from amp_migrate.steps.statements.bodies import backward_calls, bodies
+from amp_migrate.tables.torch_names import OTHER_FRAMEWORKS
+from amp_migrate.trees.nodes import Statement, block_of, find
+
+# Objects whose `backward(loss)` is a framework's own: its precision is a switch of that framework.
+_FRAMEWORK_NAME = re.compile(r"(^|[._])(accelerator|fabric|engine|model_engine|manager|booster|trainer|strategy)$")
+# A loss scale of the script's own, which comes with float16 of its own; `kl_loss_scale` only weighs a loss.
+_LOSS_SCALE = re.compile(r"(^|\.)loss_?scale$", re.IGNORECASE)
+_GRADIENTS = frozenset({"gradient", "grad_tensors"})
+_BACKWARD_KEYWORDS = frozenset({"gradient", "retain_graph", "create_graph", "inputs"})
+
+
+def read_steps(file: File, roles: Roles, steppers: Steppers | None) -> Iterator[Gathered | Refusal]:
+    """What each function of a file that goes backward has of an FP32 training step, in source order.
+
+    Args:
+        steppers: knows functions that step for others; None where nobody has to know of steps.
+    """
+    imported = {
+        binding.imported.partition(".")[0]
+        for scope in file.scopes.all()
+        for bindings in scope.bindings.values()
+        for binding in bindings
+    }
+    knows_torch = "torch" in imported
+    if not knows_torch and imported & OTHER_FRAMEWORKS:
+        return
+    gatherer = Gatherer(file, roles, scales=steppers is not None)
+    for function, body in bodies(file):
+        calls = [(s, call) for s, call in backward_calls(body) if not _is_other_function(file, roles, call)]
+        if not knows_torch and not any(isinstance(s, cst.Expr) and not call.args for s, call in calls):
+            continue  # somebody else's `backward`: none looks just like a tensor's
+        if not calls or uses_amp(file, body, function):
+            continue
+        backwards: list[Backward] = []
+        refusal: Refusal | None = None
+        for statement, call in calls:
+            read = _read(file, roles, statement, call)
+            if isinstance(read, Refusal):
+                refusal = refusal or read
+            elif read is not None:
+                backwards.append(read)
+        stepped = () if steppers is None else steppers.calls(file, body)
+        if refusal is not None or backwards:
+            yield refusal or gatherer.gather(function, backwards, stepped_elsewhere=stepped)
+
+
+def gather_again(
+    file: File, function: cst.FunctionDef | None, backwards: list[Backward], roles: Roles, steppers: Steppers | None
+) -> Gathered | Refusal:
+    """What a function has of a step, when some of its calls are known to go backward."""
+    body = file.tree.module if function is None else block_of(function)
+    if uses_amp(file, body, function):
+        return Refusal(file, backwards[0].statement, "mixed precision is in use here already", "migrate it by hand")
+    stepped = () if steppers is None else steppers.calls(file, body)
+    return Gatherer(file, roles, scales=steppers is not None).gather(function, backwards, stepped_elsewhere=stepped)
+
+
+def _is_stepped(file: File, receiver: cst.BaseExpression) -> bool:
+    """Whether what goes backward steps somewhere, too, as no tensor does: a wrapper with model and optimizer in it."""
+    path = object_path(receiver)
+    return path is not None and "step" in file.methods_called.get(path, set())
+
+
+def _goes_on(file: File, roles: Roles, call: cst.Call, given: Sequence[cst.Arg]) -> bool:
+    """Whether a call goes on with the backward pass that runs a module or autograd function, from gradients it gets."""
+    owner, body = file.tree.owner_class(call), file.tree.body(call)
+    if owner is None or all(arg.keyword is not None and arg.keyword.value not in _GRADIENTS for arg in given):
+        return False
+    is_inside = roles.is_module_class(file, owner) or any(
+        file.names.full(base.value) == "torch.autograd.Function" for base in owner.bases
+    )
+    methods = (each.func.attr.value for each in find(body, cst.Call) if isinstance(each.func, cst.Attribute))
+    return is_inside and "step" not in methods
+
+
+def _is_scaled(loss: cst.BaseExpression) -> bool:
+    """Whether an expression is a loss times a loss scale."""
+    if not isinstance(loss, cst.BinaryOperation) or not isinstance(loss.operator, cst.Multiply):
+        return False
+    return any(_LOSS_SCALE.search(dotted(each) or "") or _is_scaled(each) for each in (loss.left, loss.right))
+
+
+def _values(file: File, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What a name is given, where it is given one value only."""
+    bindings = object_bindings(file, node)
+    return [each.value for each in bindings if each.value is not None and len(bindings) == 1]
+
+
+def _is_other_function(file: File, roles: Roles, call: cst.Call) -> bool:
+    """Whether `backward` is a kernel's own function, or a method of the class that calls it."""
+    full = file.names.callee(call)
+    return (bool(full) and not full.startswith("torch.")) or roles.project.own_method(file, call) is not None
+
+
+def _read(file: File, roles: Roles, statement: Statement, call: cst.Call) -> Backward | Refusal | None:
+    """What a call of `backward` is; None for that of a kernel, which gives something back, as a tensor's does not."""
+    assert isinstance(call.func, cst.Attribute)
+    receiver = call.func.value
+    code = file.tree.quote(call)
+    path = dotted(receiver) or ""
+    full = file.names.full(receiver)
+    if full == "torch.autograd" and _goes_on(file, roles, call, call.args[1:]):
+        return None
+    if full.startswith("torch."):
+        return Refusal(
+            file, call, f"{code} is not the backward of one loss", "call backward() on the sum of the losses instead"
+        )
+    if call.args and (_FRAMEWORK_NAME.search(path) or path == "self"):
+        return Refusal(
+            file,
+            call,
+            f"{code} is a framework's own backward",
+            "switch mixed precision on in that framework instead",
+            code=OTHER_PRECISION.code,
+        )
+    if call.args and (is_optimizer(file, receiver) or roles.is_module(file, receiver) or _is_stepped(file, receiver)):
+        return Refusal(
+            file,
+            call,
+            f"{code} is the backward of a wrapper that scales the loss by itself",
+            "switch mixed precision on in that wrapper instead",
+            code=OTHER_PRECISION.code,
+        )
+    if any(_is_scaled(each) for each in (receiver, *_values(file, receiver))):
+        return Refusal(
+            file,
+            call,
+            f"the loss of {code} is multiplied by a loss scale of the script's own",
+            "take the script's own float16 out by hand, and run again",
+            code=OTHER_PRECISION.code,
+        )
+    if _goes_on(file, roles, call, call.args):
+        return None
+    if isinstance(statement, cst.Assign) and statement.value is call and any(arg.keyword is None for arg in call.args):
+        return None
+    if any(arg.star or (arg.keyword is not None and arg.keyword.value not in _BACKWARD_KEYWORDS) for arg in call.args):
+        return Refusal(file, call, f"the arguments of {code} are not those of Tensor.backward()", "migrate it by hand")
+    if not (isinstance(statement, cst.Expr) and statement.value is call):
+        return Refusal(file, call, f"{code} is part of a longer expression", "make it a statement of its own")
+    return Backward(statement, call, receiver)

@@ -1,0 +1,252 @@
+"""What the readers share: from the backwards of one function to the whole step around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import FunctionRef
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.plan.move import Refusal
+from amp_migrate.steps.gradients.gradients import gradient_uses
+from amp_migrate.steps.gradients.penalties import Penalties, read_penalties, unscaled
+from amp_migrate.steps.gradients.steppers import optimizer_steps
+from amp_migrate.steps.gradients.updates import place_updates
+from amp_migrate.steps.model.training_step import Backward, Extraction, Island, OptimizerStep, Region, TrainingStep
+from amp_migrate.steps.read.obstacles import Obstacles
+from amp_migrate.steps.read.slices import Slices
+from amp_migrate.steps.regions.find_regions import RegionFinder
+from amp_migrate.steps.statements.data_flow import reads
+from amp_migrate.trees.nodes import Block, Statement, block_of, blocks, find, nested_statements
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What one function has of a step.
+
+    Attributes:
+        step: as the bf16 writer needs it.
+        unscalable: what keeps a loss scaler from it, if anything does.
+        without_forward: what to say where the forward pass is not in this function.
+        without_step: what to say where no optimizer steps in this function.
+    """
+
+    step: TrainingStep
+    unscalable: Refusal | None
+    without_forward: Refusal | None = None
+    without_step: Refusal | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether forward, backward and step are all here."""
+        return self.without_forward is None and self.without_step is None
+
+    def alone(self) -> Gathered | Refusal:
+        """The step, taken for all there is of it."""
+        return self.without_forward or replace(self, unscalable=self.unscalable or self.without_step, without_step=None)
+
+
+@dataclass(frozen=True)
+class _Computation:
+    """What comes before the backwards of one function.
+
+    Attributes:
+        regions: where the losses are computed.
+        islands: the expressions in them that stay in float32.
+        extractions: the forwards that are taken out of losses which stay outside.
+        backwards: the calls of backward, marked where they compute their loss themselves.
+        without_forward: what to say where the forward pass is not among them.
+    """
+
+    regions: tuple[Region, ...]
+    islands: tuple[Island, ...]
+    extractions: tuple[Extraction, ...]
+    backwards: list[Backward]
+    without_forward: Refusal | None
+
+
+class Gatherer:
+    """Builds training steps in one file.
+
+    Args:
+        dead: statements that will be gone, and count for nothing.
+        is_mixed: whether the process runs in mixed precision already, so that whatever computes the loss did.
+        scales: whether a loss scaler goes with the steps, so that it has to be brought to gradient penalties.
+    """
+
+    def __init__(
+        self,
+        file: File,
+        roles: Roles,
+        dead: frozenset[Statement] = frozenset(),
+        *,
+        is_mixed: bool = False,
+        scales: bool = False,
+    ) -> None:
+        self.file = file
+        self.is_mixed = is_mixed
+        self.scales = scales
+        self.dead = dead
+        self.tree = file.tree
+        self.roles = roles
+        self.regions = RegionFinder(file, roles)
+        self.slices = Slices(file, roles, self.regions, dead)
+        self.obstacles = Obstacles(file, roles, self.regions, is_mixed=is_mixed)
+
+    def gather(
+        self,
+        function: cst.FunctionDef | None,
+        backwards: list[Backward],
+        stepped_elsewhere: Sequence[OptimizerStep] = (),
+    ) -> Gathered | Refusal:
+        """The step of one function, given its calls of backward.
+
+        Args:
+            function: the function; None for module level.
+            backwards: what the dialect's reader found there, in source order.
+            stepped_elsewhere: its calls of functions that step an optimizer.
+
+        Returns:
+            A `Refusal` where regions cannot be placed.
+        """
+        body = self.tree.module if function is None else function.body
+        assert isinstance(body, (cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite))
+        elsewhere = {each.call for each in stepped_elsewhere}
+        steps = sorted(
+            [*(each for each in self.optimizer_steps(body) if each.call not in elsewhere), *stepped_elsewhere],
+            key=lambda each: self.tree.order[each.statement],
+        )
+        penalties = self._penalties(body, frozenset(each.call for each in backwards if each.part is not None))
+        own_gradients = Penalties() if isinstance(penalties, Refusal) else penalties
+        barriers = frozenset([b.statement for b in backwards] + [s.statement for s in steps])
+        barriers |= own_gradients.statements
+        self.regions.derived.update(own_gradients.statements)
+        computed = self._computation(body, backwards, barriers)
+        if isinstance(computed, Refusal):
+            return computed
+        backwards = computed.backwards
+        uses = gradient_uses(self.file, self.roles, body, backwards, steps, self.dead)
+        updates = place_updates(self.file, backwards, steps)
+        problems = [each for each in (penalties, uses, updates) if isinstance(each, Refusal)]
+        step = TrainingStep(
+            file=self.file,
+            function=function,
+            regions=computed.regions,
+            islands=computed.islands,
+            extractions=computed.extractions,
+            backwards=tuple(backwards),
+            gradient_uses=() if isinstance(uses, Refusal) else uses,
+            optimizer_steps=tuple(steps),
+            updates=() if isinstance(updates, Refusal) else updates,
+            penalties=own_gradients.taken,
+            penalty_calls=own_gradients.calls,
+        )
+        unscalable = self.obstacles.scaling(steps) or next(iter(problems), None)
+        is_stepped = bool(steps) or all(backward.steps for backward in backwards)
+        without_step = None if is_stepped else self.obstacles.without_step(function, backwards)
+        return Gathered(step, unscalable, computed.without_forward, without_step)
+
+    def _computation(
+        self, body: Block, backwards: Sequence[Backward], barriers: frozenset[Statement]
+    ) -> _Computation | Refusal:
+        """What comes before the backwards, in regions that keep clear of the statements that train."""
+        losses = self._losses(body, backwards)
+        if isinstance(losses, Refusal):
+            return losses
+        members, marked, without_forward = losses
+        members |= self.slices.forwards_of_outputs(body, members, barriers)
+        taken_out = self.obstacles.extractions(members)
+        if isinstance(taken_out, Refusal):
+            return taken_out
+        placement = self.regions.training(body, members, barriers, frozenset(each.value for each in taken_out))
+        refused = self.obstacles.region(members, body) or self.obstacles.mixed_elsewhere(members)
+        if refused is not None:
+            return refused
+        ends = barriers.union(region.first for region in placement.regions)
+        regions = tuple(self._up_to_inline(region, marked, ends) for region in placement.regions)
+        return _Computation(regions, placement.islands, taken_out, marked, without_forward)
+
+    def _losses(
+        self, body: Block, backwards: Sequence[Backward]
+    ) -> tuple[set[Statement], list[Backward], Refusal | None] | Refusal:
+        """The statements that compute the losses, the backwards marked, and what to say where no forward is there."""
+        members: set[Statement] = set()
+        marked: list[Backward] = []
+        without_forward: Refusal | None = None
+        for backward in backwards:
+            found, has_forward = self.slices.before(body, backward)
+            calls = () if backward.part is not None else tuple(find(backward.loss, cst.Call))
+            if any(self.roles.losses.reaches_banned(self.file, call) for call in calls):
+                return self.obstacles.without_name(backward.statement)
+            if backward.part is not None:
+                is_computed = has_forward or backward.computes
+            else:
+                if self.is_mixed and not has_forward and not members:
+                    has_forward = self.slices.assume_forward(found)
+                is_computed = has_forward or bool(members) or any(map(self._computes, calls))
+            if not is_computed:
+                without_forward = without_forward or self.obstacles.without_forward(backward)
+            marked.append(replace(backward, inline=True) if calls else backward)
+            members.update(found)
+        return members, marked, without_forward
+
+    def optimizer_steps(self, body: Block) -> list[OptimizerStep]:
+        """The calls `optimizer.step()` of a body, in source order."""
+        return [each for each in optimizer_steps(self.roles, self.file, body) if each.statement not in self.dead]
+
+    def _up_to_inline(self, region: Region, backwards: list[Backward], ends: frozenset[Statement]) -> Region:
+        """A region that goes on to a `criterion(output, target).backward()` behind it, to hold the loss as well.
+
+        Args:
+            ends: what it must not go over: statements that train, and the beginnings of regions.
+        """
+        siblings = self.tree.siblings(region.first)
+        rest = siblings[siblings.index(region.last) + 1 :]
+        for index, statement in enumerate(rest):
+            if any(b.inline and b.statement is statement for b in backwards):
+                return Region(region.first, rest[index - 1] if index else region.last)
+            if not ends.isdisjoint([statement, *(s for b in blocks(statement) for s in nested_statements(b))]):
+                break
+        return region
+
+    def _computes(self, call: cst.Call) -> bool:
+        return self.roles.runs_forward(self.file, call) or self.roles.losses.is_call(self.file, call)
+
+    def penalty(self, function: FunctionRef) -> TrainingStep:
+        """The part of a function that computes a gradient penalty for a training step."""
+        body = block_of(function.node)
+        found = self._penalties(body)
+        assert isinstance(found, Penalties)
+        self.regions.derived.update(found.statements)
+        members: set[Statement] = set()
+        for returned in (each for each in nested_statements(body) if isinstance(each, cst.Return)):
+            before = [
+                each
+                for each in nested_statements(body)
+                if self.tree.order[each] < self.tree.order[returned] and not blocks(each)
+            ]
+            members.update(self.regions.effects.backward_slice(reads([returned]), before, returned))
+            if any(True for _ in find(returned, cst.Call)):
+                members.add(returned)
+        return TrainingStep(
+            file=self.file,
+            function=function.node,
+            regions=self.regions.training(body, members, found.statements).regions,
+            islands=(),
+            extractions=(),
+            backwards=(),
+            gradient_uses=(),
+            optimizer_steps=(),
+            updates=(),
+            penalties=found.taken,
+        )
+
+    def _penalties(self, body: Block, parts: frozenset[cst.Call] = frozenset()) -> Penalties | Refusal:
+        """The gradients that the function takes by itself; a Refusal where they cannot be scaled."""
+        if self.scales:
+            return read_penalties(self.file, self.roles, body, parts)
+        taken = (call for call in find(body, cst.Call) if self.roles.own_gradients.taken_by(self.file, call))
+        return next((unscaled(self.file, call) for call in taken), Penalties())

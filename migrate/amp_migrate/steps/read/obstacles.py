@@ -1,0 +1,155 @@
+"""What stands in the way of a step: of its regions, or of a scaler."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import dotted
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.plan.move import Refusal
+from amp_migrate.steps.gradients.hooks import reading_hook
+from amp_migrate.steps.model.training_step import Backward, Extraction, OptimizerStep
+from amp_migrate.steps.regions.extract import extractions
+from amp_migrate.steps.regions.find_regions import RegionFinder
+from amp_migrate.steps.statements.amp_signs import uses_amp
+from amp_migrate.trees.nodes import Block, Statement, block_of, find
+from amp_migrate.trees.own_calls import calls_of
+
+_BF16 = "run with --dtype bf16, which needs no scaler"
+
+
+class Obstacles:
+    """Looks for what stands in the way of the steps of one file.
+
+    Args:
+        is_mixed: whether the process runs in mixed precision already, and means to.
+    """
+
+    def __init__(self, file: File, roles: Roles, regions: RegionFinder, *, is_mixed: bool) -> None:
+        self.file = file
+        self.tree = file.tree
+        self.roles = roles
+        self.regions = regions
+        self.is_mixed = is_mixed
+
+    def without_forward(self, backward: Backward) -> Refusal:
+        """What to say where the forward pass behind a loss is not to be seen."""
+        return Refusal(
+            self.file,
+            backward.statement,
+            f"the forward pass behind `{self.tree.quote(backward.loss)}` is not in this function",
+            "put forward and loss into a torch.amp.autocast region by hand, and scale the loss before backward()",
+        )
+
+    def extractions(self, members: set[Statement]) -> tuple[Extraction, ...] | Refusal:
+        """The forwards that have to be taken out of losses which must stay outside every region."""
+        found: list[Extraction] = []
+        for statement in sorted(members, key=lambda each: self.tree.order[each]):
+            banned = self.regions.banned_calls(statement)
+            if banned and self.regions.runs_forward(statement):
+                taken = extractions(self.file, self.roles, statement, banned)
+                if taken is None:
+                    return self.without_name(statement)
+                found.extend(taken)
+        return tuple(found)
+
+    def without_name(self, statement: Statement) -> Refusal:
+        """What to say where a forward inside a refused loss cannot get a name."""
+        return Refusal(
+            self.file,
+            statement,
+            "BCELoss cannot run under autocast, and forward and loss share one statement",
+            "give the forward's result a name of its own, so that the loss can stay outside the region",
+        )
+
+    def region(self, members: set[Statement], body: Block) -> Refusal | None:
+        """Why no region can be placed, if none can."""
+        for statement in members:
+            for call in self.regions.forwards(statement):
+                if self.roles.module_reaches_banned_loss(self.file, call):
+                    return Refusal(
+                        self.file,
+                        statement,
+                        f"{self.tree.quote(call.func)} computes a BCELoss inside its forward, which autocast refuses",
+                        "use binary_cross_entropy_with_logits there, or put the loss into autocast(enabled=False)",
+                    )
+        if any(True for node in find(body, cst.Yield)):
+            return Refusal(
+                self.file,
+                next(find(body, cst.Yield)),
+                "a generator would leave its autocast region open between two values",
+                "move forward, loss and backward into a function that returns",
+            )
+        return None
+
+    def scaling(self, steps: list[OptimizerStep]) -> Refusal | None:
+        """Why an optimizer cannot be stepped by a scaler, if one cannot."""
+        for step in steps:
+            if step.call.args and step.part is None:
+                return Refusal(
+                    self.file,
+                    step.statement,
+                    f"{self.tree.quote(step.call)} cannot be used with a loss scaler",
+                    f"an optimizer that evaluates a closure reads several losses per step; {_BF16}",
+                )
+            if not (isinstance(step.statement, cst.Expr) and step.statement.value is step.call):
+                return Refusal(self.file, step.statement, f"the result of {self.tree.quote(step.call)} is used", _BF16)
+            if step.part is None and self._is_module(step.optimizer):
+                optimizer = self.tree.quote(step.optimizer)
+                reason = f"{optimizer} is a module, and has no param_groups that a loss scaler could unscale"
+                return Refusal(self.file, step.statement, reason, f"divide the gradients by hand, or {_BF16}")
+        hook = reading_hook(self.file, self.roles, [step.optimizer for step in steps])
+        if hook is None:
+            return None
+        where, call = hook
+        hint = f"let the hook divide by scaler.get_scale() by hand, or {_BF16}"
+        return Refusal(where, call, f"{where.tree.quote(call)} reads gradients before they could be unscaled", hint)
+
+    def _is_module(self, optimizer: cst.BaseExpression) -> bool:
+        """Whether what steps is seen to be a module that learns to optimize, without what an optimizer has."""
+        return any(
+            self.roles.is_module_class(file, owner) and "param_groups" not in file.tree.code(owner)
+            for file, owner in self.roles.classes(self.file, optimizer)
+        )
+
+    def without_step(self, function: cst.FunctionDef | None, backwards: list[Backward]) -> Refusal:
+        """What to say where no optimizer steps on the gradients of some backwards."""
+        if function is not None and self._is_closure(function):
+            return Refusal(
+                self.file,
+                function,
+                f"optimizer.step({function.name.value}) cannot be used with a loss scaler",
+                f"an optimizer that evaluates a closure reads several losses per step; {_BF16}",
+            )
+        return Refusal(
+            self.file,
+            backwards[0].statement,
+            "no optimizer.step() belongs to this backward() in the same function",
+            f"scale the loss and step through one GradScaler by hand, or {_BF16}",
+        )
+
+    def mixed_elsewhere(self, members: set[Statement]) -> Refusal | None:
+        """Whether a function that computes for the step, or stands around such a one, is in mixed precision already."""
+        if self.is_mixed:
+            return None
+        for statement in sorted(members, key=lambda each: self.tree.order[each]):
+            for call in calls_of(statement):
+                function = self.roles.project.called(self.file, call)
+                if function is not None and uses_amp(function.file, block_of(function.node), function.node):
+                    return Refusal(
+                        self.file,
+                        call,
+                        f"{self.tree.quote(call.func)}() is in mixed precision already",
+                        "migrate what is left by hand",
+                    )
+        return None
+
+    def _is_closure(self, function: cst.FunctionDef) -> bool:
+        name = function.name.value
+        return any(
+            isinstance(call.func, cst.Attribute)
+            and call.func.attr.value == "step"
+            and any(dotted(arg.value) == name for arg in call.args)
+            for call in self.file.calls
+        )

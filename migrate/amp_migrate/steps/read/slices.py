@@ -1,0 +1,143 @@
+"""What a loss depends on: the statements before a backward that some value of it comes from."""
+
+from __future__ import annotations
+
+import builtins
+import re
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import dotted
+from amp_migrate.analysis.files import File, object_path
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.steps.model.training_step import Backward
+from amp_migrate.steps.regions.find_regions import RegionFinder
+from amp_migrate.steps.statements.data_flow import reads, targets
+from amp_migrate.steps.statements.no_grad import is_quiet
+from amp_migrate.trees.nodes import LOOP_TYPES, Block, Statement, block_of, blocks, nested_statements, statements
+from amp_migrate.trees.own_calls import calls_of
+
+_BUILTINS = frozenset(dir(builtins))
+# Functions that give back another module, and run none.
+_COPIES = re.compile(r"_*(deep)?(copy|clone)(_|$)")
+
+
+class Slices:
+    """Finds them in one file.
+
+    Args:
+        regions: knows what runs a forward there, and is told what must.
+        dead: statements that will be gone, and count for nothing.
+    """
+
+    def __init__(self, file: File, roles: Roles, regions: RegionFinder, dead: frozenset[Statement]) -> None:
+        self.file = file
+        self.tree = file.tree
+        self.roles = roles
+        self.regions = regions
+        self.dead = dead
+
+    def before(self, body: Block, backward: Backward) -> tuple[list[Statement], bool]:
+        """The statements the loss depends on, looked for in ever wider loops until a forward is among them."""
+        order = self.tree.order
+        at = backward.statement
+        scopes: list[Block] = [
+            loop.body  # type: ignore[misc]  # a loop's body is a block
+            for loop in self.tree.ancestors(at)
+            if isinstance(loop, LOOP_TYPES) and self.tree.function(loop) is self.tree.function(at)
+        ]
+        found: list[Statement] = []
+        for scope in [*scopes, body]:
+            before = [
+                s
+                for s in nested_statements(scope)
+                if order[s] < order[at] and s not in self.dead and (not blocks(s) or self._hands_out(s, at))
+            ]
+            wanted = reads([backward.loss]) if backward.part is None else self.regions.effects.reads(at)
+            found = self.regions.effects.backward_slice(wanted, before, at)
+            if any(self.regions.runs_forward(each) for each in found):
+                return found, True
+            # A function of the project that runs the forward itself needs none to be taken for granted before it.
+            given = [] if backward.computes else [each for each in found if self._hands_on_a_module(each)]
+            if given:
+                for each in given:
+                    self.regions.assume(each)
+                return found, True
+        return found, False
+
+    def forwards_of_outputs(
+        self, body: Block, members: set[Statement], barriers: frozenset[Statement]
+    ) -> set[Statement]:
+        """Forwards on what the step computes that no loss depends on: outside a region, the input would be half.
+
+        Those that feed such a forward are among them.
+        """
+        effects, order = self.regions.effects, self.tree.order
+        computed: set[str] = set()
+        for statement in sorted(members, key=lambda each: order[each]):
+            if self.regions.runs_forward(statement) or effects.reads(statement) & computed:
+                computed |= effects.writes(statement)
+        forwards = [
+            each
+            for each in nested_statements(body)
+            if each not in members
+            and each not in barriers
+            and each not in self.dead
+            and not blocks(each)
+            and self.regions.calls_module(each)
+            and not is_quiet(self.file, each)
+        ]
+        found = {each for each in forwards if effects.reads(each) & computed}
+        needed = frozenset().union(*map(effects.reads, found))
+        return found | {each for each in forwards if effects.writes(each) & needed}
+
+    def assume_forward(self, found: list[Statement]) -> bool:
+        """Take a method of a slice that subclasses fill in, or that is inherited from out of sight, for the forward."""
+        for statement in found:
+            value = statement.value if isinstance(statement, cst.Assign) else None
+            if isinstance(value, cst.Call) and self._is_out_of_sight(value):
+                self.regions.assume(statement)
+                return True
+        return False
+
+    def _hands_out(self, statement: Statement, at: Statement) -> bool:
+        """Whether a statement is a loop over something that was computed, and `at` comes after it."""
+        return isinstance(statement, cst.For) and statement not in self.tree.ancestors(at)
+
+    def _hands_on_a_module(self, statement: Statement) -> bool:
+        """Whether a statement calls what cannot be seen with a module: `inferer(images, model)` runs its forward."""
+        hands_on = any(
+            self.roles.project.called(self.file, call) is None
+            and (dotted(call.func) or "").partition(".")[0] not in _BUILTINS
+            and not self.file.names.callee(call).startswith("torch.")
+            and not _COPIES.match((dotted(call.func) or "").rpartition(".")[2])
+            and any(not arg.star and self.roles.is_module(self.file, arg.value) for arg in call.args)
+            for call in calls_of(statement)
+        )
+        return hands_on and not any(map(self._is_called_later, targets(statement)))
+
+    def _is_called_later(self, target: cst.BaseExpression) -> bool:
+        """Whether what a name is given is called or steps, as no tensor does: `net, opt = prepare(net, opt)`."""
+        path = object_path(target)
+        if path is None:
+            return False
+        body = self.tree.body(target)
+        calls = (call for call in self.file.calls if self.tree.body(call) is body)
+        return any(path in (object_path(c.func), _stepped(c)) for c in calls)
+
+    def _is_out_of_sight(self, call: cst.Call) -> bool:
+        path, owner = dotted(call.func) or "", self.tree.owner_class(call)
+        if owner is None or path.count(".") != 1 or not path.startswith("self."):
+            return False
+        function = self.roles.project.called(self.file, call)
+        if function is not None:
+            return all(
+                isinstance(each, (cst.Raise, cst.Pass, cst.Expr)) for each in statements(block_of(function.node))
+            )
+        return not self.file.class_attribute(owner, path) and not self.roles.losses.is_call(self.file, call)
+
+
+def _stepped(call: cst.Call) -> str | None:
+    """What a call steps, as a path; None for any other call."""
+    func = call.func
+    return object_path(func.value) if isinstance(func, cst.Attribute) and func.attr.value == "step" else None

@@ -1,0 +1,254 @@
+"""Training steps that are spread over functions: the forward in one, `backward()` or the optimizer in another.
+
+A function that has only a part of a step is joined with the functions that call it, and those with their callers, until
+forward, backward and step are together. All of them move, or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import dotted
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import CallSite, FunctionRef, Project
+from amp_migrate.plan.move import Refusal
+from amp_migrate.steps.gradients.steppers import Steppers
+from amp_migrate.steps.model.training_step import Backward, TrainingStep
+from amp_migrate.steps.read.gather import Gathered
+from amp_migrate.trees.nodes import Statement, find
+
+Key: TypeAlias = "tuple[File, cst.FunctionDef | None]"
+# Makes the step of one function from its own calls of backward and those of its parts.
+Regather: TypeAlias = "Callable[[File, cst.FunctionDef | None, list[Backward]], Gathered | Refusal]"
+
+
+@dataclass(frozen=True)
+class Split:
+    """A step in several functions.
+
+    Attributes:
+        parts: what each function has of it; a caller stands before what it calls.
+        calls: for each function that is called as a part, its callers with the calls; those that only step are the
+            last.
+    """
+
+    parts: tuple[Gathered, ...]
+    calls: dict[FunctionRef, tuple[tuple[TrainingStep, CallSite], ...]]
+
+
+class Joiner:
+    """Joins the parts of split steps.
+
+    Args:
+        regather: see `Regather`.
+        steppers: knows the functions that step for others; None where nobody has to know of steps.
+    """
+
+    def __init__(self, project: Project, regather: Regather, steppers: Steppers | None) -> None:
+        self._project = project
+        self._steppers = steppers
+        self._regather = regather
+        self._parts: dict[Key, Gathered] = {}
+        self._remote: dict[Key, dict[cst.Call, Backward]] = {}
+        self._sites: dict[Key, list[tuple[Key, CallSite]]] = {}
+        self._failed: dict[Key, Refusal | None] = {}
+
+    def join(self, found: Sequence[Gathered]) -> list[Gathered | Refusal | Split]:
+        """The steps of a project, given what each of its functions has, in the order of those.
+
+        What cannot be joined is taken for all there is of its step.
+        """
+        self._parts = {key_of(each.step): each for each in found}
+        todo = [key for key, each in self._parts.items() if not each.is_whole]
+        asked = set(todo)
+        while todo:
+            key = todo.pop(0)
+            for caller in self._attach(key):
+                part = self._parts.get(caller)
+                if part is not None and not part.is_whole and caller not in asked:
+                    asked.add(caller)
+                    todo.append(caller)
+        for key, each in [*self._parts.items()]:
+            for _, function in each.step.called_parts:
+                self._attach_called(key, function)
+        return list(self._result({key_of(each.step): each for each in found}))
+
+    def _attach_called(self, caller: Key, function: FunctionRef) -> None:
+        """Link a function that uses its callers' scaler to all of them: each has to have one."""
+        key = function.file, function.node
+        sites = None if self._steppers is None else self._steppers.sites(function)
+        sites = self._sites_of(function) if sites is None else sites
+        self._sites[key] = [((each.file, each.file.tree.function(each.call)), each) for each in sites or ()]
+        for other, site in self._sites[key]:
+            known = () if other not in self._parts else self._parts[other].step.called_parts
+            if all(call is not site.call for call, _ in known):
+                self._failed[key] = None
+        if caller not in [other for other, _ in self._sites[key]]:
+            self._failed[key] = None
+
+    def _attach(self, key: Key) -> list[Key]:
+        """Give the callers of a part their calls of it; the callers."""
+        file, node = key
+        part = self._parts[key]
+        sites = None if node is None else self._sites_of(self._project.reference(file, node))
+        if node is None or not sites:
+            self._failed[key] = None
+            return []
+        self._sites[key] = []
+        for site in sites:
+            caller = (site.file, site.file.tree.function(site.call))
+            self._sites[key].append((caller, site))
+            statement = site.file.tree.statement(site.call)
+            function = self._project.reference(file, node)
+            obstacle = _unfit_call(site, statement)
+            if obstacle is not None or caller == key:
+                self._failed[key] = obstacle
+                continue
+            call = Backward(
+                statement,
+                site.call,
+                site.call,
+                part=function,
+                computes=part.without_forward is None,
+                steps=part.without_step is None,
+            )
+            self._remote.setdefault(caller, {})[site.call] = call
+            self._gather_again(caller, key)
+        return [caller for caller, _ in self._sites[key]]
+
+    def _gather_again(self, caller: Key, callee: Key) -> None:
+        known = self._parts.get(caller)
+        own = [] if known is None else [each for each in known.step.backwards if each.part is None]
+        order = caller[0].tree.order
+        backwards = sorted([*own, *self._remote[caller].values()], key=lambda each: order[each.statement])
+        again = self._regather(*caller, backwards)
+        if isinstance(again, Refusal):
+            self._failed[callee] = again
+        else:
+            self._parts[caller] = again
+
+    def _sites_of(self, function: FunctionRef) -> list[CallSite] | None:
+        """The calls of a function, where all are known."""
+        if function.owner is not None and function.is_bound:
+            if self._is_overridden(function):
+                return None
+            if self._project.is_only_method(function):
+                everywhere = self._project.call_sites(function)
+                if everywhere is not None:
+                    return list(everywhere)
+            file = function.file
+            own = [call for call in file.calls if _is(self._project.own_method(file, call), function)]
+            return [CallSite(file, call) for call in own] or None
+        return list(self._project.call_sites(function) or ())
+
+    def _is_overridden(self, function: FunctionRef) -> bool:
+        """Whether a class that derives from a method's class has one of its own, which would be a part, too."""
+        assert function.owner is not None
+        name = function.owner.name.value
+        return any(
+            method.name.value == function.name
+            for file in self._project.library.mentioning(name, function.name)
+            for node in file.tree.every(cst.ClassDef)
+            if any((dotted(base.value) or "").split(".")[-1] == name for base in node.bases)
+            for method in find(node.body, cst.FunctionDef)
+        )
+
+    def _result(self, originals: dict[Key, Gathered]) -> Iterator[Gathered | Refusal | Split]:
+        told: set[Key] = set()
+        for key, original in originals.items():
+            if key in told:
+                continue
+            group = self._group(key)
+            told.update(group)
+            if len(group) == 1 and original.is_whole:
+                yield original
+            elif self._is_joined(group):
+                yield self._split(group)
+            else:
+                reason = next((self._failed[each] for each in group if self._failed.get(each) is not None), None)
+                for each in (originals[other] for other in group if other in originals):
+                    alone = each.alone()
+                    if isinstance(alone, Refusal):
+                        yield reason or alone
+                    elif each.is_whole and not each.step.called_parts:
+                        yield alone
+                    else:
+                        yield replace(alone, unscalable=reason or alone.unscalable or _apart(each.step))
+
+    def _group(self, start: Key) -> list[Key]:
+        """A part with all that it is called by or calls, the callers first."""
+        links: dict[Key, set[Key]] = {}
+        for callee, sites in self._sites.items():
+            for caller, _ in sites:
+                links.setdefault(callee, set()).add(caller)
+                links.setdefault(caller, set()).add(callee)
+        group, todo = {start}, [start]
+        while todo:
+            for other in links.get(todo.pop(), ()):
+                if other not in group:
+                    group.add(other)
+                    todo.append(other)
+        return sorted(group, key=lambda key: (self._depth(key, ()), key[0].name, _position(key)))
+
+    def _depth(self, key: Key, seen: tuple[Key, ...]) -> int:
+        """How many functions stand above a part."""
+        if key in seen:
+            return 0
+        return max((1 + self._depth(caller, (*seen, key)) for caller, _ in self._sites.get(key, ())), default=0)
+
+    def _is_joined(self, group: list[Key]) -> bool:
+        tops = [key for key in group if key not in self._sites]
+        return (
+            bool(tops)
+            and not any(key in self._failed for key in group)
+            and all(key in self._parts and self._parts[key].is_whole for key in tops)
+        )
+
+    def _split(self, group: list[Key]) -> Split:
+        calls = {
+            self._project.reference(file, node): tuple(
+                (self._parts[caller].step, site) for caller, site in self._sites[file, node]
+            )
+            for file, node in group
+            if node is not None and (file, node) in self._sites
+        }
+        return Split(tuple(self._parts[key] for key in group if key in self._parts), calls)
+
+
+def key_of(step: TrainingStep) -> Key:
+    """What a part of a step is known by: its function."""
+    return step.file, step.function
+
+
+def _position(key: Key) -> int:
+    file, node = key
+    return -1 if node is None else file.tree.order[node]
+
+
+def _is(found: FunctionRef | None, wanted: FunctionRef) -> bool:
+    return found is not None and found.node is wanted.node
+
+
+def _unfit_call(site: CallSite, statement: Statement) -> Refusal | None:
+    """Why a call cannot stand for a backward: it has to be a statement, or all that is assigned or returned by one."""
+    plain = (cst.Expr, cst.Assign, cst.AugAssign, cst.Return)
+    value = statement.value if isinstance(statement, plain) else None
+    if value is site.call:
+        return None
+    code = site.file.tree.quote(site.call)
+    reason = f"{code}, which goes backward, is part of a longer expression"
+    return Refusal(site.file, site.call, reason, "make it a statement of its own")
+
+
+def _apart(step: TrainingStep) -> Refusal:
+    call, function = step.called_parts[0]
+    return Refusal(
+        step.file,
+        call,
+        f"{function.name}() has a part in the step, and is not only called in steps that can be moved",
+        "pass it the scaler by hand, or run with --dtype bf16, which needs no scaler",
+    )

@@ -1,0 +1,183 @@
+"""Training that mixed precision by autocast is not for: found once a file, refused with the way that is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import BindingKind
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.sparse import is_sparse
+from amp_migrate.catalog.step_rules import OTHER_PRECISION
+from amp_migrate.plan.move import Refusal
+from amp_migrate.settings import Dtype
+from amp_migrate.trees.nodes import find, statements
+
+_SHARDED = (
+    "torch.distributed.fsdp",
+    "torch.distributed._composable",
+    "torch.distributed.tensor",
+    "torch.distributed._tensor",
+    "torch.distributed.pipelining",
+    "torch.distributed.pipeline",
+    "deepspeed",
+    "fairscale",
+)
+_TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test)\.py$")
+_TEST_FOLDER = re.compile(r"(^|/)tests?/")
+_HOROVOD = "horovod.torch.DistributedOptimizer"
+
+
+def unfit(file: File, roles: Roles, dtype: Dtype) -> Refusal | None:
+    """Why no step of a file is to be moved; None where nothing speaks against it."""
+    refusal = _test(file) or next(_reasons(file, roles), None)
+    if refusal is None and dtype is not Dtype.BF16:
+        refusal = _reduced_in_step(file)
+    if refusal is None and dtype is not Dtype.FP16:
+        refusal = in_threads(file, roles)
+    return refusal or (_late_choice(file) if dtype is Dtype.AUTO else None)
+
+
+def in_threads(file: File, roles: Roles) -> Refusal | None:
+    """A model that always runs as `nn.DataParallel`, whose threads compute in float16 whatever a region says.
+
+    Where it does so under a condition (`if torch.cuda.device_count() > 1`), AMP630 tells of it.
+    """
+    for call in file.calls:
+        found = roles.replicas.of(file, call.func) if roles.calls_module(file, call) else None
+        if found is not None and not any(
+            isinstance(each, (cst.If, cst.IfExp)) for each in found[0].tree.ancestors(found[1])
+        ):
+            return Refusal(
+                *found,
+                "nn.DataParallel computes in float16 in its threads, whatever dtype the region has",
+                "use DistributedDataParallel, or run with --dtype fp16",
+            )
+    return None
+
+
+def _test(file: File) -> Refusal | None:
+    """A file of unit tests: what they assert was measured in float32, and on a CPU as often as not."""
+    if not _TEST_FILE.search(file.name):
+        return None
+    is_among_tests = _TEST_FOLDER.search(file.name) or any(
+        binding.imported.partition(".")[0] in ("pytest", "unittest")
+        for bindings in file.scopes.module.bindings.values()
+        for binding in bindings
+    )
+    for statement in statements(file.tree.module) if is_among_tests else ():
+        functions = [statement] if isinstance(statement, cst.FunctionDef) else []
+        if isinstance(statement, cst.ClassDef):
+            functions = list(find(statement.body, cst.FunctionDef))
+        is_class = isinstance(statement, cst.ClassDef) and statement.name.value.startswith("Test")
+        if is_class or any(each.name.value.startswith("test_") for each in functions):
+            return Refusal(
+                file,
+                statement,
+                "it is part of a unit test, which asserts what float32 gives",
+                "keep the test as it is, and verify the script that trains",
+            )
+    return None
+
+
+def _reduced_in_step(file: File) -> Refusal | None:
+    """Horovod's optimizer adds up the gradients of all processes in `step()`, where a scaler has read them already."""
+    for call in file.calls:
+        if file.names.callee(call) == _HOROVOD:
+            return Refusal(
+                file,
+                call,
+                "Horovod's optimizer adds up gradients after a loss scaler has read them",
+                "call optimizer.synchronize() before scaler.unscale_(optimizer) and scaler.step(optimizer) under "
+                "optimizer.skip_synchronize() by hand, or run with --dtype bf16, which needs no scaler",
+            )
+    return None
+
+
+def _late_choice(file: File) -> Refusal | None:
+    """A script that picks its GPUs by environment variable must do so before CUDA is asked what it can do."""
+    for node in file.tree.every(cst.SimpleString):
+        if node.evaluated_value == "CUDA_VISIBLE_DEVICES":
+            return Refusal(
+                file,
+                node,
+                "CUDA_VISIBLE_DEVICES is set while the script runs, after a dtype would have been chosen",
+                "run with --dtype fp16 or --dtype bf16",
+            )
+    return None
+
+
+def _reasons(file: File, roles: Roles) -> Iterator[Refusal]:
+    for scope in file.scopes.all():
+        for bindings in scope.bindings.values():
+            for binding in bindings:
+                if binding.kind is BindingKind.IMPORT and binding.imported.startswith(_SHARDED):
+                    yield Refusal(
+                        file,
+                        binding.node,
+                        f"{binding.imported} brings its own mixed precision",
+                        "set its precision policy (FSDP: MixedPrecision or MixedPrecisionPolicy) instead of autocast",
+                        code=OTHER_PRECISION.code,
+                    )
+    yield from (_sparse(file, call) for call in file.calls if is_sparse(file, call))
+    yield from (_sparse(where, call) for where, call in roles.sparse_modules.below(file))
+    for call in file.calls:
+        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        full = file.names.callee(call)
+        if full in ("torch.set_default_dtype", "torch.set_default_tensor_type") and _says(file, call.args, "double"):
+            yield _double(file, call)
+        if isinstance(call.func, cst.Attribute) and method in ("double", "half", "bfloat16", "to"):
+            casts = call.args if method == "to" else [call]
+            is_double, is_half = _says(file, casts, "double"), _says(file, casts, "half")
+            if (is_double or is_half) and roles.is_module(file, call.func.value):
+                yield _double(file, call) if is_double else _half(file, call)
+
+
+def _sparse(file: File, call: cst.Call) -> Refusal:
+    return Refusal(
+        file,
+        call,
+        "sparse tensors have few half-precision kernels",
+        "try a region round the dense part by hand, and verify it",
+    )
+
+
+_DTYPE_WORDS = {"double": ("double", "float64", "Double"), "half": ("half", "float16", "bfloat16")}
+
+
+def _says(file: File, nodes: Sequence[cst.CSTNode], dtype: str) -> bool:
+    """Whether some arguments, or the method of a call, name a dtype."""
+    for node in nodes:
+        if isinstance(node, cst.Call):
+            assert isinstance(node.func, cst.Attribute)
+            if node.func.attr.value in _DTYPE_WORDS[dtype]:
+                return True
+        elif isinstance(node, cst.Arg):
+            value = node.value
+            words = [value.attr.value] if isinstance(value, cst.Attribute) else []
+            if isinstance(value, cst.SimpleString):
+                words = [word for word in _DTYPE_WORDS[dtype] if word in str(value.evaluated_value)]
+            if any(word.startswith(_DTYPE_WORDS[dtype]) for word in words):
+                return True
+    return False
+
+
+def _double(file: File, node: cst.CSTNode) -> Refusal:
+    return Refusal(
+        file,
+        node,
+        "the model computes in float64, which autocast would take away",
+        "decide by hand which precision the model needs",
+    )
+
+
+def _half(file: File, node: cst.CSTNode) -> Refusal:
+    return Refusal(
+        file,
+        node,
+        "the model's weights are in half precision already (float16 or bfloat16), and autocast is for float32 weights",
+        "drop the cast, and run again",
+    )

@@ -1,0 +1,108 @@
+"""Evaluation and inference beside migrated training: their forwards get regions too, and no scaler."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.steps.model.training_step import Island, Region, TrainingStep
+from amp_migrate.steps.regions.find_regions import Placement, RegionFinder
+from amp_migrate.steps.regions.quiet_regions import place_quiet_regions
+from amp_migrate.steps.statements.amp_signs import uses_amp
+from amp_migrate.steps.statements.bodies import backward_calls, bodies
+from amp_migrate.steps.statements.no_grad import is_no_grad, is_quiet
+from amp_migrate.trees.nodes import Statement, find
+from amp_migrate.trees.own_calls import calls_of
+
+_EVALUATION_NAME = re.compile(
+    r"(^|_)(eval\w*|test\w*|valid\w*|val|infer\w*|predict\w*|sample\w*|generate\w*)(_|$)", re.I
+)
+
+
+def evaluation_regions(
+    file: File, roles: Roles, moved: list[TrainingStep], among: Collection[cst.FunctionDef] | None = None
+) -> Placement:
+    """The regions of forwards that run without gradients, in a file whose training steps have moved.
+
+    Methods of modules are left out: they run inside the region of whoever calls the module.
+
+    Args:
+        among: the functions to look at; None for the whole file.
+    """
+    finder = RegionFinder(file, roles)
+    regions: list[Region] = []
+    islands: list[Island] = []
+    within = _called_within(file, roles, finder, moved)
+    for function, body in bodies(file):
+        if among is not None and function not in among:
+            continue
+        if function is not None and (function in within or _is_module_method(file, roles, function)):
+            continue
+        step = next((each for each in moved if each.function is function), None)
+        if step is None and (any(True for _ in backward_calls(body)) or uses_amp(file, body, function)):
+            continue
+        whole = step is None and function is not None and _is_evaluation(file, function)
+
+        def runs_quietly(statement: Statement, whole: bool = whole) -> bool:
+            return whole or is_quiet(file, statement)
+
+        placed = place_quiet_regions(finder, body, () if step is None else step.regions, runs_quietly)
+        regions.extend(placed.regions)
+        islands.extend(placed.islands)
+    return Placement(tuple(regions), tuple(islands))
+
+
+def evaluated_elsewhere(project: Project, moved: Collection[File]) -> dict[File, set[cst.FunctionDef]]:
+    """The functions of other files that evaluate for files whose steps have moved, and for no others."""
+    found: dict[File, set[cst.FunctionDef]] = defaultdict(set)
+    for file in moved:
+        for call in file.calls:
+            name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+            if not isinstance(name, cst.Name) or not _EVALUATION_NAME.search(name.value):
+                continue
+            function = project.called(file, call)
+            if function is None or function.file in moved or function.node in found[function.file]:
+                continue
+            sites = project.call_sites(function)
+            if sites is not None and all(site.file in moved for site in sites):
+                found[function.file].add(function.node)
+    return {file: functions for file, functions in found.items() if functions}
+
+
+def _called_within(file: File, roles: Roles, finder: RegionFinder, moved: list[TrainingStep]) -> set[cst.FunctionDef]:
+    """The functions that run in the regions of steps, however deep: they compute in low precision already."""
+    found: set[cst.FunctionDef] = set()
+    todo = [(file, call) for step in moved for region in step.regions for call in _calls_in(finder, region)]
+    while todo:
+        function = roles.project.called(*todo.pop())
+        if function is not None and function.node not in found:
+            found.add(function.node)
+            todo += [(function.file, call) for call in find(function.node.body, cst.Call)]
+    return found
+
+
+def _calls_in(finder: RegionFinder, region: Region) -> Iterator[cst.Call]:
+    return (call for statement in finder.members(region) for call in calls_of(statement))
+
+
+def _is_module_method(file: File, roles: Roles, function: cst.FunctionDef) -> bool:
+    owner = file.tree.owner_class(function)
+    return owner is not None and roles.is_module_class(file, owner)
+
+
+def _is_evaluation(file: File, function: cst.FunctionDef) -> bool:
+    """Whether all of a function evaluates: it says so by decorator, by `model.eval()`, or by its name."""
+    if any(is_no_grad(file, each.decorator) for each in function.decorators):
+        return True
+    if _EVALUATION_NAME.search(function.name.value):
+        return True
+    return any(
+        isinstance(call.func, cst.Attribute) and call.func.attr.value == "eval" and not call.args
+        for call in find(function.body, cst.Call)
+    )

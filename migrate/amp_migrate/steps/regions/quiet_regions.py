@@ -1,0 +1,135 @@
+"""Places the regions of forwards that no gradient flows through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import islice, takewhile
+
+import libcst as cst
+
+from amp_migrate.steps.model.training_step import Island, Region
+from amp_migrate.steps.regions.find_regions import Placement, RegionFinder, own_blocks, own_statements
+from amp_migrate.steps.statements.bodies import backward_calls
+from amp_migrate.steps.statements.no_grad import is_no_grad
+from amp_migrate.trees.nodes import Block, Statement, blocks, statements
+
+
+def place_quiet_regions(
+    finder: RegionFinder, body: Block, taken: Iterable[Region], is_quiet: Callable[[Statement], bool]
+) -> Placement:
+    """The regions of a body's forwards that run without gradients.
+
+    Args:
+        taken: the regions that exist already.
+        is_quiet: whether a statement runs without gradients.
+    """
+    placer = _Placer(finder, {each for region in taken for each in finder.members(region)}, is_quiet)
+    placer.walk(body)
+    return Placement(tuple(placer.regions), tuple(placer.islands))
+
+
+@dataclass(frozen=True)
+class _Span:
+    """A region as far as it has been followed, and the names of what is computed in it."""
+
+    first: Statement
+    last: Statement
+    computed: frozenset[str]
+
+
+class _Placer:
+    def __init__(self, finder: RegionFinder, covered: set[Statement], is_quiet: Callable[[Statement], bool]) -> None:
+        self.finder = finder
+        self.covered = covered
+        self.is_quiet = is_quiet
+        self.regions: list[Region] = []
+        self.islands: list[Island] = []
+
+    def walk(self, block: Block) -> None:
+        """A region starts at a forward and goes on to the last loss or forward computed from it, or that comes next."""
+        span: _Span | None = None
+        siblings = statements(block)
+        for index, statement in enumerate(siblings):
+            if self.finder.begins_cell(statement):
+                self._close(span)
+                span = None
+            in_cell = takewhile(lambda each: not self.finder.begins_cell(each), islice(siblings, index + 1, None))
+            shares = self._shares(statement, in_cell)
+            computed = frozenset() if span is None else span.computed
+            chooses = _chooses_loss(self.finder, statement, self.covered, computed)
+            whole = shares or chooses
+            for inner in () if whole else own_blocks(statement):
+                self.walk(inner)
+            if statement in self.covered or (own_blocks(statement) and not whole):
+                continue
+            follows = chooses or not computed.isdisjoint(self.finder.effects.reads(statement))
+            if self.finder.banned_calls(statement):
+                if follows:
+                    self.islands.append(self.finder.island(statement, computed))
+                continue
+            is_forward = shares or self._is_forward(statement)
+            if not is_forward and not chooses and not (follows and self.finder.computes_loss(statement)):
+                continue
+            written = frozenset().union(*map(self.finder.effects.writes, own_statements(statement)))
+            if span is not None and (follows or siblings[index - 1] is span.last):
+                span = _Span(span.first, statement, computed | written)
+            else:
+                self._close(span)
+                span = _Span(statement, statement, written)
+        self._close(span)
+
+    def _is_forward(self, statement: Statement) -> bool:
+        is_quiet = self.finder.calls_module(statement) and self.is_quiet(statement)
+        return is_quiet and not _only_sets(self.finder, statement)
+
+    def _close(self, span: _Span | None) -> None:
+        if span is not None:
+            self.regions.append(Region(span.first, span.last))
+
+    def _shares(self, statement: Statement, behind: Iterable[Statement]) -> bool:
+        """Whether a `with torch.no_grad():` is to be in one region with what stands behind it.
+
+        A loss there has to see autocast as well, or it is computed in half precision.
+        """
+        return (
+            isinstance(statement, cst.With)
+            and self.covered.isdisjoint(own_statements(statement))
+            and _feeds_loss(self.finder, statement, behind)
+        )
+
+
+def _only_sets(finder: RegionFinder, statement: Statement) -> bool:
+    """Whether a statement tells a model something, `net.unused_modules_off()`: nothing goes in, nothing comes out."""
+    call = statement.value if isinstance(statement, cst.Expr) else None
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or call.args:
+        return False
+    return call.func.attr.value != "forward" and not finder.roles.is_seen_to_compute(finder.file, call)
+
+
+def _feeds_loss(finder: RegionFinder, statement: cst.With, behind: Iterable[Statement]) -> bool:
+    """Whether a plain `with torch.no_grad():` runs a forward, and a loss behind it reads the result."""
+    if not any(is_no_grad(finder.file, item.item) for item in statement.items):
+        return False
+    inner = own_statements(statement)[1:]
+    if any(map(own_blocks, inner)) or any(map(finder.banned_calls, inner)) or not any(map(finder.calls_module, inner)):
+        return False
+    results = finder.outputs([Region(inner[0], inner[-1])])
+    return any(
+        _chooses_loss(finder, each, set(), results)
+        if own_blocks(each)
+        else finder.effects.reads(each) & results and (finder.computes_loss(each) or finder.banned_calls(each))
+        for each in behind
+    )
+
+
+def _chooses_loss(
+    finder: RegionFinder, statement: Statement, covered: set[Statement], computed: frozenset[str]
+) -> bool:
+    """Whether a statement is an `if` that takes one or another loss of what was computed."""
+    if not isinstance(statement, cst.If) or any(True for block in blocks(statement) for _ in backward_calls(block)):
+        return False
+    inside = own_statements(statement)[1:]
+    if not covered.isdisjoint(inside) or any(map(finder.banned_calls, inside)) or any(map(finder.calls_module, inside)):
+        return False
+    return any(finder.effects.reads(each) & computed and finder.computes_loss(each) for each in inside)

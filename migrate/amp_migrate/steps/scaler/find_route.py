@@ -1,0 +1,264 @@
+"""Where the scaler lives and how it gets to a step: the way the optimizer goes.
+
+The scaler is created where the optimizer is, and follows it: as a variable of the same scope, as an attribute of the
+same object, or as an argument beside it through every call on the way.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import Binding, dotted
+from amp_migrate.analysis.calls import parameter, passed
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import CallSite, FunctionRef, Project
+from amp_migrate.analysis.scopes import Scope
+from amp_migrate.plan.move import Refusal
+from amp_migrate.steps.model.route import Creation, NewArgument, NewParameter, Route, Ways
+from amp_migrate.steps.scaler.callers import every_call
+from amp_migrate.steps.scaler.optimizer_origin import (
+    container,
+    is_anew,
+    is_parameter,
+    is_same_object,
+    makes,
+    other_name,
+)
+from amp_migrate.trees.nodes import Statement, find, is_constant
+
+_MAX_DEPTH = 6
+SCALER_NAMES = ("scaler", "grad_scaler", "amp_scaler")
+
+
+class Traveller:
+    """Finds the ways of scalers through a project.
+
+    Args:
+        homes: statements that a scaler is to be created at instead of where the optimizer is made, by the scope they
+            stand in (Apex's `initialize`).
+    """
+
+    def __init__(self, project: Project, homes: dict[cst.CSTNode, Statement]) -> None:
+        self.project = project
+        self.homes = homes
+        self.ways = Ways()
+
+    def reach(self, file: File, optimizers: list[cst.BaseExpression], *, create: bool = True) -> Route | Refusal:
+        """The way of the scaler to the place where `optimizers` are used together.
+
+        Args:
+            create: whether a scaler may be made; otherwise one that is already on its way must be met.
+        """
+        return self._reach(file, optimizers, create, ())
+
+    def _reach(
+        self, file: File, optimizers: list[cst.BaseExpression], create: bool, seen: tuple[cst.CSTNode, ...]
+    ) -> Route | Refusal:
+        at = optimizers[0]
+        paths = [dotted(container(each)) for each in optimizers]
+        if any(path is None for path in paths):
+            return _lost(file, at, f"`{file.tree.quote(at)}` is not a plain name or an attribute")
+        names = [path for path in paths if path is not None]
+        if all(name.startswith("self.") for name in names):
+            return self._from_self(file, at, names, create)
+        found = [file.scopes.of(at).find(name) for name in names]
+        scope = found[0]
+        if scope is None or any(each is not scope for each in found):
+            return _lost(file, at, "the optimizers of this step come from different places")
+        bindings = [scope.bindings.get(name, []) for name in names]
+        others = [other_name(each) for each in bindings]
+        if any(others):
+            return self._from_other_names(file, at, optimizers, others, create, seen)
+        initialized = scope.node in self.homes
+        if isinstance(scope.node, cst.FunctionDef) and any(map(is_parameter, bindings)) and not initialized:
+            if not all(is_same_object(name, each) for name, each in zip(names, bindings, strict=True)):
+                return _lost(file, at, f"`{file.tree.quote(at)}` is a parameter that may be given another value")
+            return self._from_caller(file, scope.node, names, create, seen)
+        route = self._from_scope(file, at, scope, bindings, create)
+        if not seen and isinstance(route, Route) and any(is_anew(each, at) for each in route.creations):
+            return _lost(file, at, f"`{file.tree.quote(at)}` is made or fetched anew for every step")
+        return route
+
+    def _from_self(self, file: File, at: cst.CSTNode, names: list[str], create: bool) -> Route | Refusal:
+        inner = file.tree.owner_class(at)
+        found = None if inner is None else self._assigning_class(file, inner, names)
+        if found is None:
+            return _lost(file, at, f"`{names[0]}` is not assigned in this class")
+        where, owner = found
+        known = self.ways.creations.get(owner)
+        if known is not None and not create:
+            return Route(known.target)
+        if not create:
+            return _lost(file, at, "no scaler belongs to this optimizer")
+        wanted = [f"self.{each}" for each in SCALER_NAMES]
+        free = where.scopes.free(wanted)
+        if free is None or free != file.scopes.free(wanted):
+            return _lost(file, at, f"the names {', '.join(SCALER_NAMES)} are all taken")
+        prepared = next((self.homes[each] for each in find(owner.body, cst.FunctionDef) if each in self.homes), None)
+        if prepared is not None:
+            return Route(free, (Creation(where, prepared, free),))
+        nodes = [node for name in names for node in where.class_attribute(owner, name)]
+        method = where.tree.function(nodes[0])
+        homes = [node for node in nodes if where.tree.function(node) is method]
+        return Route(free, (Creation(where, self._home(where, [homes]), free),))
+
+    def scaler_of(self, file: File, owner: cst.ClassDef, depth: int = 0) -> str | None:
+        """The scaler that objects of a class have, where they have one: their own, or that of a base class."""
+        known = self.ways.creations.get(owner)
+        if known is not None:
+            return known.target
+        for base in owner.bases if depth < _MAX_DEPTH else ():
+            defined = self.project.definition(file, base.value)
+            if defined is not None and isinstance(defined[1], cst.ClassDef):
+                found = self.scaler_of(defined[0], defined[1], depth + 1)
+                if found is not None:
+                    return found
+        return None
+
+    def _assigning_class(
+        self, file: File, owner: cst.ClassDef, names: list[str], depth: int = 0
+    ) -> tuple[File, cst.ClassDef] | None:
+        """The class that gives an object its attributes: its own, or the first of those it derives from."""
+        if any(file.class_attribute(owner, name) for name in names):
+            return file, owner
+        for base in owner.bases if depth < _MAX_DEPTH else ():
+            defined = self.project.definition(file, base.value)
+            if defined is not None and isinstance(defined[1], cst.ClassDef):
+                found = self._assigning_class(defined[0], defined[1], names, depth + 1)
+                if found is not None:
+                    return found
+        return None
+
+    def _from_other_names(
+        self,
+        file: File,
+        at: cst.BaseExpression,
+        optimizers: list[cst.BaseExpression],
+        others: list[cst.BaseExpression | None],
+        create: bool,
+        seen: tuple[cst.CSTNode, ...],
+    ) -> Route | Refusal:
+        """The way to what `optimizer = self.optimizer` takes its optimizer from: the scaler is kept there, too."""
+        if any(other in seen for other in others):
+            return _lost(file, at, f"where `{file.tree.quote(at)}` is made cannot be seen")
+        behind = [given if other is None else other for given, other in zip(optimizers, others, strict=True)]
+        return self._reach(file, behind, create, (*seen, *(other for other in others if other is not None)))
+
+    def _from_scope(
+        self, file: File, at: cst.CSTNode, scope: Scope, bindings: list[list[Binding]], create: bool
+    ) -> Route | Refusal:
+        key = scope.node
+        known = self.ways.creations.get(key)
+        if known is not None and not create:
+            return Route(known.target)
+        if not create:
+            return _lost(file, at, "no scaler belongs to this optimizer")
+        owner = scope.node if isinstance(scope.node, cst.FunctionDef) else None
+        made = [[b.node for b in each if makes(b) and file.tree.function(b.node) is owner] for each in bindings]
+        if not all(made) or scope.is_class:
+            return _lost(file, at, f"where `{file.tree.quote(at)}` is made cannot be seen")
+        name = known.target if known is not None else file.scopes.free(SCALER_NAMES)
+        if name is None:
+            return _lost(file, at, f"the names {', '.join(SCALER_NAMES)} are all taken")
+        return Route(name, (Creation(file, self._home(file, made), name),))
+
+    def _from_caller(
+        self,
+        file: File,
+        node: cst.FunctionDef,
+        names: list[str],
+        create: bool,
+        seen: tuple[cst.CSTNode, ...],
+    ) -> Route | Refusal:
+        known = self.ways.parameters.get(node)
+        if known is not None:
+            return Route(known.name)
+        function = self.project.reference(file, node)
+        last = max(names, key=lambda each: list(file.scopes.inside(node).bindings).index(each))
+        sites = every_call(self.project, function, seen, last)
+        if isinstance(sites, str):
+            return _lost(file, node, sites)
+        name = file.scopes.free(SCALER_NAMES)
+        if name is None or parameter(node, last) is None:
+            return _lost(file, node, f"{function.name}() cannot take a scaler beside {last}")
+        route = Route(name, parameters=(NewParameter(function, last, name),))
+        for site in sites:
+            step = self._through(site, function, names, last, name, create, (*seen, node))
+            if isinstance(step, Refusal):
+                return step
+            route = Route(
+                name,
+                route.creations + step.creations,
+                route.parameters + step.parameters,
+                route.arguments + step.arguments,
+            )
+        return route
+
+    def _through(
+        self,
+        site: CallSite,
+        function: FunctionRef,
+        names: list[str],
+        last: str,
+        name: str,
+        create: bool,
+        seen: tuple[cst.CSTNode, ...],
+    ) -> Route | Refusal:
+        """The way through one call: what is passed beside the optimizer, and how it got there."""
+        given = [passed(function.node, site.call, each, bound=function.is_bound) for each in names]
+        beside = given[names.index(last)]
+        if beside is None or any(each is None for each in given):
+            return _lost(site.file, site.call, "the optimizer may be among starred arguments")
+        if beside.argument is None:  # the optimizer is left to its default, and so is the scaler
+            return Route("None")
+        values = [each.argument.value for each in given if each is not None and each.argument is not None]
+        optimizers = [value for value in values if not is_constant(value, "None")]
+        route: Route | Refusal
+        if not optimizers:
+            route = Route("None")
+        elif len(optimizers) == 1 and _makes_optimizer(site.file, optimizers[0]):
+            route = self._beside_call(site, create)
+        else:
+            route = self._reach(site.file, optimizers, create, seen)
+        if isinstance(route, Refusal):
+            return route
+        argument = NewArgument(site, beside.index, name, beside.by_keyword, route.scaler)
+        return Route(route.scaler, route.creations, route.parameters, (*route.arguments, argument))
+
+    def _beside_call(self, site: CallSite, create: bool) -> Route | Refusal:
+        """A scaler that is made before a call which makes the optimizer as its argument: `train(model, SGD(...))`."""
+        file, statement = site.file, site.file.tree.statement(site.call)
+        name = file.scopes.free(SCALER_NAMES)
+        if not create or name is None:
+            return _lost(file, site.call, "the optimizer has no name of its own")
+        return Route(name, (Creation(file, statement, name, before=True),))
+
+    def _home(self, file: File, made: list[list[cst.CSTNode]]) -> Statement:
+        """The statement after which all optimizers of a step exist.
+
+        Args:
+            made: for each optimizer, the statements that assign it: one that may stand in branches, or the first of
+                several.
+        """
+        tree = file.tree
+        found: list[Statement] = []
+        for nodes in made:
+            scope = tree.function(nodes[0]) or tree.module
+            if scope in self.homes:
+                return self.homes[scope]
+            block = tree.common_block(nodes)
+            found.append(min((tree.lift(node, block) for node in nodes), key=lambda each: tree.order[each]))
+        return max(found, key=lambda each: tree.order[each])
+
+
+def _makes_optimizer(file: File, value: cst.BaseExpression) -> bool:
+    return isinstance(value, cst.Call) and file.names.callee(value).startswith("torch.optim.")
+
+
+def _lost(file: File, node: cst.CSTNode, why: str) -> Refusal:
+    return Refusal(
+        file,
+        node,
+        f"no way for a loss scaler to this step: {why}",
+        "create a torch.amp.GradScaler beside the optimizer by hand, or run with --dtype bf16, which needs no scaler",
+    )

@@ -1,0 +1,113 @@
+"""What a statement does to `self` through the methods it calls: `self.forward()` computes `self.output`.
+
+Trainers keep their tensors as attributes, and the method that computes one is not the one that reads it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
+from amp_migrate.steps.statements.data_flow import (
+    is_plain_number,
+    leaves_graph,
+    overwrites,
+    reads,
+    statement_reads,
+    targets,
+    writes,
+)
+from amp_migrate.trees.nodes import Block, Statement, find, header, nested_statements
+
+
+class Effects:
+    """Reads and writes of the statements of one file, those of the own methods they call included."""
+
+    def __init__(self, file: File, project: Project) -> None:
+        self._file = file
+        self._project = project
+        self._of_method: dict[cst.FunctionDef, tuple[frozenset[str], frozenset[str]]] = {}
+
+    def reads(self, statement: Statement) -> frozenset[str]:
+        """The names that a statement reads, and of `self` the attributes."""
+        return statement_reads(statement).union(*(each[0] for each in self._methods(statement)))
+
+    def assigns(self, statement: Statement) -> bool:
+        """Whether a statement gives a value to something, by itself or through a method."""
+        return bool(targets(statement)) or any(each[1] for each in self._methods(statement))
+
+    def writes(self, statement: Statement) -> frozenset[str]:
+        """What a statement gives a value to, or puts something into."""
+        return writes(statement).union(*(each[1] for each in self._methods(statement)))
+
+    def backward_slice(self, wanted: frozenset[str], before: list[Statement], at: Statement) -> list[Statement]:
+        """The statements among `before` whose results reach the names `wanted` at the statement `at`.
+
+        Args:
+            before: statements that precede `at`, in source order.
+
+        Returns:
+            The slice, in source order.
+        """
+        tree = self._file.tree
+        need = set(wanted)
+        found: list[Statement] = []
+        around = {tree.block(at), *tree.ancestors(at)}
+        hidden: dict[Block, set[str]] = defaultdict(set)  # what a later statement of the block overwrites
+        for statement in reversed(before):
+            block = tree.block(statement)
+            if not self.writes(statement) & need - hidden[block]:
+                continue
+            ends = self._ends(statement)
+            if not ends:
+                found.append(statement)
+            over = writes(statement) if ends else overwrites(statement)
+            hidden[block] |= over
+            if block in around:  # it runs whenever `at` is reached: it is the only source
+                need -= over
+            if not ends:
+                more = self.reads(statement)
+                need |= more
+                for names in hidden.values():
+                    names.difference_update(more)
+        return found[::-1]
+
+    def _ends(self, statement: Statement) -> bool:
+        """Whether a statement assigns what no gradient comes back from, by itself or by the function it calls."""
+        if leaves_graph(statement):
+            return True
+        value = statement.value if isinstance(statement, cst.Assign) else None
+        function = self._project.called(self._file, value) if isinstance(value, cst.Call) else None
+        if function is None or not all(isinstance(target, cst.Name) for target in targets(statement)):
+            return False
+        returned = [each.value for each in find(function.node.body, cst.Return)]
+        return bool(returned) and all(map(is_plain_number, returned))
+
+    def _methods(self, statement: Statement) -> list[tuple[frozenset[str], frozenset[str]]]:
+        if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+            return []
+        return [each for part in header(statement) for each in self._called(part)]
+
+    def _called(self, part: cst.CSTNode) -> list[tuple[frozenset[str], frozenset[str]]]:
+        found = (self._project.own_method(self._file, call) for call in find(part, cst.Call))
+        return [self._method(each.node) for each in found if each is not None]
+
+    def _method(self, function: cst.FunctionDef) -> tuple[frozenset[str], frozenset[str]]:
+        """The attributes of `self` that a method reads and writes."""
+        if function not in self._of_method:
+            self._of_method[function] = (frozenset(), frozenset())  # a method that calls itself adds nothing
+            inner = self._called(function.body)
+            assert isinstance(function.body, (cst.IndentedBlock, cst.SimpleStatementSuite))
+            own = frozenset().union(*(writes(each) for each in nested_statements(function.body)))
+            self._of_method[function] = (
+                _attributes(reads([function.body])).union(*(each[0] for each in inner)),
+                _attributes(own).union(*(each[1] for each in inner)),
+            )
+        return self._of_method[function]
+
+
+def _attributes(names: frozenset[str]) -> frozenset[str]:
+    return frozenset(each for each in names if each.startswith("self."))

@@ -1,0 +1,1 @@
+"""The edits of a training step, and of the way of its scaler."""

@@ -1,0 +1,139 @@
+"""Any training step as native `torch.amp`: its regions, and the scaler's calls round its backwards and steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, count
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.plan.code import Code, Hole, code
+from amp_migrate.plan.edit import Cast, Edit, NewLine, Remove
+from amp_migrate.settings import Dtype
+from amp_migrate.steps.model.training_step import Backward, Island, Penalty, Region, ScaledClip, TrainingStep
+from amp_migrate.trees.nodes import Statement, block_of
+from amp_migrate.write.editor import Editor, guarded
+
+
+def write_step(editor: Editor, step: TrainingStep, dtype: Dtype, scaler: str | None) -> Iterator[Edit]:
+    """The edits of a step that goes to low precision.
+
+    Args:
+        scaler: how the scaler is written where the step is; None to go without one.
+    """
+    named = _named_before(step)
+    for region in step.regions:
+        # A forward before `criterion(output, target).backward()`: one region holds forward and loss.
+        after = _next(step.file, region.last)
+        tail = () if after is None else named.pop(after, ())
+        yield write_region(editor, region, dtype, step.enabled, tail)
+    for statement, lines in named.items():
+        head = code("with {}:", _context(editor, statement, dtype, step.enabled))
+        yield editor.before(statement, NewLine(head, tuple(lines)))
+    for extraction in step.extractions:
+        yield editor.edit(extraction.value, Cast(code("{}.float()", extraction.name)))
+    for island in step.islands:
+        yield from write_island(editor, island)
+    for backward in step.backwards:
+        yield from _write_backward(editor, step, backward, scaler)
+    if scaler is not None:
+        yield from _write_scaled_steps(editor, step, scaler)
+
+
+def write_region(
+    editor: Editor, region: Region, dtype: Dtype, enabled: Code | None = None, tail: Sequence[Code] = ()
+) -> Edit:
+    """The edit that puts a run of statements, and the lines of `tail` behind them, into an autocast region."""
+    return editor.wrap(region.first, region.last, _context(editor, region.first, dtype, enabled), tail)
+
+
+def write_island(editor: Editor, island: Island) -> Iterator[Edit]:
+    """The edits that let a loss which must not run in low precision read its input in float32."""
+    return map(editor.as_float, island.inputs)
+
+
+def _write_scaled_steps(editor: Editor, step: TrainingStep, scaler: str) -> Iterator[Edit]:
+    for penalty in step.penalties:
+        yield from _write_penalty(editor, penalty, scaler)
+    for use in step.gradient_uses:
+        if isinstance(use, ScaledClip):
+            yield editor.replace(use.limit, code("{} * {}.get_scale()", use.limit, scaler))
+            continue
+        unscale = code("{}.unscale_({})", scaler, use.optimizer)
+        if use.loop is None:
+            yield editor.before(use.before, unscale)
+        else:
+            over = code("for {} in {}:", editor.text(use.loop.target), use.loop.iter)
+            yield editor.before(use.before, guarded(over, unscale))
+    for each in (own for own in step.optimizer_steps if own.part is None):
+        yield editor.replace(each.call, code("{}.step({})", scaler, each.optimizer))
+    for statement in step.updates:
+        yield editor.after(statement, f"{scaler}.update()")
+
+
+def _write_penalty(editor: Editor, penalty: Penalty, scaler: str) -> Iterator[Edit]:
+    """Take the gradients of the scaled loss, and divide them by the scale before anything is built on them."""
+    yield editor.replace(penalty.outputs, _scaled(scaler, penalty.outputs))
+    for name in penalty.names:
+        value = (
+            f"{name} / {scaler}.get_scale()"
+            if penalty.is_single
+            else f"[grad / {scaler}.get_scale() for grad in {name}]"
+        )
+        yield editor.after(penalty.statement, f"{name} = {value}")
+
+
+def _write_backward(editor: Editor, step: TrainingStep, backward: Backward, scaler: str | None) -> Iterator[Edit]:
+    if backward.part is not None:
+        return
+    func = cst.ensure_type(backward.call.func, cst.Attribute)
+    if backward.inline:
+        loss = _loss_name(step)
+        yield editor.replace(func.value, loss if scaler is None else f"{scaler}.scale({loss})")
+    elif scaler is not None:
+        yield editor.replace(func.value, _scaled(scaler, backward.loss))
+    elif backward.loss is not func.value:
+        yield editor.replace(func.value, code("{}", backward.loss))
+    if backward.wrapped:
+        yield editor.edit(backward.call.args[0], Remove())
+    if isinstance(backward.statement, cst.With):  # Apex's `with amp.scale_loss(...)`
+        yield editor.splice(backward.statement, block_of(backward.statement))
+
+
+def _scaled(scaler: str, loss: cst.BaseExpression) -> Code:
+    return code("{}.scale({})", scaler, Hole(loss, bare=True))
+
+
+def _context(editor: Editor, at: cst.CSTNode, dtype: Dtype, enabled: Code | None) -> Code:
+    autocast, device = editor.amp("autocast", at), editor.settings.device_type
+    switch = "" if enabled is None else code(", enabled={}", enabled)
+    return code('{}(device_type="{}", dtype={}{})', autocast, device, editor.dtype(dtype, at), switch)
+
+
+def _named_before(step: TrainingStep) -> dict[Statement, list[Code]]:
+    """What has to get a name in a region before a statement: the loss of an inline backward, forwards taken out."""
+    named: dict[Statement, list[Code]] = {}
+    for backward in step.backwards:
+        if backward.inline:
+            named[backward.statement] = [_named(_loss_name(step), backward.loss)]
+    for extraction in step.extractions:
+        named.setdefault(extraction.statement, []).append(_named(extraction.name, extraction.value))
+    return named
+
+
+def _named(name: str, value: cst.BaseExpression) -> Code:
+    return code("{} = {}", name, Hole(value, bare=True, moved=True))
+
+
+def _loss_name(step: TrainingStep) -> str:
+    """A name for a loss that had none, which nothing else in its scope is called by."""
+    scope = step.file.scopes.of(step.place)
+    names = chain(("loss", "step_loss", "amp_loss"), (f"amp_loss_{number}" for number in count(2)))
+    return next(name for name in names if scope.find(name) is None)
+
+
+def _next(file: File, statement: Statement) -> Statement | None:
+    siblings = file.tree.siblings(statement)
+    index = siblings.index(statement) + 1
+    return siblings[index] if index < len(siblings) else None

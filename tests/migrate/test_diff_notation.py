@@ -1,0 +1,48 @@
+"""How a test that is written as a diff fails: with a diff of what came out, and with what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Check = Callable[..., Any]
+OLD = """
+    - with torch.cuda.amp.autocast():
+    + with torch.amp.autocast(device_type="cuda", dtype=torch.{}):
+          pass
+"""
+
+
+def test_a_diff_that_holds_passes(rewrites: Check) -> None:
+    rewrites(OLD.format("float16"))
+
+
+def test_a_diff_that_does_not_hold_shows_what_came_out_and_what_was_said(rewrites: Check) -> None:
+    with pytest.raises(pytest.fail.Exception) as failure:
+        rewrites(OLD.format("half"))
+    assert failure.value.msg is not None
+    assert failure.value.msg.splitlines() == [
+        "the result is another:",
+        "--- expected",
+        "+++ result",
+        "@@ -1,5 +1,5 @@",
+        " import torch",
+        " from torch import nn",
+        " ",
+        '-with torch.amp.autocast(device_type="cuda", dtype=torch.half):',
+        '+with torch.amp.autocast(device_type="cuda", dtype=torch.float16):',
+        "     pass",
+        "what was said:",
+        "4:6 AMP101 migrated: torch.cuda.amp.autocast is now torch.amp.autocast",
+    ]
+
+
+@pytest.mark.parametrize("fixture", ["leaves", "ignores"])
+def test_a_text_that_changes_though_it_should_stay_is_shown_as_well(
+    fixture: str, request: pytest.FixtureRequest
+) -> None:
+    check: Check = request.getfixturevalue(fixture)
+    with pytest.raises(pytest.fail.Exception, match="a text that stays is another:\n--- expected"):
+        check("with torch.cuda.amp.autocast():\n    pass\n", *(["why"] if fixture == "leaves" else []))
