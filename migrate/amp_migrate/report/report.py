@@ -64,6 +64,12 @@ class Report:
         return tuple(finding for finding in self.findings if finding.kind is kind)
 
     @property
+    def silent(self) -> tuple[str, ...]:
+        """The files that changed, or would, and of which no finding says so."""
+        told = {finding.path for finding in self.findings if finding.kind in (Kind.MIGRATED, Kind.NOTE)}
+        return tuple(name for name in self.changed if name not in told)
+
+    @property
     def summary(self) -> str:
         """One sentence: files read and changed, places migrated and left, hazards, errors."""
         verb = "changed" if self.written else "would change"

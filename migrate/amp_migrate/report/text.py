@@ -16,6 +16,9 @@ def render(report: Report) -> str:
 
 
 def _totals(report: Report) -> Iterator[str]:
+    if report.silent:
+        # Named here, because nothing in them is a place of its own: a caller that passes on what another file needs.
+        yield plain(f"{'changed' if report.written else 'would change'} with them: {', '.join(report.silent)}")
     yield report.summary
     yield from _reasons(report)
     if report.target is not None and report.target.said:
@@ -30,6 +33,8 @@ def _totals(report: Report) -> Iterator[str]:
 def places(report: Report) -> Iterator[str]:
     """A line for each place, and one for what is to be done there."""
     migrated: dict[tuple[str, str, str], list[Finding]] = {}
+    if not report.written and report.of_kind(Kind.MIGRATED):
+        yield "what would be done:"
     for finding in report.of_kind(Kind.MIGRATED):
         migrated.setdefault((finding.path, finding.code, finding.message), []).append(finding)
     for finding in report.findings:

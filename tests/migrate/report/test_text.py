@@ -56,6 +56,7 @@ def test_a_finding_without_a_place_shows_the_file_alone() -> None:
 
 def test_what_was_not_written_is_told_as_what_would_be() -> None:
     report = lines(finding(3, Kind.MIGRATED), changed=("train.py",), written=False)
+    assert report[:2] == ["what would be done:", "train.py:3:5 AMP101 done"]
     assert report[-1] == "1 file read, 1 would change, 1 place to be migrated, 0 left as they were."
 
 
@@ -67,3 +68,14 @@ def test_hazards_are_counted_apart_and_are_nothing_that_was_left() -> None:
         "1 file read, 0 changed, 0 places migrated, 0 left as they were, 1 hazard.",
         "More about a code: amp-migrate --explain AMP601",
     ]
+
+
+def test_nothing_is_announced_where_nothing_would_be_done() -> None:
+    assert lines(finding(3, Kind.LEFT), written=False)[0] == "train.py:3:5 AMP101 done"
+
+
+def test_files_that_change_with_others_are_named() -> None:
+    report = lines(finding(3, Kind.MIGRATED), changed=("a.ipynb", "train.py"))
+    assert report[1] == "changed with them: a.ipynb"
+    report = lines(finding(3, Kind.MIGRATED), changed=("a.ipynb", "train.py"), written=False)
+    assert report[2] == "would change with them: a.ipynb"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import os
 import platform
-import resource
 import sys
 from typing import Any, NoReturn
 
@@ -185,20 +184,30 @@ def _finish_timing(writer: Writer, timer: StepTimer, device: str) -> None:
     writer.flush()
 
 
+def _resident() -> dict[str, int]:
+    """Peak resident memory of the process in bytes, where the system tells it, as Windows does not."""
+    try:
+        import resource
+    except ImportError:
+        return {}
+    # On Linux the kernel counts in KiB, on macOS in bytes.
+    unit = 1 if sys.platform == "darwin" else 1024
+    return {"peak_resident": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit}
+
+
 def _memory(device: str) -> dict[str, Any]:
     """Peak memory in bytes, and the device's name, which is not asked before the script has chosen its device."""
-    # On Linux the kernel counts resident memory in KiB, on macOS in bytes.
-    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    resident = _resident()
     if device == "cpu":
-        return {"device": cuda_table.NAME, "peak_resident": resident}
+        return {"device": cuda_table.NAME, **resident}
     if not torch.cuda.is_initialized():
-        return {"device": "a GPU that was not used", "peak_resident": resident}
+        return {"device": "a GPU that was not used", **resident}
     return {
         "device": torch.cuda.get_device_name(),
         "capability": list(torch.cuda.get_device_capability()),
         "tf32": torch.backends.cuda.matmul.allow_tf32,
         "tf32_convolutions": torch.backends.cudnn.allow_tf32,
-        "peak_resident": resident,
+        **resident,
         "peak_allocated": torch.cuda.max_memory_allocated(),
         "peak_reserved": torch.cuda.max_memory_reserved(),
     }
