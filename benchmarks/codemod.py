@@ -28,12 +28,12 @@ from statistics import median
 
 import amp_migrate
 import trees
-from amp_migrate.engine.prefilter import PARTS, WORDS
+from amp_migrate.engine.find.prefilter import PARTS, WORDS
 from amp_migrate.engine.workspace import Workspace
 
 RESULTS = Path(__file__).parent / "results"
 COPIES = (5, 10, 20)
-# The words of `amp_migrate.engine.prefilter`, for grep.
+# The words of `amp_migrate.engine.find.prefilter`, for grep.
 PATTERN = "|".join([*map(bytes.decode, PARTS), *(rf"\b{word.decode()}\b" for word in WORDS), r"backward[[:blank:]]*\("])
 PARSE = "import sys, libcst\nfor path in sys.stdin.read().splitlines(): libcst.parse_module(open(path, 'rb').read())"
 MIGRATE = "from amp_migrate.cli import main; main()"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from amp_migrate.report.marks import between
+from amp_migrate.report.rules.marks import between
 from gpu_suite.arms import MIGRATED, PLAIN
 from gpu_suite.figures import LEARNT, Figure, figures, shortfalls
 from gpu_suite.operators import disagreements

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from amp_migrate.report.rules_markdown import document
+from amp_migrate.report.rules.rules_markdown import document
 from amp_migrate.rulebook import all_rules
 
 ROOT = Path(__file__).parents[1]

@@ -11,9 +11,9 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from amp_migrate.config import common_folder
-from amp_migrate.declared_torch import target_for
-from amp_migrate.options import CONFIG_FOLDER, with_options
+from amp_migrate.command.config import common_folder
+from amp_migrate.command.declared_torch import target_for
+from amp_migrate.command.options import CONFIG_FOLDER, with_options
 from amp_migrate.path_ignores import PathIgnores
 from amp_migrate.report.fail_on import FailOn
 from amp_migrate.report.formats import Format
@@ -109,7 +109,7 @@ def _check(options: Mapping[str, Any]) -> None:
 
 
 def _listed_rules(form: Format) -> str:
-    from amp_migrate.report import rules_json, rules_markdown, rules_text
+    from amp_migrate.report.rules import rules_json, rules_markdown, rules_text
     from amp_migrate.rulebook import all_rules
 
     if form is Format.JSON:
@@ -137,26 +137,26 @@ def command(context: click.Context, /, **options: Any) -> None:
     _check(options)
     paths, output = options["paths"], options["output"]
     if options["undo"]:
-        from amp_migrate.undo import execute as undo
+        from amp_migrate.command.undo_runs import execute as undo
 
         sys.exit(undo([Path(path) for path in paths], diff=options["diff"]))
     if options["compare"]:
-        from amp_migrate.compare import execute as compare
+        from amp_migrate.command.compare_versions import execute as compare
 
         sys.exit(compare(Path(paths[0]), Path(paths[1]), settings_of(options, context.meta[CONFIG_FOLDER])[0]))
+    from amp_migrate.command.run import MigrationRequest, execute
     from amp_migrate.engine.disk.apply import is_original
-    from amp_migrate.engine.parts import default_workers
-    from amp_migrate.engine.scope import Scope
-    from amp_migrate.run import Request, execute
+    from amp_migrate.engine.find.selection import Selection
+    from amp_migrate.engine.parts.in_parts import default_workers
 
     named = tuple(Path(path) for path in paths if path != "-")
     if output is not None and is_original(named, output):
         raise click.UsageError("--output names the original; leave it out to rewrite in place")
     settings, target_said = settings_of(options, context.meta[CONFIG_FOLDER])
-    request = Request(
+    request = MigrationRequest(
         paths=named,
         settings=settings,
-        scope=Scope(
+        scope=Selection(
             include=options["include"],
             exclude=options["exclude"],
             base=context.meta[CONFIG_FOLDER] or Path(),

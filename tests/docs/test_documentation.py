@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 from amp_migrate.cli import command
-from amp_migrate.config import find_config
+from amp_migrate.command.config import find_config
 from amp_migrate.rulebook import all_rules
 from amp_migrate.verify.cli import main as verify
 

@@ -9,9 +9,9 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from amp_migrate.engine.library import Parsed
 from amp_migrate.engine.migrate import migrate as migrate_paths
 from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.engine.parsed_files import Parsed
 from amp_migrate.engine.planner import FilePlan
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace

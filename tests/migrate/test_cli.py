@@ -331,7 +331,7 @@ def test_usage_errors_of_the_script_have_no_traceback() -> None:
 
 
 @pytest.mark.parametrize(("name", "number"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
-@pytest.mark.parametrize("module", ["click", "amp_migrate.options", "libcst", "amp_migrate.engine.migrate"])
+@pytest.mark.parametrize("module", ["click", "amp_migrate.command.options", "libcst", "amp_migrate.engine.migrate"])
 def test_a_signal_while_modules_are_imported_is_one_line(name: str, number: int, module: str) -> None:
     code = f"""
 import os, signal, sys

@@ -16,8 +16,8 @@ from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.cli import command
 from amp_migrate.hazards.hazard_rules import hazard_rules
 from amp_migrate.renames.rename import renaming_rules
-from amp_migrate.report.rules_markdown import body, document
-from amp_migrate.report.rules_text import page, table
+from amp_migrate.report.rules.rules_markdown import body, document
+from amp_migrate.report.rules.rules_text import page, table
 from amp_migrate.rulebook import all_rules, nearest_rule, rules_of
 from click.testing import CliRunner
 

@@ -63,7 +63,17 @@ ALLOWED = {
         "settings",
         *ASIDE,
     ),
+    "command": (
+        *("settings", "pragmas", "path_ignores", "rulebook", "catalog", "report", "engine", "interrupts", "repository"),
+        *("prove", "tables", "__version__"),
+    ),
+    "cli": (
+        *("command", "settings", "rulebook", "report", "engine", "interrupts", "path_ignores", "repository"),
+        "__version__",
+    ),
     "verify": ("catalog", "cli", "engine", "report", "settings", "repository", "__version__"),
+    "interrupts": (),
+    "repository": (),
 }
 # What a plan's readers see of those that write: how edits are made, and nothing of what becomes of them.
 FOR_READERS = ("amp_migrate.write.editor",)
@@ -122,6 +132,11 @@ def test_layer_imports_only_what_is_below_it(layer: str) -> None:
     assert files
     found = {file.name: trespasses(layer, file.read_text(encoding="utf-8")) for file in files}
     assert {name: names for name, names in found.items() if names} == {}
+
+
+def test_every_file_and_folder_is_a_layer() -> None:
+    found = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert found - {"__init__", "__main__"} == set(ALLOWED)
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from typing import cast
 import libcst as cst
 
 from amp_migrate.analysis.bindings import Binding, dotted
-from amp_migrate.analysis.handed import Elsewhere
-from amp_migrate.analysis.names import Names
-from amp_migrate.analysis.scopes import Scopes
-from amp_migrate.analysis.spelling import Spelling
+from amp_migrate.analysis.names.elsewhere import Elsewhere
+from amp_migrate.analysis.names.file_names import Names
+from amp_migrate.analysis.names.scopes import Scopes
+from amp_migrate.analysis.names.spelling import Spelling
 from amp_migrate.tables.signatures import OLDEST, Version
 from amp_migrate.trees.nodes import find, is_kind, walk
 from amp_migrate.trees.tree import Tree

@@ -9,12 +9,12 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File, object_bindings
+from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.tables.torch_names import HANDS_BACK
 from amp_migrate.trees.nodes import is_constant, method_of
 
 Definition: TypeAlias = "Callable[[File, cst.CSTNode], tuple[File, cst.CSTNode] | None]"
 Method: TypeAlias = "tuple[File, cst.FunctionDef]"
-_MAX_DEPTH = 6
 
 
 class Objects:
@@ -39,7 +39,7 @@ class Objects:
         own = method_of(owner, name)
         if own is not None:
             return file, own
-        for base in owner.bases if depth < _MAX_DEPTH else ():
+        for base in owner.bases if depth < MAX_HOPS else ():
             found = self._definition(file, base.value)
             if found is not None and isinstance(found[1], cst.ClassDef):
                 inherited = self.method(found[0], found[1], name, depth + 1)
@@ -49,7 +49,7 @@ class Objects:
 
     def _classes(self, file: File, node: cst.BaseExpression, depth: int) -> list[tuple[File, cst.ClassDef]] | None:
         """The classes that a value may be made from; None where one of them cannot be seen."""
-        if depth > _MAX_DEPTH:
+        if depth > MAX_HOPS:
             return None
         if isinstance(node, cst.Call):
             made = self._definition(file, node.func)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_migrate.analysis.arguments.argument_binding import fits
 from amp_migrate.analysis.bindings import BindingKind, dotted, module_and_name
-from amp_migrate.analysis.calls import fits
 from amp_migrate.analysis.definitions import Definitions
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.library import Library

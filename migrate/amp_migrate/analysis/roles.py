@@ -13,22 +13,22 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_migrate.analysis.arguments.passing import passed_values
 from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
 from amp_migrate.analysis.files import File, object_bindings, object_path
-from amp_migrate.analysis.losses import Losses, is_class_name
-from amp_migrate.analysis.optimizers import is_optimizer
-from amp_migrate.analysis.own_gradients import OwnGradients
-from amp_migrate.analysis.passing import passed_values
+from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.analysis.project import FunctionRef, Project
-from amp_migrate.analysis.replicas import Replicas
-from amp_migrate.analysis.sparse import SparseModules
+from amp_migrate.analysis.values.losses import Losses, is_class_name
+from amp_migrate.analysis.values.optimizers import is_optimizer
+from amp_migrate.analysis.values.own_gradients import OwnGradients
+from amp_migrate.analysis.values.replicas import Replicas
+from amp_migrate.analysis.values.sparse import SparseModules
 from amp_migrate.tables import torch_names as table
 from amp_migrate.trees.nodes import find
 
 _MODULE_NAME = re.compile(r"(^|[._])(model|net|network|ddp_model)_?\d*$", re.IGNORECASE)
 # How the name of a function begins that does something with a module.
 _DOES = re.compile(rf"_*({'|'.join((*table.BOOKKEEPING_PREFIXES, *table.MODULE_VERBS))})_", re.IGNORECASE)
-_MAX_DEPTH = 6
 
 
 class Roles:
@@ -55,7 +55,7 @@ class Roles:
         return self._modules[node]
 
     def _is_module(self, file: File, node: cst.BaseExpression, depth: int) -> bool:
-        if isinstance(node, cst.Attribute) and node.attr.value == "module" and depth < _MAX_DEPTH:
+        if isinstance(node, cst.Attribute) and node.attr.value == "module" and depth < MAX_HOPS:
             return self.is_module(file, node.value, depth + 1)
         if isinstance(node, cst.Call):
             return self._makes_module(file, node, depth)
@@ -77,15 +77,15 @@ class Roles:
         if file.methods_called.get(path, set()) & table.MODULE_EVIDENCE:
             return True
         values = [each.value for each in bindings if each.value is not None]
-        if depth < _MAX_DEPTH and any(
+        if depth < MAX_HOPS and any(
             isinstance(value, cst.Call) and self._makes_module(file, value, depth + 1) for value in values
         ):
             return True
-        if depth < _MAX_DEPTH and any(
+        if depth < MAX_HOPS and any(
             isinstance(value, (cst.Name, cst.Subscript)) and self.is_module(file, value, depth + 1) for value in values
         ):
             return True
-        if depth < _MAX_DEPTH and self._is_passed_module(file, node, bindings, depth):
+        if depth < MAX_HOPS and self._is_passed_module(file, node, bindings, depth):
             return True
         if path.startswith("self.") and not bindings and self._is_inherited_module(file, node, path):
             return True
@@ -104,7 +104,7 @@ class Roles:
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in table.HANDS_BACK:
             if call.func.attr.value == "eval" and not call.args and isinstance(call.func.value, cst.Call):
                 return True  # `build(args).eval()`: nothing else is told so, and handed on
-            return depth < _MAX_DEPTH and self.is_module(file, call.func.value, depth + 1)
+            return depth < MAX_HOPS and self.is_module(file, call.func.value, depth + 1)
         found = self.project.definition(file, call.func)
         return found is not None and isinstance(found[1], cst.ClassDef) and self.is_module_class(found[0], found[1])
 
@@ -117,7 +117,7 @@ class Roles:
             if (
                 found is not None
                 and isinstance(found[1], cst.ClassDef)
-                and depth < _MAX_DEPTH
+                and depth < MAX_HOPS
                 and self.is_module_class(found[0], found[1], depth + 1)
             ):
                 return True
@@ -143,7 +143,7 @@ class Roles:
         """The class that a node stands in, and those of the project that it derives from."""
         owner = file.tree.owner_class(node)
         todo = [] if owner is None else [(file, owner)]
-        for _ in range(_MAX_DEPTH):
+        for _ in range(MAX_HOPS):
             if not todo:
                 break
             where, cls = todo.pop(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amp_migrate.engine.import_graph import ImportGraph
+from amp_migrate.engine.imports.import_graph import ImportGraph
 from amp_migrate.engine.migrate import Outcome
 from amp_migrate.engine.planner import FilePlan
 from amp_migrate.engine.workspace import Workspace

@@ -8,8 +8,8 @@ import warnings
 from collections.abc import Iterator
 
 from amp_migrate.engine.bound_calls import unbound_call
-from amp_migrate.engine.parse import parse, syntax_error
 from amp_migrate.engine.source import Source, SourceError
+from amp_migrate.engine.texts.parse import parse, syntax_error
 from amp_migrate.settings import NEWEST_TORCH
 from amp_migrate.tables.signatures import Version
 

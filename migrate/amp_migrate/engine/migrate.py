@@ -11,15 +11,15 @@ from typing import TypeAlias
 from amp_migrate.catalog.step_rules import STEP_LEFT
 from amp_migrate.engine.check import Refused, check_text
 from amp_migrate.engine.garbage import collected_later
-from amp_migrate.engine.import_graph import ImportGraph
-from amp_migrate.engine.imports import imported_modules
-from amp_migrate.engine.layout import LayoutError, restore
-from amp_migrate.engine.library import Parsed
-from amp_migrate.engine.notebook import SUFFIX
-from amp_migrate.engine.parse import parse
+from amp_migrate.engine.imports.import_graph import ImportGraph
+from amp_migrate.engine.imports.imports_of_text import imported_modules
+from amp_migrate.engine.notebooks.notebook import SUFFIX
+from amp_migrate.engine.parsed_files import Parsed
 from amp_migrate.engine.planner import FilePlan, plan
 from amp_migrate.engine.problems import in_the_file, refused
 from amp_migrate.engine.source import Source
+from amp_migrate.engine.texts.layout import LayoutError, restore
+from amp_migrate.engine.texts.parse import parse
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.repository import repository

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from amp_migrate.analysis.project import Project
-from amp_migrate.engine.annotate import annotate
-from amp_migrate.engine.library import Parsed, ParsedLibrary
-from amp_migrate.engine.prefilter import may_matter
+from amp_migrate.engine.find.prefilter import may_matter
+from amp_migrate.engine.parsed_files import Parsed, ParsedLibrary
 from amp_migrate.engine.source import Source
+from amp_migrate.engine.texts.annotate import annotate
 from amp_migrate.engine.work import Work, count
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.hazards.seen.script import speaks_of_amp

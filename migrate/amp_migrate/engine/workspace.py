@@ -10,15 +10,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from amp_migrate.engine import modules, notebook, prefilter
-from amp_migrate.engine.discover import Discovery, Found, discover
-from amp_migrate.engine.installs import names_of
-from amp_migrate.engine.parse import parse, parses
+from amp_migrate.engine.find import prefilter
+from amp_migrate.engine.find.discover import Discovery, FoundFile, discover
+from amp_migrate.engine.find.projects import Projects
+from amp_migrate.engine.find.selection import Selection
+from amp_migrate.engine.find.word_index import WordIndex
+from amp_migrate.engine.imports import resolve_import
+from amp_migrate.engine.notebooks import notebook
+from amp_migrate.engine.notebooks.installs import names_of
 from amp_migrate.engine.problems import in_the_file, os_error, unreadable
-from amp_migrate.engine.projects import Projects
-from amp_migrate.engine.scope import Scope
 from amp_migrate.engine.source import Source, SourceError, display_name
-from amp_migrate.engine.word_index import WordIndex
+from amp_migrate.engine.texts.parse import parse, parses
 from amp_migrate.engine.work import Work, count
 from amp_migrate.pragmas import read_pragmas
 from amp_migrate.report.finding import Finding
@@ -58,7 +60,7 @@ class Workspace:
         self._installs: dict[Path, frozenset[str]] = {}
 
     @classmethod
-    def open(cls, paths: Sequence[Path], scope: Scope | None = None) -> Workspace:
+    def open(cls, paths: Sequence[Path], scope: Selection | None = None) -> Workspace:
         """The files of `paths` and below them, as far as `scope` takes them."""
         return cls(discover(paths, scope))
 
@@ -66,7 +68,7 @@ class Workspace:
     def of_text(cls, source: Source) -> Workspace:
         """One file that is held in memory and need not exist on disk."""
         real = os.path.realpath(source.path)
-        return cls(Discovery((Found(source.path, real, named=True),), (os.path.dirname(real),), ()), {real: source})
+        return cls(Discovery((FoundFile(source.path, real, named=True),), (os.path.dirname(real),), ()), {real: source})
 
     def focused(self, paths: Iterable[Path]) -> Workspace:
         """This workspace with only `paths` as candidates; all of its files still answer every other question."""
@@ -75,7 +77,7 @@ class Workspace:
             replace(self._discovery, problems=()), self._texts, focus, self._index, self._projects, self._looked_at
         )
 
-    def seeing(self, files: Iterable[Found], roots: Iterable[str]) -> Workspace:
+    def seeing(self, files: Iterable[FoundFile], roots: Iterable[str]) -> Workspace:
         """This workspace with `files` to answer questions as well, which are no candidates.
 
         Args:
@@ -182,7 +184,9 @@ class Workspace:
     def beside(self, dotted: str, importer: Path) -> Path | None:
         """The same, where nothing were installed by the importer itself."""
         at = self._real(importer)
-        real = modules.resolve(dotted, at, self._by_real, self._discovery.roots) or self._projects.elsewhere(dotted, at)
+        real = resolve_import.resolve(dotted, at, self._by_real, self._discovery.roots) or self._projects.elsewhere(
+            dotted, at
+        )
         return self._by_real[real].path if real in self._by_real else None
 
     def installs(self, dotted: str, importer: Path) -> bool:
@@ -211,7 +215,7 @@ class Workspace:
 
     def text_not_given(self, dotted: str, importer: Path) -> str | None:
         """The text of what `import dotted` in a file would load, if that is on the disk and not in this workspace."""
-        real = modules.resolve(dotted, self._real(importer), OnDisk(), self._discovery.roots)
+        real = resolve_import.resolve(dotted, self._real(importer), OnDisk(), self._discovery.roots)
         if real is None or real in self._by_real:
             return None
         try:
@@ -235,7 +239,7 @@ class Workspace:
         """What a file imports, as far as its bytes can be read as text at all."""
         return self._texts[real].text if real in self._texts else text_of_imports(self._by_real[real].path)
 
-    def _reading(self, files: Iterable[Found], wanted: Callable[[str, prefilter.Bytes], bool]) -> Iterator[Source]:
+    def _reading(self, files: Iterable[FoundFile], wanted: Callable[[str, prefilter.Bytes], bool]) -> Iterator[Source]:
         for found in files:
             if found.real in self._texts:
                 source = self._texts[found.real]

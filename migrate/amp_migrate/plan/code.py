@@ -13,7 +13,7 @@ _FORMATTER = Formatter()
 
 
 @dataclass(frozen=True, order=True)
-class Module:
+class ImportedModule:
     """A module that has to be imported: `torch`, `functools`."""
 
     name: str
@@ -31,7 +31,7 @@ class Definition:
     value: str
 
 
-Need: TypeAlias = "Module | Definition"
+Need: TypeAlias = "ImportedModule | Definition"
 
 
 @dataclass(frozen=True)

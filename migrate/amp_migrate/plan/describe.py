@@ -14,11 +14,11 @@ from amp_migrate.plan.edit import (
     AddParameter,
     After,
     Annotate,
-    Arguments,
     Before,
     Cast,
     DropBranch,
     Edit,
+    NewArguments,
     NewLine,
     Recomment,
     Reimport,
@@ -43,7 +43,7 @@ def _what(edit: Edit) -> str:
     match edit.change:
         case Replace(new) | Cast(new):
             return f"{edit.kind.lower()}: {old} -> {_flat(str(new))}"
-        case Arguments(given):
+        case NewArguments(given):
             return f"arguments of {old} -> ({', '.join(_flat(str(each.code)) for each in given)})"
         case AddArgument(value, keyword):
             return f"argument of {old}: {_assigned(keyword, str(value))}"

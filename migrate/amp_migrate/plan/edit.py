@@ -86,7 +86,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Arguments:
+class NewArguments:
     """A call has these arguments, in the layout that it had."""
 
     given: tuple[Given, ...]
@@ -255,8 +255,8 @@ class Reimport:
 
 
 Change: TypeAlias = (
-    "Replace | Cast | Arguments | AddArgument | SetKeyword | AddParameter | AddEntry | Remove | AddDecorator | Before "
-    "| After | Substitute | Splice | Wrap | DropBranch | Annotate | Recomment | Reimport"
+    "Replace | Cast | NewArguments | AddArgument | SetKeyword | AddParameter | AddEntry | Remove | AddDecorator "
+    "| Before | After | Substitute | Splice | Wrap | DropBranch | Annotate | Recomment | Reimport"
 )
 
 
@@ -326,7 +326,7 @@ def _codes(change: Change) -> Iterator[Code]:
     match change:
         case Replace(new) | Cast(new) | AddDecorator(new) | Recomment(_, new):
             yield new
-        case Arguments(given):
+        case NewArguments(given):
             yield from (each.value for each in given if each.value is not None)
         case AddArgument(value) | AddEntry(_, value):
             yield value

@@ -6,7 +6,7 @@ not float16.
 
 from amp_migrate.catalog.rule import Rule, example
 from amp_migrate.catalog.sources import AMP, DEPRECATIONS
-from amp_migrate.renames import arguments
+from amp_migrate.renames import convert_arguments
 from amp_migrate.renames.rename import Rename
 
 RULE = Rule(
@@ -41,6 +41,6 @@ RULE = Rule(
     sources=(DEPRECATIONS, f"{AMP}#autocasting"),
 )
 RENAMES = tuple(
-    Rename(old, "torch.amp.autocast", arguments.autocast("cuda"), is_type=True)
+    Rename(old, "torch.amp.autocast", convert_arguments.autocast("cuda"), is_type=True)
     for old in ("torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast")
 )

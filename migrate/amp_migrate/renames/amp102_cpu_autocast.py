@@ -2,7 +2,7 @@
 
 from amp_migrate.catalog.rule import Rule, example
 from amp_migrate.catalog.sources import AMP, DEPRECATIONS
-from amp_migrate.renames import arguments
+from amp_migrate.renames import convert_arguments
 from amp_migrate.renames.rename import Rename
 
 RULE = Rule(
@@ -33,6 +33,6 @@ RULE = Rule(
     sources=(DEPRECATIONS, f"{AMP}#autocasting"),
 )
 RENAMES = tuple(
-    Rename(old, "torch.amp.autocast", arguments.autocast("cpu"), is_type=True)
+    Rename(old, "torch.amp.autocast", convert_arguments.autocast("cpu"), is_type=True)
     for old in ("torch.cpu.amp.autocast", "torch.cpu.amp.autocast_mode.autocast")
 )

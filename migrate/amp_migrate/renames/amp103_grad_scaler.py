@@ -6,7 +6,7 @@ scaler: constructor, annotation and `isinstance` change together.
 
 from amp_migrate.catalog.rule import Rule, example
 from amp_migrate.catalog.sources import AMP, DEPRECATIONS
-from amp_migrate.renames import arguments
+from amp_migrate.renames import convert_arguments
 from amp_migrate.renames.rename import Rename
 
 RULE = Rule(
@@ -44,7 +44,9 @@ RULE = Rule(
 )
 RENAMES = (
     *(
-        Rename(f"torch.{device}.amp.{path}", "torch.amp.GradScaler", arguments.grad_scaler(device), is_type=True)
+        Rename(
+            f"torch.{device}.amp.{path}", "torch.amp.GradScaler", convert_arguments.grad_scaler(device), is_type=True
+        )
         for device in ("cuda", "cpu")
         for path in ("GradScaler", "grad_scaler.GradScaler")
     ),

@@ -5,7 +5,7 @@ The old decorators work bare; the new ones do not, so `@custom_fwd` becomes a ca
 
 from amp_migrate.catalog.rule import Rule, example
 from amp_migrate.catalog.sources import DEPRECATIONS
-from amp_migrate.renames import arguments
+from amp_migrate.renames import convert_arguments
 from amp_migrate.renames.rename import Rename
 
 RULE = Rule(
@@ -53,7 +53,9 @@ RULE = Rule(
     since=(2, 4),
 )
 RENAMES = tuple(
-    Rename(f"torch.cuda.amp.{path}{name}", f"torch.amp.{name}", arguments.with_device_type("cuda"), bare_call=True)
+    Rename(
+        f"torch.cuda.amp.{path}{name}", f"torch.amp.{name}", convert_arguments.with_device_type("cuda"), bare_call=True
+    )
     for name in ("custom_fwd", "custom_bwd")
     for path in ("", "autocast_mode.")
 )

@@ -2,7 +2,7 @@
 
 from amp_migrate.catalog.rule import Rule, example
 from amp_migrate.catalog.sources import DEPRECATIONS
-from amp_migrate.renames import arguments
+from amp_migrate.renames import convert_arguments
 from amp_migrate.renames.rename import Rename
 
 RULE = Rule(
@@ -34,13 +34,19 @@ RULE = Rule(
 _DEVICES = {"gpu": "cuda", "cpu": "cpu", "xla": "xla", "ipu": "ipu"}
 RENAMES = (
     *(
-        Rename(f"torch.{verb}_autocast_{word}_dtype", f"torch.{verb}_autocast_dtype", arguments.device_first(device))
+        Rename(
+            f"torch.{verb}_autocast_{word}_dtype",
+            f"torch.{verb}_autocast_dtype",
+            convert_arguments.device_first(device),
+        )
         for verb in ("get", "set")
         for word, device in _DEVICES.items()
     ),
     *(
         Rename(
-            f"torch.{verb}_autocast_{word}_enabled", f"torch.{verb}_autocast_enabled", arguments.device_first(device)
+            f"torch.{verb}_autocast_{word}_enabled",
+            f"torch.{verb}_autocast_enabled",
+            convert_arguments.device_first(device),
         )
         for verb in ("is", "set")
         for word, device in _DEVICES.items()

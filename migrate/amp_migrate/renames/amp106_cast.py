@@ -2,7 +2,7 @@
 
 from amp_migrate.catalog.rule import Rule, example
 from amp_migrate.catalog.sources import DEPRECATIONS
-from amp_migrate.renames import arguments
+from amp_migrate.renames import convert_arguments
 from amp_migrate.renames.rename import Rename
 
 RULE = Rule(
@@ -32,5 +32,7 @@ RULE = Rule(
     since=(2, 4),
 )
 RENAMES = (
-    Rename("torch.cuda.amp.autocast_mode._cast", "torch.amp.autocast_mode._cast", arguments.device_second("cuda")),
+    Rename(
+        "torch.cuda.amp.autocast_mode._cast", "torch.amp.autocast_mode._cast", convert_arguments.device_second("cuda")
+    ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amp_migrate.analysis.names import STAR_NAMES
+from amp_migrate.analysis.names.file_names import STAR_NAMES
 from amp_migrate.renames.rename import Rename
 
 NEW_MODULE = "torch.amp"

@@ -27,7 +27,7 @@ class Unsure:
 
 
 @dataclass(frozen=True)
-class Context:
+class UsePlace:
     """What a rewrite may ask for: the file's editor, the place, and the dtype that is migrated to."""
 
     editor: Editor
@@ -36,7 +36,7 @@ class Context:
 
 
 # Given the arguments of a call of the old name, those of the new one.
-Arguments = Callable[[Context, "tuple[cst.Arg, ...]"], "list[Given] | Unsure"]
+Conversion = Callable[[UsePlace, "tuple[cst.Arg, ...]"], "list[Given] | Unsure"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Rename:
 
     old: str
     new: str
-    arguments: Arguments | None = None
+    arguments: Conversion | None = None
     bare_call: bool = False
     is_type: bool = False
 

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from amp_migrate.report.diff import split_lines
+from amp_migrate.report.forms.diff import split_lines
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,6 @@ _MODULES = {Format.JSON: "json_report"}
 
 def render(report: Report, form: Format) -> str:
     """The report in one form, ending in a newline."""
-    module = import_module(f"amp_migrate.report.{_MODULES.get(form, form.value)}")
+    module = import_module(f"amp_migrate.report.forms.{_MODULES.get(form, form.value)}")
     text: str = module.render(report)
     return text

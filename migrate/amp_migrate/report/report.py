@@ -13,7 +13,7 @@ from amp_migrate.report.finding import Finding, Kind
 
 
 @dataclass(frozen=True)
-class Target:
+class OldestTorch:
     """The oldest PyTorch that was written for.
 
     Attributes:
@@ -45,7 +45,7 @@ class Report:
     changed: tuple[str, ...]
     written: bool
     rules: tuple[Rule, ...] = ()
-    target: Target | None = None
+    target: OldestTorch | None = None
     work: Mapping[str, int] = field(default_factory=dict)
     changes: tuple[tuple[FileChange, ...], ...] = ()
 

@@ -13,7 +13,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.analysis.sigmoids import sigmoids_behind
+from amp_migrate.analysis.values.sigmoids import sigmoids_behind
 from amp_migrate.catalog.step_rules import FP32_STEP, ROUNDED_PROBABILITY, STEP_LEFT, SWITCH_ADDED
 from amp_migrate.plan.code import Code
 from amp_migrate.plan.edit import Edit

@@ -28,7 +28,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Native:
+class TorchForm:
     """A name of Apex and torch's own for it.
 
     Attributes:
@@ -72,7 +72,7 @@ _RMS_SINCE = (2, 4)
 _SAME_EPS = Said("eps", "1e-5")  # torch's own default is that of the dtype
 
 NATIVES = (
-    Native(
+    TorchForm(
         code="AMP310",
         old="apex.parallel.DistributedDataParallel",
         new="torch.nn.parallel.DistributedDataParallel",
@@ -94,7 +94,7 @@ NATIVES = (
         ),
         is_value=True,
     ),
-    Native(
+    TorchForm(
         code="AMP310",
         old="apex.parallel.convert_syncbn_model",
         new="torch.nn.SyncBatchNorm.convert_sync_batchnorm",
@@ -102,7 +102,7 @@ NATIVES = (
         leading=2,
         requires={"channel_last": False},
     ),
-    Native(
+    TorchForm(
         code="AMP310",
         old="apex.parallel.SyncBatchNorm",
         new="torch.nn.SyncBatchNorm",
@@ -114,7 +114,7 @@ NATIVES = (
         requires={"channel_last": False, "fuse_relu": False},
         is_value=True,
     ),
-    Native(
+    TorchForm(
         code="AMP320",
         old="apex.optimizers.FusedAdam",
         new="torch.optim.AdamW",
@@ -125,7 +125,7 @@ NATIVES = (
         says=(Said("weight_decay", "0.0"), _FUSED),
         note=_ADAM_STATE,
     ),
-    Native(
+    TorchForm(
         code="AMP320",
         old="apex.optimizers.FusedAdam",
         new="torch.optim.Adam",
@@ -136,7 +136,7 @@ NATIVES = (
         says=(_FUSED,),
         note=_ADAM_STATE,
     ),
-    Native(
+    TorchForm(
         code="AMP320",
         old="apex.optimizers.FusedSGD",
         new="torch.optim.SGD",
@@ -148,7 +148,7 @@ NATIVES = (
         requires={"wd_after_momentum": False},
         says=(_FUSED,),
     ),
-    Native(
+    TorchForm(
         code="AMP320",
         old="apex.optimizers.FusedAdagrad",
         new="torch.optim.Adagrad",
@@ -157,9 +157,9 @@ NATIVES = (
         goes={"eps": "eps", "weight_decay": "weight_decay"},
         requires={"adagrad_w_mode": False},
     ),
-    Native("AMP330", "apex.normalization.FusedLayerNorm", "torch.nn.LayerNorm", _NORM, leading=3, is_value=True),
-    Native("AMP330", "apex.normalization.MixedFusedLayerNorm", "torch.nn.LayerNorm", _MIXED_NORM, leading=2),
-    Native(
+    TorchForm("AMP330", "apex.normalization.FusedLayerNorm", "torch.nn.LayerNorm", _NORM, leading=3, is_value=True),
+    TorchForm("AMP330", "apex.normalization.MixedFusedLayerNorm", "torch.nn.LayerNorm", _MIXED_NORM, leading=2),
+    TorchForm(
         code="AMP330",
         old="apex.normalization.FusedRMSNorm",
         new="torch.nn.RMSNorm",
@@ -168,7 +168,7 @@ NATIVES = (
         says=(_SAME_EPS,),
         since=_RMS_SINCE,
     ),
-    Native(
+    TorchForm(
         code="AMP330",
         old="apex.normalization.MixedFusedRMSNorm",
         new="torch.nn.RMSNorm",
@@ -177,7 +177,7 @@ NATIVES = (
         says=(_SAME_EPS,),
         since=_RMS_SINCE,
     ),
-    Native(
+    TorchForm(
         code="AMP340",
         old="apex.contrib.clip_grad.clip_grad_norm_",
         new="torch.nn.utils.clip_grad_norm_",
@@ -185,7 +185,7 @@ NATIVES = (
         leading=4,
         is_value=True,
     ),
-    Native(
+    TorchForm(
         code="AMP340",
         old="apex.contrib.layer_norm.FastLayerNorm",
         new="torch.nn.LayerNorm",
@@ -193,7 +193,7 @@ NATIVES = (
         leading=2,
         is_value=True,
     ),
-    Native(
+    TorchForm(
         code="AMP340",
         old="apex.contrib.group_norm.GroupNorm",
         new="torch.nn.GroupNorm",

@@ -20,11 +20,11 @@ from amp_migrate.plan.edit import (
     AddParameter,
     After,
     Annotate,
-    Arguments,
     Before,
     Cast,
     DropBranch,
     Edit,
+    NewArguments,
     NewLine,
     Recomment,
     Reimport,
@@ -47,7 +47,7 @@ from amp_migrate.write.new_block import NewBlock
 
 # What is an item of the node that it stands in, so that the list changes and not the item.
 _OF_LISTS = (Remove, SetKeyword)
-_LISTS = (Arguments, AddArgument, AddParameter, AddEntry, *_OF_LISTS)
+_LISTS = (NewArguments, AddArgument, AddParameter, AddEntry, *_OF_LISTS)
 
 
 def apply(tree: Tree, edits: Sequence[Edit]) -> cst.Module:

@@ -9,10 +9,10 @@ import libcst as cst
 
 from amp_migrate.plan.edit import (
     AddArgument,
-    Arguments,
     Cast,
     DropBranch,
     Edit,
+    NewArguments,
     Remove,
     Replace,
     Splice,
@@ -89,7 +89,7 @@ def _is_void(
         pieces: what goes on standing in new code, each with the places that are written anew with it.
     """
     goes_on = edit.node in pieces
-    if edit.node in gone and isinstance(edit.change, (AddArgument, Arguments)) and not goes_on:
+    if edit.node in gone and isinstance(edit.change, (AddArgument, NewArguments)) and not goes_on:
         return True
     for node in tree.ancestors(edit.node):
         goes_on = goes_on or node in pieces
@@ -103,7 +103,7 @@ def _is_void(
 def _check(tree: Tree, edits: Sequence[Edit]) -> None:
     single: dict[tuple[cst.CSTNode, type], Edit] = {}
     for edit in edits:
-        if isinstance(edit.change, (Replace, Substitute, Splice, Wrap, Arguments)):
+        if isinstance(edit.change, (Replace, Substitute, Splice, Wrap, NewArguments)):
             other = single.setdefault((edit.node, type(edit.change)), edit)
             if other.change != edit.change:
                 raise PlanConflict(other, edit)

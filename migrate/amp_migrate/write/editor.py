@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.plan.code import Code, Definition, Hole, Module, Piece, code, listed, plain
+from amp_migrate.plan.code import Code, Definition, Hole, ImportedModule, Piece, code, listed, plain
 from amp_migrate.plan.edit import After, Before, Cast, Change, Edit, NewLine, Replace, Splice, Substitute, Wrap
 from amp_migrate.settings import Dtype, Settings
 from amp_migrate.tables.signatures import forms, spelled
@@ -51,7 +51,7 @@ class Editor:
     def module(self, name: str, at: cst.CSTNode) -> Code:
         """How a module is written at a place: by the name the user gave it, or by its own, to be imported."""
         local = self.file.spelling.local(name, at)
-        return Code((name,), frozenset({Module(name)})) if local is None else plain(local)
+        return Code((name,), frozenset({ImportedModule(name)})) if local is None else plain(local)
 
     def torch(self, at: cst.CSTNode) -> Code:
         """How torch is written at a place."""

@@ -12,10 +12,10 @@ from amp_migrate.plan.edit import (
     AddArgument,
     AddEntry,
     AddParameter,
-    Arguments,
     Change,
     Edit,
     Given,
+    NewArguments,
     Remove,
     SetKeyword,
 )
@@ -84,7 +84,7 @@ class _Items:
             case SetKeyword(keyword) if node in self.olds:
                 index = self.olds.index(node)
                 self.news[index] = _with_keyword(self.news[index], keyword)
-            case Arguments(given):
+            case NewArguments(given):
                 self._replace(given)
             case AddArgument(value, keyword, after, first):
                 self._insert(self._argument(keyword, value), after, first=first)

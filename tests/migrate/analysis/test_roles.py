@@ -7,9 +7,9 @@ from collections.abc import Callable
 import libcst as cst
 import pytest
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.optimizers import is_optimizer
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.values.optimizers import is_optimizer
 
 Make = Callable[..., tuple[Project, dict[str, File]]]
 HEAD = "import torch\nimport torchvision\nfrom torch import nn\nfrom torch.nn import functional as F\n"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from amp_migrate.engine.library import Parsed
 from amp_migrate.engine.migrate import Outcome, migrate, migrate_file, migrate_text
+from amp_migrate.engine.parsed_files import Parsed
 from amp_migrate.engine.planner import FilePlan
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding, Kind

@@ -59,7 +59,7 @@ def test_every_run_counts_for_itself() -> None:
 
 def test_other_processes_count_too(monkeypatch: pytest.MonkeyPatch) -> None:
     alone = statistics(".")["work"]
-    monkeypatch.setattr("amp_migrate.engine.parts.PART_BYTES", 1)
+    monkeypatch.setattr("amp_migrate.engine.parts.in_parts.PART_BYTES", 1)
     shared = statistics(".", "--workers", "2")["work"]
     assert {what: shared[what] for what in ("lines parsed by LibCST", "edits planned")} == {
         what: alone[what] for what in ("lines parsed by LibCST", "edits planned")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 import pytest
-from amp_migrate.plan.code import Code, Definition, Module, code, plain
+from amp_migrate.plan.code import Code, Definition, ImportedModule, code, plain
 from amp_migrate.plan.describe import described
 from amp_migrate.plan.edit import (
     AddArgument,
@@ -13,7 +13,6 @@ from amp_migrate.plan.edit import (
     AddParameter,
     After,
     Annotate,
-    Arguments,
     Before,
     Cast,
     Change,
@@ -21,6 +20,7 @@ from amp_migrate.plan.edit import (
     Edit,
     Given,
     Imported,
+    NewArguments,
     NewLine,
     Recomment,
     Reimport,
@@ -62,7 +62,7 @@ LINES = (NewLine(plain("a()")), NewLine(plain("if b:"), (plain("c()"),)))
     [
         (CALL, Replace(plain("h()")), "4:13: AMP501 replace: g(x, 1) -> h()"),
         (CALL, Cast(code("{}.float()", CALL)), "4:13: AMP501 cast: g(x, 1) -> g(x, 1).float()"),
-        (CALL, Arguments((Given(CALL.args[0], "x"), Given(keyword="z", value=plain("2")))),
+        (CALL, NewArguments((Given(CALL.args[0], "x"), Given(keyword="z", value=plain("2")))),
          "4:13: AMP501 arguments of g(x, 1) -> (x=x, z=2)"),
         (CALL, AddArgument(plain("2"), "z"), "4:13: AMP501 argument of g(x, 1): z=2"),
         (CALL, AddArgument(plain("2")), "4:13: AMP501 argument of g(x, 1): 2"),
@@ -86,7 +86,7 @@ LINES = (NewLine(plain("a()")), NewLine(plain("if b:"), (plain("c()"),)))
          "1:1: AMP501 import: from apex import amp, optimizers -> amp from amp_shim"),
         (IMPORT, Reimport((Imported(IMPORT.names[0], "b", "c"),)),
          "1:1: AMP501 import: from apex import amp, optimizers -> b as c"),
-        (CALL, Replace(Code(("t.d",), frozenset({Module("torch"), Definition("d", "1")}))),
+        (CALL, Replace(Code(("t.d",), frozenset({ImportedModule("torch"), Definition("d", "1")}))),
          "4:13: AMP501 replace: g(x, 1) -> t.d (needs d = ..., import torch)"),
     ],
 )  # fmt: skip

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from amp_migrate.catalog.rule import Rule, Safety
-from amp_migrate.report import json_report
-from amp_migrate.report.doc_link import _documentation
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.report.formats import Format, render
+from amp_migrate.report.forms import json_report
 from amp_migrate.report.report import Report
+from amp_migrate.report.rules.doc_link import _documentation
 
 FINDINGS = (
     Finding("a.py", 0, 0, "AMP001", Kind.ERROR, "no such file or folder"),
@@ -144,7 +144,7 @@ def test_reports_link_to_the_documentation_that_the_package_names(
     named = Message()
     named["Project-URL"] = "Source, https://example.org/code"
     named["Project-URL"] = f"Documentation, {documentation}"
-    monkeypatch.setattr("amp_migrate.report.doc_link.metadata", lambda name: named)
+    monkeypatch.setattr("amp_migrate.report.rules.doc_link.metadata", lambda name: named)
     _documentation.cache_clear()
     try:
         log, document = (json.loads(render(REPORT, form)) for form in (Format.SARIF, Format.JSON))
@@ -155,7 +155,7 @@ def test_reports_link_to_the_documentation_that_the_package_names(
 
 
 def test_reports_have_no_link_where_the_package_names_no_documentation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("amp_migrate.report.doc_link.metadata", lambda name: Message())
+    monkeypatch.setattr("amp_migrate.report.rules.doc_link.metadata", lambda name: Message())
     _documentation.cache_clear()
     try:
         log, document = (json.loads(render(REPORT, form)) for form in (Format.SARIF, Format.JSON))

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.report.formats import Format, render
-from amp_migrate.report.markdown import code, words
+from amp_migrate.report.forms.markdown import code, words
 from amp_migrate.report.plain import plain
 from amp_migrate.report.report import Report
 

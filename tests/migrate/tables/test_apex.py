@@ -19,7 +19,7 @@ from amp_migrate.tables.apex_names import (
     SCALE_LOSS,
     STAR_NAMES,
 )
-from amp_migrate.tables.apex_natives import INNER_MODULES, NATIVES, OWN_METHODS, Native
+from amp_migrate.tables.apex_natives import INNER_MODULES, NATIVES, OWN_METHODS, TorchForm
 from amp_shim import amp, fp16_utils
 from amp_shim.policy import NATIVE_CUDA, Treatment, op_lists
 from torch.nn import functional
@@ -59,7 +59,7 @@ def test_a_star_brings_what_the_package_lists_and_its_modules() -> None:
 
 
 @pytest.mark.parametrize("native", SHARED, ids=lambda native: f"{native.old}-{native.new}")
-def test_a_call_has_the_parameters_and_defaults_that_the_shim_has(native: Native) -> None:
+def test_a_call_has_the_parameters_and_defaults_that_the_shim_has(native: TorchForm) -> None:
     installed = inspect.signature(in_the_shim(native.old)).parameters
     stored = [word.partition("=") for word in native.parameters.split() if word != "*"]
     assert [name for name, _, _ in stored] == [name for name in installed if name != "kwargs"] or "kwargs" in installed

@@ -7,7 +7,7 @@ from textwrap import dedent
 
 import libcst as cst
 import pytest
-from amp_migrate.plan.code import Code, Definition, Hole, Module, code, plain
+from amp_migrate.plan.code import Code, Definition, Hole, ImportedModule, code, plain
 from amp_migrate.plan.edit import (
     AddArgument,
     AddDecorator,
@@ -15,7 +15,6 @@ from amp_migrate.plan.edit import (
     AddParameter,
     After,
     Annotate,
-    Arguments,
     Before,
     Cast,
     Change,
@@ -23,6 +22,7 @@ from amp_migrate.plan.edit import (
     Edit,
     Given,
     Imported,
+    NewArguments,
     NewLine,
     Reimport,
     Remove,
@@ -351,7 +351,7 @@ def test_new_arguments_are_laid_out_as_the_old_were(old: str, given: tuple[str, 
     for each in given:
         keyword, _, value = each.rpartition("=")
         arguments.append(Given(known.get(value), keyword or None, None if value in known else plain(value)))
-    sheet.edit(call, Arguments(tuple(arguments)))
+    sheet.edit(call, NewArguments(tuple(arguments)))
     assert sheet.result == new
 
 
@@ -429,7 +429,7 @@ TOPS = {
 @pytest.mark.parametrize("top", TOPS)
 def test_what_new_code_needs_is_imported_once(top: str) -> None:
     sheet = Sheet(top + "x = 0\n")
-    needs = frozenset({Module("torch")})
+    needs = frozenset({ImportedModule("torch")})
     sheet.edit(sheet.find("0"), Replace(Code(("1",), needs)))
     sheet.edit(sheet["x = "], After((NewLine(Code(("y",), needs)),)))
     assert sheet.settled == TOPS[top] + "y\n"
@@ -437,13 +437,13 @@ def test_what_new_code_needs_is_imported_once(top: str) -> None:
 
 def test_a_definition_stands_below_the_imports() -> None:
     sheet = Sheet("import torch\n\nx = 0\n")
-    sheet.edit(sheet.find("0"), Replace(Code(("d",), frozenset({Definition("d", "1"), Module("functools")}))))
+    sheet.edit(sheet.find("0"), Replace(Code(("d",), frozenset({Definition("d", "1"), ImportedModule("functools")}))))
     assert sheet.settled == "import functools\nimport torch\n\nd = 1\n\nx = d\n"
 
 
 def test_what_removed_code_needs_is_not_imported() -> None:
     sheet = Sheet("if x:\n    y = 0\nz = 1\n")
-    sheet.edit(sheet.find("0"), Replace(Code(("torch",), frozenset({Module("torch")}))))
+    sheet.edit(sheet.find("0"), Replace(Code(("torch",), frozenset({ImportedModule("torch")}))))
     sheet.edit(sheet["if x"], Substitute())
     assert sheet.settled == "z = 1\n"
 
@@ -455,7 +455,7 @@ def test_what_changes_in_a_piece_of_a_piece_stays() -> None:
     sheet.edit(inner, Cast(code("{}.float()", inner)))
     for x in sheet.tree.every(cst.Name):
         if x.value == "x":
-            sheet.edit(x, Replace(Code(("y",), frozenset({Module(f"m{sheet.tree.order[x]}")}))))
+            sheet.edit(x, Replace(Code(("y",), frozenset({ImportedModule(f"m{sheet.tree.order[x]}")}))))
     made = sheet.settled
     assert made.endswith("h(g(y).float())\n")
     assert made.count("import") == 1

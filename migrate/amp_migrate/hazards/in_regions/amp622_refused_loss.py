@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_migrate.analysis.sigmoids import logits, sigmoids_behind
+from amp_migrate.analysis.values.sigmoids import logits, sigmoids_behind
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP
 from amp_migrate.hazards.seen.autocast_regions import argument

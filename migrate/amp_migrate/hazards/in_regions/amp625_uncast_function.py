@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.products import multiplies_matrices
+from amp_migrate.analysis.values.matrix_products import multiplies_matrices
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.hazards.seen.hazard import Hazard

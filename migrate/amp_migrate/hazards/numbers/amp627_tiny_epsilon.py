@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.numbers import number
+from amp_migrate.analysis.values.numbers import number
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP, TORCH
 from amp_migrate.hazards.numbers.tiny import may_be_added

@@ -9,7 +9,7 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File, object_bindings
-from amp_migrate.analysis.numbers import number
+from amp_migrate.analysis.values.numbers import number
 from amp_migrate.catalog.rule import Rule, example
 from amp_migrate.catalog.sources import TORCH
 from amp_migrate.hazards.seen.autocast_regions import argument, is_autocast

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_migrate.analysis.optimizers import is_scheduler
+from amp_migrate.analysis.values.optimizers import is_scheduler
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.hazards.seen.course import Course
 from amp_migrate.hazards.seen.hazard import Hazard

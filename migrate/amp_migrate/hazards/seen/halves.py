@@ -8,7 +8,7 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import Binding
 from amp_migrate.analysis.files import File, object_bindings
-from amp_migrate.analysis.products import PRODUCT_FUNCTIONS, PRODUCT_METHODS
+from amp_migrate.analysis.values.matrix_products import PRODUCT_FUNCTIONS, PRODUCT_METHODS
 from amp_migrate.hazards.seen.autocast_regions import is_autocast
 from amp_migrate.trees.nodes import method_of
 

@@ -12,8 +12,8 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.optimizers import is_optimizer
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.hazards.seen.scalers import Scalers
 from amp_migrate.tables.torch_names import GRADIENT_FUNCTIONS
 from amp_migrate.trees.nodes import Block, Statement, find, header, nested_statements, walk, walk_own

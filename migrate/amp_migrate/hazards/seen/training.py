@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.optimizers import is_optimizer
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.hazards.seen.autocast_regions import AutocastRegion, argument, is_false
 from amp_migrate.hazards.seen.script import Script
 

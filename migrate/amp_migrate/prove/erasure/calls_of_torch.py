@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from amp_migrate.tables.apex_natives import NATIVES, Native
+from amp_migrate.tables.apex_natives import NATIVES, TorchForm
 
-_BY_OLD: dict[str, list[Native]] = {}
-_BY_NEW: dict[str, list[Native]] = {}
+_BY_OLD: dict[str, list[TorchForm]] = {}
+_BY_NEW: dict[str, list[TorchForm]] = {}
 for _native in NATIVES:
     _BY_OLD.setdefault(_native.old, []).append(_native)
     _BY_NEW.setdefault(_native.new, []).append(_native)
@@ -28,7 +28,7 @@ def native_call(call: ast.Call, name: str) -> ast.Call:
     return call
 
 
-def _translated(call: ast.Call, native: Native) -> ast.Call | None:
+def _translated(call: ast.Call, native: TorchForm) -> ast.Call | None:
     """A call of Apex by its table; None where it has an argument that torch does not have."""
     names = _names(native)
     defaults = dict(word.split("=", 1) for word in native.parameters.split() if "=" in word)
@@ -55,7 +55,7 @@ def _translated(call: ast.Call, native: Native) -> ast.Call | None:
     return _made(call, native, {**told, **leading, **going})
 
 
-def _in_order(call: ast.Call, native: Native) -> ast.Call:
+def _in_order(call: ast.Call, native: TorchForm) -> ast.Call:
     """A call of torch with its leading arguments by their places, as a translated call has them."""
     if len(call.args) > native.leading or any(isinstance(each, ast.Starred) for each in call.args):
         return call
@@ -68,11 +68,11 @@ def _in_order(call: ast.Call, native: Native) -> ast.Call:
     return _made(call, native, given)
 
 
-def _names(native: Native) -> list[str]:
+def _names(native: TorchForm) -> list[str]:
     return [word.partition("=")[0] for word in native.parameters.split() if word != "*"]
 
 
-def _made(call: ast.Call, native: Native, given: dict[str, ast.expr]) -> ast.Call:
+def _made(call: ast.Call, native: TorchForm, given: dict[str, ast.expr]) -> ast.Call:
     # What only some versions of PyTorch are told is for their speed, or has another name in the others.
     some = {each.keyword for each in native.says if each.since != (0, 0) or each.before is not None}
     kept = [ast.keyword(name, value) for name, value in sorted(given.items()) if name not in some]

@@ -12,12 +12,12 @@ import libcst as cst
 
 from amp_migrate.analysis.exports import takers
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.names import STAR_NAMES
+from amp_migrate.analysis.names.file_names import STAR_NAMES
 from amp_migrate.analysis.project import Project
 from amp_migrate.renames.change.decide_uses import Decided, Renaming, decide
 from amp_migrate.renames.change.module_values import ModuleValues, module_values
 from amp_migrate.renames.change.moved_imports import Moves, deprecated_items, moves_of, star_imports
-from amp_migrate.renames.find.contexts import is_only_tested, is_target
+from amp_migrate.renames.find.surroundings import is_only_tested, is_target
 from amp_migrate.renames.find.uses import find_uses
 from amp_migrate.renames.follow.name_origins import Top, is_old, sources, sources_at, users, uses_at
 from amp_migrate.renames.old_modules import moves_with_module

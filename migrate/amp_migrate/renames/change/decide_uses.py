@@ -12,10 +12,10 @@ from amp_migrate.analysis.project import Project
 from amp_migrate.catalog.name_rules import CUDA_AUTOCAST_CODE
 from amp_migrate.renames.change.moved_imports import deprecated_items, is_wanted
 from amp_migrate.renames.change.one_use import Rewrite, rewrite_of
-from amp_migrate.renames.find.contexts import is_provided_for
+from amp_migrate.renames.find.surroundings import is_provided_for
 from amp_migrate.renames.find.uses import Use, find_uses
 from amp_migrate.renames.find.version_guards import VersionFold, folds
-from amp_migrate.renames.rename import Context, Unsure
+from amp_migrate.renames.rename import Unsure, UsePlace
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.dtype.remove_scalers import UNTOUCHED, Fates
 from amp_migrate.trees.nodes import walk
@@ -100,7 +100,7 @@ def decide(renaming: Renaming, file: File, handed_on: frozenset[str], stuck: Map
             continue
         parent = file.tree.parents[use.node]
         editor = renaming.editor(file, use.rule.code)
-        context = Context(editor, use.node, Dtype.FP16 if parent in fates.kept else renaming.dtype)
+        context = UsePlace(editor, use.node, Dtype.FP16 if parent in fates.kept else renaming.dtype)
         rewrite = rewrite_of(context, renaming.project, use, handed_on, disabled=parent in fates.disabled)
         if isinstance(rewrite, Unsure):
             refused[use.node] = rewrite

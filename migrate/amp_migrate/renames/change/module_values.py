@@ -13,12 +13,12 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.exports import is_exported
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.names import STAR_NAMES, UNKNOWN
+from amp_migrate.analysis.names.file_names import STAR_NAMES, UNKNOWN
 from amp_migrate.analysis.project import Project
 from amp_migrate.plan.edit import Edit
 from amp_migrate.renames.change.moved_imports import stays_right, uses_of
-from amp_migrate.renames.find.contexts import is_imported, is_only_tested, is_target
 from amp_migrate.renames.find.quoted_names import names_by_getattr
+from amp_migrate.renames.find.surroundings import is_imported, is_only_tested, is_target
 from amp_migrate.renames.old_modules import OLD_MODULES, successor
 from amp_migrate.renames.rename import Rename, rule_of
 from amp_migrate.settings import Settings

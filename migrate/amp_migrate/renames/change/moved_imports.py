@@ -14,10 +14,10 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted, import_source
 from amp_migrate.analysis.exports import is_exported
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.names import STAR_NAMES
+from amp_migrate.analysis.names.file_names import STAR_NAMES
 from amp_migrate.analysis.project import Project
 from amp_migrate.plan.edit import Edit, Imported, Reimport
-from amp_migrate.renames.find.contexts import is_imported, is_only_tested, is_target
+from amp_migrate.renames.find.surroundings import is_imported, is_only_tested, is_target
 from amp_migrate.renames.old_modules import NEW_MODULE, OLD_MODULES, OLD_PACKAGES, home, moves_with_module, successor
 from amp_migrate.renames.rename import Rename, all_renames, renaming_rules, rule_of
 from amp_migrate.settings import Settings

@@ -9,7 +9,7 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted, import_source
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.names import STAR_NAMES
+from amp_migrate.analysis.names.file_names import STAR_NAMES
 from amp_migrate.analysis.project import Project
 from amp_migrate.renames.change.moved_imports import local_name
 

@@ -10,13 +10,12 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.plan.code import Code, code, listed
-from amp_migrate.plan.edit import Arguments, Edit, Given
-from amp_migrate.renames.arguments import switched_off
-from amp_migrate.renames.find.contexts import is_only_tested, names_a_type
+from amp_migrate.plan.edit import Edit, Given, NewArguments
+from amp_migrate.renames.convert_arguments import switched_off
+from amp_migrate.renames.find.surroundings import is_only_tested, names_a_type
 from amp_migrate.renames.find.uses import Use
 from amp_migrate.renames.follow.carried_values import Followed, is_called_by_keyword, meant_by_name, partial_call
-from amp_migrate.renames.rename import Arguments as Conversion
-from amp_migrate.renames.rename import Context, Unsure
+from amp_migrate.renames.rename import Conversion, Unsure, UsePlace
 from amp_migrate.trees.nodes import find, walk
 from amp_migrate.write.editor import Editor
 
@@ -49,7 +48,7 @@ _BASE = (
 
 
 def rewrite_of(
-    context: Context, project: Project, use: Use, handed_on: frozenset[str], *, disabled: bool
+    context: UsePlace, project: Project, use: Use, handed_on: frozenset[str], *, disabled: bool
 ) -> Rewrite | Unsure:
     """Decide about a use.
 
@@ -95,7 +94,7 @@ def write_use(editor: Editor, use: Use, rewrite: Rewrite, *, keeps_name: bool) -
     if name is not None:
         yield editor.replace(use.node, name)
     for call, args in rewrite.calls:
-        yield editor.edit(call, Arguments(args))
+        yield editor.edit(call, NewArguments(args))
 
 
 def _is_class_attribute(file: File, value: cst.CSTNode) -> bool:
@@ -107,7 +106,7 @@ def _is_class_attribute(file: File, value: cst.CSTNode) -> bool:
 
 
 def _calls(
-    context: Context, convert: Conversion, calls: list[cst.Call], start: int, *, disabled: bool = False
+    context: UsePlace, convert: Conversion, calls: list[cst.Call], start: int, *, disabled: bool = False
 ) -> Rewrite | Unsure:
     """New arguments for calls, from the argument at `start` on."""
     found: list[tuple[cst.Call, tuple[Given, ...]]] = []

@@ -10,7 +10,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.catalog.rule import Rule
 from amp_migrate.plan.code import Code, Need
-from amp_migrate.renames.find.contexts import names_a_type
+from amp_migrate.renames.find.surroundings import names_a_type
 from amp_migrate.renames.rename import Rename, all_renames
 from amp_migrate.write.editor import Editor
 

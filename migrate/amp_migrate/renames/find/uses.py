@@ -10,7 +10,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import Binding, BindingKind
 from amp_migrate.analysis.files import File
 from amp_migrate.catalog.rule import Rule
-from amp_migrate.renames.find.contexts import is_target
+from amp_migrate.renames.find.surroundings import is_target
 from amp_migrate.renames.old_modules import OLD_PACKAGES
 from amp_migrate.renames.rename import Rename, renaming_rules
 

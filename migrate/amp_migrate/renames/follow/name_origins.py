@@ -10,9 +10,9 @@ import libcst as cst
 from amp_migrate.analysis.bindings import Binding, BindingKind
 from amp_migrate.analysis.exports import takers
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.names.scopes import Scope
 from amp_migrate.analysis.project import Project
-from amp_migrate.analysis.scopes import Scope
-from amp_migrate.renames.find.contexts import is_imported, is_target
+from amp_migrate.renames.find.surroundings import is_imported, is_target
 from amp_migrate.renames.old_modules import OLD_MODULES
 from amp_migrate.renames.rename import all_renames
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_migrate.analysis.arguments.argument_binding import positional_names
 from amp_migrate.analysis.bindings import dotted
-from amp_migrate.analysis.calls import positional_names
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
-from amp_migrate.renames.find.contexts import is_only_tested, is_target
+from amp_migrate.renames.find.surroundings import is_only_tested, is_target
 
 _PROPERTIES = frozenset({"property", "cached_property", "functools.cached_property"})
 _PLAIN_METHODS = frozenset({"staticmethod", "classmethod"})

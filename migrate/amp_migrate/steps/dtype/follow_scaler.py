@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from amp_migrate.analysis.arguments.argument_binding import parameter, passed
 from amp_migrate.analysis.bindings import BindingKind, dotted
-from amp_migrate.analysis.calls import parameter, passed
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef, Project
 from amp_migrate.plan.code import code

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_migrate.analysis.command_line import CommandLine, Parser
+from amp_migrate.analysis.arguments.command_line import CommandLine, Parser
 from amp_migrate.analysis.components import Components
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_migrate.analysis.command_line import Command, CommandLine
+from amp_migrate.analysis.arguments.command_line import Command, CommandLine
+from amp_migrate.analysis.arguments.parsed_arguments import CommandLines
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.parsed_arguments import CommandLines
 from amp_migrate.analysis.project import FunctionRef, Project
 from amp_migrate.catalog.step_rules import NO_SWITCH
 from amp_migrate.plan.move import Refusal

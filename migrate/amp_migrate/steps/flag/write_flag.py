@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from amp_migrate.analysis.command_line import Command, CommandLine
+from amp_migrate.analysis.arguments.command_line import Command, CommandLine
 from amp_migrate.catalog.step_rules import NO_SWITCH, SWITCH_ADDED
 from amp_migrate.plan.code import Code, code, plain
 from amp_migrate.plan.edit import AddDecorator, AddParameter, Edit

@@ -11,7 +11,7 @@ from typing import TypeGuard
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.numbers import number
+from amp_migrate.analysis.values.numbers import number
 from amp_migrate.trees.nodes import find
 
 _NORMS = frozenset({"torch.norm", "torch.linalg.norm", "torch.linalg.vector_norm"})

@@ -10,20 +10,19 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_migrate.analysis.arguments.argument_binding import parameter, passed
 from amp_migrate.analysis.bindings import dotted
-from amp_migrate.analysis.calls import parameter, passed
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.optimizers import OPTIMIZER_SIGN, is_optimizer
+from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.analysis.project import CallSite, FunctionRef
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.values.optimizers import OPTIMIZER_SIGN, is_optimizer
 from amp_migrate.steps.model.training_step import OptimizerStep
 from amp_migrate.steps.statements.looped import collection
 from amp_migrate.trees import build
 from amp_migrate.trees.nodes import Block, Statement, block_of, find, statements
 from amp_migrate.trees.own_calls import calls_in
 
-# How many calls an optimizer is followed through to where it is made.
-_MAX_DEPTH = 4
 _HEAD = re.compile(r"^([ \t]*)(?:async[ \t]+def|def|class)\b", re.MULTILINE)
 _STEP = re.compile(r"\.[\s\\]*step[\s\\]*\(")
 
@@ -81,7 +80,7 @@ class Steppers:
         found = self._roles.classes(file, node)
         owner = file.tree.function(node)
         name = dotted(node)
-        if found or owner is None or name is None or parameter(owner, name) is None or depth == _MAX_DEPTH:
+        if found or owner is None or name is None or parameter(owner, name) is None or depth == MAX_HOPS:
             return found
         function = self._roles.project.reference(file, owner)
         for site in self._roles.project.call_sites(function) or ():

@@ -9,14 +9,13 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.plan.edit import Edit
 from amp_migrate.steps.outputs.held_outputs import HeldOutputs
 from amp_migrate.steps.regions.find_regions import RegionFinder
 from amp_migrate.steps.statements.bodies import bodies
 from amp_migrate.trees.nodes import Statement
 from amp_migrate.write.editor import Editor
-
-_MAX_DEPTH = 3
 
 
 def float_for_cpu(editor: Editor, outputs: HeldOutputs) -> Iterator[Edit]:
@@ -51,7 +50,7 @@ def _is_cpu(finder: RegionFinder, device: cst.BaseExpression, depth: int = 0) ->
     if isinstance(device, cst.Call):
         is_device = finder.file.names.callee(device) == "torch.device" and len(device.args) == 1
         return is_device and _is_cpu(finder, device.args[0].value, depth)
-    if depth == _MAX_DEPTH:
+    if depth == MAX_HOPS:
         return False
     made = [each.value for each in finder.roles.bindings(finder.file, device)]
     return bool(made) and all(each is not None and _is_cpu(finder, each, depth + 1) for each in made)

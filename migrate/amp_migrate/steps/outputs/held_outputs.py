@@ -7,6 +7,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.steps.model.training_step import Region
 from amp_migrate.steps.regions.find_regions import RegionFinder
 from amp_migrate.steps.statements.data_flow import targets
@@ -22,7 +23,6 @@ _KEEPS_DTYPE = frozenset(
 )
 # Tensors in the structure that a Hugging Face model gives back.
 _STRUCTURE = frozenset({"logits", "loss", "last_hidden_state"})
-_MAX_DEPTH = 6
 # Of two numbers or tensors, a tensor of the wider type: that of a tensor beside a number.
 _ARITHMETIC = (cst.Add, cst.Divide, cst.Multiply, cst.Power, cst.Subtract)
 # Functions that make one tensor of a list of them.
@@ -188,7 +188,7 @@ def root_of(
 
 def _is_floating(finder: RegionFinder, node: cst.BaseExpression, depth: int = 0) -> bool:
     """Whether a value is seen to be what a module or a loss computes, and not, say, actions that are drawn from it."""
-    if depth > _MAX_DEPTH:
+    if depth > MAX_HOPS:
         return False
     if isinstance(node, cst.Call):
         if finder.roles.is_module(finder.file, node.func) or finder.roles.losses.is_call(finder.file, node):

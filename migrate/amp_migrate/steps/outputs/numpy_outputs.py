@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_migrate.analysis.calls import passed
+from amp_migrate.analysis.arguments.argument_binding import passed
+from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.plan.code import code
 from amp_migrate.plan.edit import Cast, Edit
 from amp_migrate.steps.model.training_step import Region
@@ -18,8 +19,6 @@ from amp_migrate.trees.nodes import Block, Statement, block_of, statements
 from amp_migrate.trees.own_calls import calls_of
 from amp_migrate.write.editor import Editor
 
-# How many functions an output is followed into, one from another.
-_MAX_DEPTH = 4
 # Functions that ask a tensor for its array.
 _ARRAYS = frozenset({"numpy.array", "numpy.asarray"})
 
@@ -120,7 +119,7 @@ def _in_called(
     if not runs and all(arg.star or root_of(finder, arg.value, held) is None for arg in call.args):
         return
     function = finder.roles.project.called(finder.file, call)
-    if function is None or function.node in seen or len(seen) == _MAX_DEPTH:
+    if function is None or function.node in seen or len(seen) == MAX_HOPS:
         return
     params = function.node.params
     given: set[str] = set()

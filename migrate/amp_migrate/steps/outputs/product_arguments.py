@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_migrate.analysis.products import multiplies_matrices
 from amp_migrate.analysis.project import FunctionRef
+from amp_migrate.analysis.values.matrix_products import multiplies_matrices
 from amp_migrate.plan.edit import Edit
 from amp_migrate.steps.outputs.held_outputs import HeldOutputs, root_of
 from amp_migrate.steps.regions.find_regions import RegionFinder

@@ -9,8 +9,8 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File, object_bindings, object_path
-from amp_migrate.analysis.optimizers import is_optimizer
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.catalog.step_rules import OTHER_PRECISION
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.gradients.steppers import Steppers

@@ -11,7 +11,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.plan.move import Refusal
-from amp_migrate.steps.gradients.gradients import gradient_uses
+from amp_migrate.steps.gradients.gradient_uses import gradient_uses
 from amp_migrate.steps.gradients.penalties import Penalties, read_penalties, unscaled
 from amp_migrate.steps.gradients.steppers import optimizer_steps
 from amp_migrate.steps.gradients.updates import place_updates

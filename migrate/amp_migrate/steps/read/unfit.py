@@ -10,7 +10,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import BindingKind
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.analysis.sparse import is_sparse
+from amp_migrate.analysis.values.sparse import is_sparse
 from amp_migrate.catalog.step_rules import OTHER_PRECISION
 from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Dtype

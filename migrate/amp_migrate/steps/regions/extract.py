@@ -11,7 +11,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.analysis.sigmoids import logits
+from amp_migrate.analysis.values.sigmoids import logits
 from amp_migrate.steps.model.training_step import Extraction
 from amp_migrate.trees.nodes import Statement, find, walk
 

@@ -16,7 +16,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.analysis.sigmoids import logits
+from amp_migrate.analysis.values.sigmoids import logits
 from amp_migrate.pragmas import CELL
 from amp_migrate.steps.model.training_step import Island, Region
 from amp_migrate.steps.statements.data_flow import reads

@@ -6,9 +6,9 @@ from collections.abc import Collection
 
 import libcst as cst
 
-from amp_migrate.analysis.calls import passed
-from amp_migrate.analysis.optimizers import is_optimizer
+from amp_migrate.analysis.arguments.argument_binding import passed
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
+from amp_migrate.analysis.values.optimizers import is_optimizer
 
 
 def every_call(

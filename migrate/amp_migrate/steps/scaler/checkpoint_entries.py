@@ -9,8 +9,8 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.optimizers import is_optimizer
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.plan.code import code, plain
 from amp_migrate.plan.edit import AddArgument, AddEntry, Edit
 from amp_migrate.trees.nodes import Statement, find

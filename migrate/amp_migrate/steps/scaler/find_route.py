@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import libcst as cst
 
+from amp_migrate.analysis.arguments.argument_binding import parameter, passed
 from amp_migrate.analysis.bindings import Binding, dotted
-from amp_migrate.analysis.calls import parameter, passed
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.hops import MAX_HOPS
+from amp_migrate.analysis.names.scopes import Scope
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
-from amp_migrate.analysis.scopes import Scope
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.model.route import Creation, NewArgument, NewParameter, Route, Ways
 from amp_migrate.steps.scaler.callers import every_call
@@ -26,7 +27,6 @@ from amp_migrate.steps.scaler.optimizer_origin import (
 )
 from amp_migrate.trees.nodes import Statement, find, is_constant
 
-_MAX_DEPTH = 6
 SCALER_NAMES = ("scaler", "grad_scaler", "amp_scaler")
 
 
@@ -107,7 +107,7 @@ class Traveller:
         known = self.ways.creations.get(owner)
         if known is not None:
             return known.target
-        for base in owner.bases if depth < _MAX_DEPTH else ():
+        for base in owner.bases if depth < MAX_HOPS else ():
             defined = self.project.definition(file, base.value)
             if defined is not None and isinstance(defined[1], cst.ClassDef):
                 found = self.scaler_of(defined[0], defined[1], depth + 1)
@@ -121,7 +121,7 @@ class Traveller:
         """The class that gives an object its attributes: its own, or the first of those it derives from."""
         if any(file.class_attribute(owner, name) for name in names):
             return file, owner
-        for base in owner.bases if depth < _MAX_DEPTH else ():
+        for base in owner.bases if depth < MAX_HOPS else ():
             defined = self.project.definition(file, base.value)
             if defined is not None and isinstance(defined[1], cst.ClassDef):
                 found = self._assigning_class(defined[0], defined[1], names, depth + 1)

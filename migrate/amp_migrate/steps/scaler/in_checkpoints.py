@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.optimizers import OPTIMIZER_SIGN
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.values.optimizers import OPTIMIZER_SIGN
 from amp_migrate.plan.edit import Edit
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.scaler import checkpoint_entries

@@ -11,7 +11,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.plan.move import Refusal
-from amp_migrate.steps.gradients.gradients import uses_gradients
+from amp_migrate.steps.gradients.gradient_uses import uses_gradients
 from amp_migrate.steps.gradients.steppers import loop_over_optimizers, optimizer_steps
 from amp_migrate.steps.model.route import Route, ScaledStep
 from amp_migrate.steps.model.training_step import TrainingStep

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amp_migrate.analysis.calls import parameter
+from amp_migrate.analysis.arguments.argument_binding import parameter
 from amp_migrate.plan.code import code, listed, plain
 from amp_migrate.plan.edit import AddArgument, AddParameter, Edit
 from amp_migrate.settings import Dtype

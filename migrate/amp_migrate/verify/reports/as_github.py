@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from amp_migrate.report.github import command
-from amp_migrate.report.markdown import words
+from amp_migrate.report.forms.github import command
+from amp_migrate.report.forms.markdown import words
 from amp_migrate.verify.judge.gates import Status
 from amp_migrate.verify.judge.verdict import Verdict
 from amp_migrate.verify.reports import as_text

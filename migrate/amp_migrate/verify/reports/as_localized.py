@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from amp_migrate.report import sarif
 from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.report.forms import sarif
 from amp_migrate.report.report import Report
 from amp_migrate.verify.experiments import islands
 from amp_migrate.verify.experiments.float32_parts import Cost, Localised

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amp_migrate.report.finding import Finding, Kind
-from amp_migrate.report.markdown import cell, code, words
+from amp_migrate.report.forms.markdown import cell, code, words
 from amp_migrate.report.plain import plain
 from amp_migrate.report.report import place
 from amp_migrate.verify.judge.verdict import Verdict

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import torch
+from amp_migrate.engine.find.selection import Selection
 from amp_migrate.engine.migrate import migrate, migrate_text
-from amp_migrate.engine.parts import migrate_in_parts
-from amp_migrate.engine.scope import Scope
+from amp_migrate.engine.parts.in_parts import migrate_in_parts
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Kind
 from amp_migrate.settings import Dtype, Settings
@@ -107,7 +107,7 @@ def test_a_model_that_several_scripts_run_is_repaired_once(tmp_path: Path) -> No
 def test_a_script_below_another_is_repaired_together_with_its_own_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("amp_migrate.engine.parts.PART_BYTES", 1)
+    monkeypatch.setattr("amp_migrate.engine.parts.in_parts.PART_BYTES", 1)
     (tmp_path / "below").mkdir()
     (tmp_path / "below/script.py").write_text(
         ATTENTION + FLOAT32.replace("from models.attention import Attention\n", "")
@@ -115,7 +115,7 @@ def test_a_script_below_another_is_repaired_together_with_its_own_step(
     # One project, because it may load any file below, and two parts, because no import says so.
     loading = "from importlib import import_module\n"
     (tmp_path / "train.py").write_text(loading + FLOAT32.replace("models.attention", "elsewhere"))
-    outcome = migrate_in_parts(Workspace.open([tmp_path], Scope()), Settings())
+    outcome = migrate_in_parts(Workspace.open([tmp_path], Selection()), Settings())
     assert [each for each in outcome.findings if each.kind is Kind.ERROR] == []
     after = {plan.source.path.name: plan.after for plan in outcome.changed}
     assert (after["script.py"].count("torch.finfo"), after["script.py"].count("scaler.step")) == (1, 1)

@@ -10,9 +10,9 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from amp_migrate.engine import parts
 from amp_migrate.engine.migrate import migrate
-from amp_migrate.engine.parts import migrate_in_parts
+from amp_migrate.engine.parts import in_parts
+from amp_migrate.engine.parts.in_parts import migrate_in_parts
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Kind
 from amp_migrate.settings import Settings
@@ -456,7 +456,7 @@ def test_region_that_stays_keeps_its_dtype_and_its_scaler(rewrites_files: Check,
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_parts_and_processes_make_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
-    monkeypatch.setattr(parts, "PART_BYTES", 1)
+    monkeypatch.setattr(in_parts, "PART_BYTES", 1)
     use = "import torch\nfrom compat import autocast, region\n\nwith autocast(False):\n    pass\n"
     texts = {
         "compat.py": "import torch\nfrom torch.cuda.amp import autocast\n",

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import libcst as cst
 
+from amp_migrate.analysis.arguments.argument_binding import passed
 from amp_migrate.analysis.bindings import BindingKind, dotted
-from amp_migrate.analysis.calls import passed
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.plan.move import Refusal

@@ -6,8 +6,8 @@ import re
 
 import libcst as cst
 
+from amp_migrate.analysis.arguments.argument_binding import passed
 from amp_migrate.analysis.bindings import Binding, BindingKind
-from amp_migrate.analysis.calls import passed
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize

@@ -15,7 +15,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.plan.code import plain
 from amp_migrate.plan.edit import AddArgument, Edit, Remove, SetKeyword
-from amp_migrate.tables.apex_natives import NATIVES, OWN_METHODS, Native, public_name
+from amp_migrate.tables.apex_natives import NATIVES, OWN_METHODS, TorchForm, public_name
 from amp_migrate.write.editor import Editor
 
 _OLD_NAMES = frozenset(native.old for native in NATIVES)
@@ -62,7 +62,7 @@ def uses_of_apex(file: File) -> Iterator[ApexUse]:
     return iter(sorted(found, key=lambda use: file.tree.order[use.node]))
 
 
-def native_of(file: File, use: ApexUse, target_torch: tuple[int, int]) -> Native | NoForm:
+def native_of(file: File, use: ApexUse, target_torch: tuple[int, int]) -> TorchForm | NoForm:
     """What torch has for one use, or why it has nothing."""
     known = [native for native in NATIVES if native.old == use.old]
     new_enough = [native for native in known if native.since <= target_torch]
@@ -98,7 +98,7 @@ def native_of(file: File, use: ApexUse, target_torch: tuple[int, int]) -> Native
     return NoForm(use, f"torch has nothing for this {missed}=")
 
 
-def write_native(editor: Editor, use: ApexUse, native: Native) -> Iterator[Edit]:
+def write_native(editor: Editor, use: ApexUse, native: TorchForm) -> Iterator[Edit]:
     """The edits that write torch's name in the place of Apex's, and the arguments of a call as torch takes them."""
     yield editor.replace(use.node, editor.named(native.new, use.node))
     parent = editor.file.tree.parents[use.node]
@@ -106,20 +106,20 @@ def write_native(editor: Editor, use: ApexUse, native: Native) -> Iterator[Edit]
         yield from _arguments(editor, parent, native)
 
 
-def _names(native: Native) -> list[str]:
+def _names(native: TorchForm) -> list[str]:
     return [word.partition("=")[0] for word in native.parameters.split() if word != "*"]
 
 
-def _positional(native: Native) -> list[str]:
+def _positional(native: TorchForm) -> list[str]:
     return [word.partition("=")[0] for word in native.parameters.partition("*")[0].split()]
 
 
-def _defaults(native: Native) -> dict[str, object]:
+def _defaults(native: TorchForm) -> dict[str, object]:
     pairs = (word.partition("=") for word in native.parameters.split())
     return {name: ast.literal_eval(value) if value else "" for name, equals, value in pairs if equals}
 
 
-def _given(call: cst.Call, native: Native) -> Mapping[str, cst.BaseExpression] | None:
+def _given(call: cst.Call, native: TorchForm) -> Mapping[str, cst.BaseExpression] | None:
     """The arguments by the names of Apex's parameters; None where one is starred or has no parameter."""
     positional, names = _positional(native), _names(native)
     found: dict[str, cst.BaseExpression] = {}
@@ -141,7 +141,7 @@ def _literal(value: cst.BaseExpression | None, default: object) -> object:
         return _ABSENT
 
 
-def _arguments(editor: Editor, call: cst.Call, native: Native) -> Iterator[Edit]:
+def _arguments(editor: Editor, call: cst.Call, native: TorchForm) -> Iterator[Edit]:
     positional, target = _positional(native), editor.settings.target_torch
     said: set[str] = set()
     for index, arg in enumerate(call.args):

@@ -22,7 +22,7 @@ from amp_migrate.steps.apex.names.native_names import ApexUse, NoForm, native_of
 from amp_migrate.steps.apex.names.shim_imports import is_gone, write_guards, write_import
 from amp_migrate.steps.apex.uses.apex_calls import is_in
 from amp_migrate.tables.apex_names import COUNTERPARTS, SHIM_SINCE
-from amp_migrate.tables.apex_natives import Native
+from amp_migrate.tables.apex_natives import TorchForm
 from amp_migrate.wishes import Wishes
 from amp_migrate.write.editor import Editor
 
@@ -48,7 +48,7 @@ class ApexRest:
         """
         edits: list[Edit] = []
         told: list[Finding] = []
-        converted: dict[cst.CSTNode, Native] = {}
+        converted: dict[cst.CSTNode, TorchForm] = {}
         for old, uses in _by_name(file).items():
             if self.settings.apex is Apex.SHIM or (on_shim and old.startswith(_WITH_THE_STEP)):
                 continue
@@ -57,7 +57,7 @@ class ApexRest:
             if kept:
                 told += (self._no_form(file, each) for each in kept)
                 continue
-            natives = [(use, each) for use, each in zip(uses, found, strict=True) if isinstance(each, Native)]
+            natives = [(use, each) for use, each in zip(uses, found, strict=True) if isinstance(each, TorchForm)]
             if all(self._is_wanted(file, use, native) for use, native in natives):
                 converted.update((use.node, native) for use, native in natives)
         for use in uses_of_apex(file):
@@ -91,7 +91,7 @@ class ApexRest:
         guards = write_guards(Editor(file, self.settings, next(iter(gone.values()), APEX_IMPORT.code)), gone, replaced)
         return [Move(tuple(edits), tuple(told)), *(Move((edit,)) for edit in guards)]
 
-    def _is_wanted(self, file: File, use: ApexUse, native: Native) -> bool:
+    def _is_wanted(self, file: File, use: ApexUse, native: TorchForm) -> bool:
         return self.wishes.wants(file.tree, use.node, native.code) and not file.spelling.is_shadowed("torch", use.node)
 
     def _no_form(self, file: File, each: NoForm) -> Finding:
@@ -142,7 +142,7 @@ class ApexRest:
                 )
 
 
-def _rule_of(items: Iterable[Item], converted: Iterable[Native]) -> str:
+def _rule_of(items: Iterable[Item], converted: Iterable[TorchForm]) -> str:
     """The rule that an import changes for: that of the names which torch has, unless some come from the shim."""
     if any(item.fate is Fate.SHIM for item in items):
         return APEX_IMPORT.code

@@ -12,8 +12,8 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.optimizers import is_optimizer
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Apex
 from amp_migrate.steps.apex.initialize.branches import place_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
+from amp_migrate.analysis.arguments.argument_binding import passed
 from amp_migrate.analysis.bindings import BindingKind, dotted
-from amp_migrate.analysis.calls import passed
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles

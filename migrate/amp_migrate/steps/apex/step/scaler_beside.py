@@ -5,8 +5,8 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.optimizers import is_optimizer
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.steps.model.route import Route
 from amp_migrate.steps.scaler.find_route import Traveller
 

@@ -11,7 +11,7 @@ import pytest
 from amp_migrate.engine.migrate import migrate_text
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Settings
-from amp_migrate.tables.apex_natives import NATIVES, Native
+from amp_migrate.tables.apex_natives import NATIVES, TorchForm
 
 Check = Callable[..., Any]
 
@@ -285,7 +285,7 @@ def test_rule_that_is_not_wanted_leaves_the_name() -> None:
 
 
 @pytest.mark.parametrize("native", NATIVES, ids=lambda native: f"{native.old}-{native.new}")
-def test_torch_takes_what_is_written(native: Native) -> None:
+def test_torch_takes_what_is_written(native: TorchForm) -> None:
     new = locate(native.new)
     assert callable(new)
     parameters = list(inspect.signature(new).parameters)

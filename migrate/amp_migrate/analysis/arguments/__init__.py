@@ -1,0 +1,1 @@
+"""What is passed for a parameter: by callers, and from the command line."""

@@ -1,0 +1,1 @@
+"""What a name stands for where it is written."""

@@ -1,0 +1,212 @@
+"""What a name or a dotted path stands for, as the full name of the thing imported.
+
+A name has one meaning only where every way it can be bound agrees; anything else is `UNKNOWN`, and nobody rewrites it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from functools import cached_property
+from typing import cast
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import Binding, BindingKind, dotted, import_source
+from amp_migrate.analysis.names.elsewhere import Elsewhere, Nowhere
+from amp_migrate.analysis.names.scopes import Scopes
+from amp_migrate.analysis.names.versions import outcome
+from amp_migrate.tables.signatures import FORMS, OLDEST, Version, forms
+from amp_migrate.trees.nodes import find, walk
+from amp_migrate.trees.tree import Tree
+
+UNKNOWN = ""
+# What `from torch.cuda.amp import *` brings.
+STAR_NAMES = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
+_STAR_PACKAGES = ("torch.cuda.amp", "torch.cpu.amp", "torch.amp")
+# Torch's other packages, and Python's own, do not bring these names; anybody else's may.
+_WITHOUT_AMP = frozenset({"torch", *sys.stdlib_module_names})
+_AMP_PACKAGES = ("torch.cuda.amp.", "torch.cpu.amp.", "torch.amp.")
+
+
+class Names:
+    """Full names of the expressions of one tree."""
+
+    def __init__(
+        self, tree: Tree, scopes: Scopes, target_torch: Version = OLDEST, elsewhere: Elsewhere | None = None
+    ) -> None:
+        """
+        Args:
+            target_torch: the oldest PyTorch that the file is read for.
+            elsewhere: what other files of the project hand on.
+        """
+        self.tree = tree
+        self.scopes = scopes
+        self.target_torch = target_torch
+        self._elsewhere = elsewhere or Nowhere()
+        self._known: dict[cst.CSTNode, frozenset[str]] = {}
+        self._outcomes: dict[cst.CSTNode, bool | None] = {}
+        self._attributes: dict[cst.ClassDef, dict[str, list[cst.BaseExpression | None]]] = {}
+
+    def meanings(self, node: cst.CSTNode) -> frozenset[str]:
+        """Every full name a name or attribute chain may stand for; `UNKNOWN` among them where one is not an import."""
+        if node not in self._known:
+            self._known[node] = frozenset({UNKNOWN})  # for what asks for itself: `m = m.module` in a handler
+            self._known[node] = self._meanings(node, frozenset())
+        return self._known[node]
+
+    def full(self, node: cst.CSTNode) -> str:
+        """The one full name of a name or attribute chain (`torch.cuda.amp.autocast`), or `UNKNOWN`."""
+        found = self.meanings(node)
+        return next(iter(found)) if len(found) == 1 else UNKNOWN
+
+    def callee(self, call: cst.CSTNode | None) -> str:
+        """The full name of what a call calls; `UNKNOWN` for anything that is not a call of an imported name."""
+        return self.full(call.func) if isinstance(call, cst.Call) else UNKNOWN
+
+    def exported(self, name: str, *, has_torch: bool) -> frozenset[str]:
+        """Every full name that another file may get from this one as `name`.
+
+        Args:
+            has_torch: whether that file cannot run without torch, so that nothing stands in for it here.
+        """
+        return self._of_path(name, self.tree.module, frozenset(), has_torch=has_torch or self.has_torch)
+
+    def brought(self, binding: Binding, *, has_torch: bool = False) -> frozenset[str]:
+        """Every full name that an import may bring: what it names, or what the file that it names hands on."""
+        if binding.imported.startswith("torch."):
+            return frozenset({binding.imported})
+        return self._elsewhere.meanings(binding.imported, has_torch=has_torch or self.has_torch)
+
+    def _meanings(self, node: cst.CSTNode, seen: frozenset[cst.CSTNode]) -> frozenset[str]:
+        if isinstance(node, cst.Attribute):
+            path = dotted(node)
+            if path is not None and self.scopes.of(node).lookup(path):  # `self.amp = torch.cuda.amp`
+                return self._of_path(path, node, seen, has_torch=self.has_torch)
+            package = self._package_held(path or "", node)
+            if package is not None:
+                return frozenset({package})
+            found: set[str] = set()
+            for base in self._meanings(node.value, seen):
+                full = f"{base}.{node.attr.value}" if base else UNKNOWN
+                is_own = not base or base.partition(".")[0] == "torch"
+                found |= {full} if is_own else self._elsewhere.meanings(full, has_torch=self.has_torch)
+            return frozenset(found)
+        if isinstance(node, cst.Name):
+            return self._of_path(node.value, node, seen, has_torch=self.has_torch)
+        return frozenset({UNKNOWN})
+
+    def _package_held(self, path: str, node: cst.CSTNode) -> str | None:
+        """The package of AMP that every method of a class puts into an attribute: `self.amp = torch.cuda.amp`."""
+        owner = self.tree.owner_class(node) if path.startswith("self.") and path.count(".") == 1 else None
+        if owner is None:
+            return None
+        if owner not in self._attributes:
+            values = self._attributes[owner] = defaultdict(list)
+            for method in find(owner.body, cst.FunctionDef):
+                for name, bindings in self.scopes.inside(method).bindings.items():
+                    if name.startswith("self."):
+                        values[name] += [binding.value for binding in bindings]
+        held = {
+            self.full(value) if isinstance(value, (cst.Name, cst.Attribute)) else UNKNOWN
+            for value in self._attributes[owner].get(path, ())
+        }
+        return held.pop() if len(held) == 1 and held <= set(_STAR_PACKAGES) else None
+
+    def _of_path(
+        self, path: str, node: cst.CSTNode, seen: frozenset[cst.CSTNode], *, has_torch: bool
+    ) -> frozenset[str]:
+        found: set[str] = set()
+        for binding in self.scopes.of(node).lookup(path):
+            if self._is_dead(path, binding, has_torch=has_torch):
+                continue
+            if binding.kind is BindingKind.IMPORT:
+                found |= self.brought(binding, has_torch=has_torch)
+            elif (
+                binding.kind is BindingKind.ASSIGNMENT
+                and isinstance(binding.value, (cst.Name, cst.Attribute))
+                and binding.value not in seen
+            ):
+                found |= self._meanings(binding.value, seen | {binding.value})
+            else:
+                found.add(UNKNOWN)
+        return frozenset(found or self._of_star(path, has_torch=has_torch))
+
+    def _of_star(self, name: str, *, has_torch: bool) -> set[str]:
+        """What a name that nothing binds may be through the star imports of the file."""
+        found: set[str] = set()
+        for origin in self.scopes.module.star_imports:
+            brought = self._elsewhere.by_star(origin, name, has_torch=has_torch)
+            if brought is not None:
+                found |= brought
+            elif origin in _STAR_PACKAGES and name in STAR_NAMES:
+                found.add(f"{origin}.{name}")
+            elif origin.partition(".")[0] not in _WITHOUT_AMP:
+                found.add(UNKNOWN)
+        return found or {UNKNOWN}
+
+    def outcome(self, choice: cst.If | cst.IfExp) -> bool | None:
+        """Which way a test of PyTorch's version always goes; None for every other test."""
+        if choice not in self._outcomes:
+            self._outcomes[choice] = None  # while it is worked out: a name in it may be bound behind it
+            self._outcomes[choice] = outcome(self, choice.test, self.target_torch)
+        return self._outcomes[choice]
+
+    def is_never_run(self, node: cst.CSTNode) -> bool:
+        """Whether a node stands on the side of a test of PyTorch's version that is never taken."""
+        inside = node
+        for ancestor in self.tree.ancestors(node):
+            if type(ancestor) in (cst.If, cst.IfExp):
+                choice = cast("cst.If | cst.IfExp", ancestor)
+                taken = None if inside is choice.test else self.outcome(choice)
+                if taken is not None and taken is not (inside is choice.body):
+                    return True
+            inside = ancestor
+        return False
+
+    def _is_dead(self, name: str, binding: Binding, *, has_torch: bool) -> bool:
+        """Whether a binding stands in for what torch has: in the branch for another version, or in a handler."""
+        bindings = self.scopes.of(binding.node).lookup(name)
+        if len(bindings) < 2:
+            return False
+        if self.is_never_run(binding.node):
+            return True
+        handler = next((a for a in self.tree.ancestors(binding.node) if isinstance(a, cst.ExceptHandler)), None)
+        guard = None if handler is None else self.tree.parents[handler]
+        if not isinstance(guard, cst.Try) or not any(
+            self._is_there(self._full_of(other)) and guard.body in self.tree.ancestors(other.node) for other in bindings
+        ):
+            return False
+        return (has_torch or binding.imported.startswith("torch.")) and not any(
+            self._imports_something_else(each) for each in walk(guard.body)
+        )
+
+    def _is_there(self, full: str) -> bool:
+        """Whether the PyTorch that the file is read for has something of torch's AMP packages."""
+        is_amp = f"{full}.".startswith(_AMP_PACKAGES)
+        return is_amp and (full not in FORMS or bool(forms(full, self.target_torch)))
+
+    @staticmethod
+    def _imports_something_else(node: cst.CSTNode) -> bool:
+        """Whether a node imports what may be missing although torch is there."""
+        if isinstance(node, cst.Import):
+            return any((dotted(alias.name) or "").partition(".")[0] != "torch" for alias in node.names)
+        return isinstance(node, cst.ImportFrom) and import_source(node).partition(".")[0] != "torch"
+
+    def _full_of(self, binding: Binding) -> str:
+        """The full name of what a binding brings by itself: an import, or `autocast = torch.cuda.amp.autocast`."""
+        if binding.kind is BindingKind.ASSIGNMENT and isinstance(binding.value, cst.Attribute):
+            return self.full(binding.value)
+        brought = self.brought(binding) if binding.kind is BindingKind.IMPORT else frozenset()
+        return next(iter(brought)) if len(brought) == 1 else UNKNOWN
+
+    @cached_property
+    def has_torch(self) -> bool:
+        """Whether the file imports torch where nothing provides for its absence."""
+        return any(
+            binding.imported.partition(".")[0] == "torch"
+            and not any(isinstance(a, (cst.Try, cst.If)) for a in self.tree.ancestors(binding.node))
+            for bindings in self.scopes.module.bindings.values()
+            for binding in bindings
+            if binding.kind is BindingKind.IMPORT
+        )

@@ -1,0 +1,105 @@
+"""Criteria, and calls that compute a loss: also those that CUDA's autocast refuses."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File, object_bindings, object_path
+from amp_migrate.analysis.hops import MAX_HOPS
+from amp_migrate.analysis.project import Project
+from amp_migrate.tables import torch_names as table
+from amp_migrate.trees.nodes import find
+
+_LOSS_NAME = re.compile(r"(^|[._])(\w*criterion\w*|crit|\w*loss\w*|bce|mse|l1|ce|objective)(\[\])?$", re.IGNORECASE)
+# A module that computes its loss itself: `model_and_loss`, `ModelWithLoss`.
+_MODEL_WITH_LOSS = re.compile(r"(model|net|network)_?(and|with)_?(loss|criterion)", re.IGNORECASE)
+
+
+class Losses:
+    """The criteria of one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._losses: dict[cst.FunctionDef, bool] = {}
+
+    def is_object(self, file: File, node: cst.BaseExpression) -> bool:
+        """Whether an expression is a criterion: made from a `torch.nn.*Loss`, or named like one."""
+        path = object_path(node)
+        if path is None:
+            return False
+        if any(_is_loss_class(file, each.value) for each in object_bindings(file, node)):
+            return True
+        return _LOSS_NAME.search(path) is not None and _MODEL_WITH_LOSS.search(path) is None
+
+    def is_call(self, file: File, call: cst.Call) -> bool:
+        """Whether a call computes a loss."""
+        full = file.names.callee(call)
+        if full:
+            return full in table.LOSS_FUNCTIONS or (_LOSS_NAME.search(full) is not None and not is_class_name(full))
+        found = self._project.definition(file, call.func)
+        if found is not None and isinstance(found[1], cst.ClassDef):
+            return False
+        if isinstance(call.func, cst.Call):  # nn.CrossEntropyLoss()(output, target)
+            return _is_loss_class(file, call.func)
+        return isinstance(call.func, cst.BaseExpression) and self.is_object(file, call.func)
+
+    def computes(self, file: File, call: cst.Call, depth: int = 0) -> bool:
+        """Whether a call computes a loss, by itself or inside a function of the project."""
+        if self.is_call(file, call):
+            return True
+        function = self._project.called(file, call) if depth < MAX_HOPS else None
+        if function is None or function.name == "__init__":
+            return False
+        if function.node not in self._losses:
+            self._losses[function.node] = False  # a recursive function is decided by its other calls
+            self._losses[function.node] = any(
+                self.computes(function.file, inner, depth + 1) for inner in find(function.node.body, cst.Call)
+            )
+        return self._losses[function.node]
+
+    def is_banned(self, file: File, call: cst.Call) -> bool:
+        """Whether a call computes a loss that CUDA autocast refuses: `nn.BCELoss`, `F.binary_cross_entropy`."""
+        if file.names.callee(call) == table.BANNED_LOSS_FUNCTION:
+            return True
+        if isinstance(call.func, cst.Call):
+            return file.names.callee(call.func) == table.BANNED_LOSS_CLASS
+        return any(
+            isinstance(each.value, cst.Call) and _class_of(file, each.value) == table.BANNED_LOSS_CLASS
+            for each in object_bindings(file, call.func)
+        )
+
+    def reaches_banned(self, file: File, call: cst.Call, depth: int = 0) -> bool:
+        """Whether a call computes a banned loss, by itself or inside a function of the project."""
+        if self.is_banned(file, call):
+            return True
+        function = self._project.called(file, call) if depth < MAX_HOPS else None
+        return function is not None and any(
+            self.reaches_banned(function.file, inner, depth + 1) for inner in find(function.node.body, cst.Call)
+        )
+
+    def reaches_own_banned(self, file: File, call: cst.Call) -> bool:
+        """Whether a call computes a banned loss by itself, or directly in the function that it calls."""
+        return self.reaches_banned(file, call, MAX_HOPS - 1)
+
+
+def is_class_name(full: str) -> bool:
+    """Whether a full name ends as classes are named: `losses.DiceLoss` makes a loss, it does not compute one."""
+    return full.rpartition(".")[2][:1].isupper()
+
+
+def _class_of(file: File, call: cst.Call) -> str:
+    """The full name of the class that a construction makes, through `.to(device)` and `.cuda()`."""
+    while isinstance(call.func, cst.Attribute) and isinstance(call.func.value, cst.Call):
+        if call.func.attr.value not in ("to", "cuda"):
+            break
+        call = call.func.value
+    return file.names.callee(call)
+
+
+def _is_loss_class(file: File, value: cst.BaseExpression | None) -> bool:
+    if not isinstance(value, cst.Call):
+        return False
+    full = _class_of(file, value)
+    return full.startswith("torch.nn.") and full.endswith(table.LOSS_CLASS_SUFFIX)

@@ -1,0 +1,138 @@
+"""From the files and folders that the user named to the Python files below them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from amp_migrate.engine.find.gitignore import IgnoreRules
+from amp_migrate.engine.find.selection import Selection
+from amp_migrate.engine.problems import os_error, unreadable
+from amp_migrate.engine.source import SourceError, display_name
+from amp_migrate.report.finding import Finding
+
+
+@dataclass(frozen=True)
+class FoundFile:
+    """One file to look at.
+
+    Attributes:
+        path: the file as the user named it, or below a folder that the user named.
+        real: its absolute path with all links resolved, by which one file is recognised under two names.
+        named: whether the user named it, and not only a folder that it is in.
+    """
+
+    path: Path
+    real: str
+    named: bool = False
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """What was found.
+
+    Attributes:
+        files: sorted by name, each file once.
+        roots: the real paths of the folders that were searched, and of the folders of single files.
+        problems: what was named or met and cannot be read.
+    """
+
+    files: tuple[FoundFile, ...]
+    roots: tuple[str, ...]
+    problems: tuple[Finding, ...]
+
+
+def discover(paths: Sequence[Path], scope: Selection | None = None) -> Discovery:
+    """Find the files among `paths`.
+
+    A file that is named is taken whatever its suffix; below a folder, those that `scope` takes (Python files, if it
+    says nothing else). Links below a folder are not followed.
+    """
+    search = _Search(scope or Selection())
+    for path in paths:
+        try:
+            mode = _usable_mode(path)
+        except SourceError as error:
+            search.problem(path, error)
+            continue
+        real = os.path.realpath(path)
+        if stat.S_ISDIR(mode):
+            search.roots[real] = None
+            for found in search.walk(path, real):
+                search.files.setdefault(found.real, found)
+        else:
+            search.roots[os.path.dirname(real)] = None
+            known = search.files.get(real, FoundFile(path, real))
+            search.files[real] = replace(known, named=True)
+    files = sorted(search.files.values(), key=lambda found: found.path.as_posix())
+    return Discovery(tuple(files), tuple(search.roots), tuple(search.problems))
+
+
+@dataclass
+class _Search:
+    scope: Selection
+    files: dict[str, FoundFile] = field(default_factory=dict)
+    roots: dict[str, None] = field(default_factory=dict)
+    problems: list[Finding] = field(default_factory=list)
+
+    def problem(self, path: Path, error: SourceError) -> None:
+        self.problems.append(unreadable(display_name(path), error))
+
+    def walk(self, path: Path, real: str) -> Iterator[FoundFile]:
+        """The files below a folder; what cannot be read is noted."""
+        stack = [(path, real, IgnoreRules.above(real) if self.scope.gitignore else None)]
+        while stack:
+            folder, real_folder, rules = stack.pop()
+            try:
+                with os.scandir(folder) as entries:
+                    content = {entry.name: entry for entry in entries}
+            except OSError as error:
+                self.problem(folder, os_error(error, "folder cannot be read"))
+                continue
+            if rules is not None and ".gitignore" in content:
+                rules = rules.inside(real_folder)
+            for name, entry in content.items():
+                real_entry = os.path.join(real_folder, name)
+                if entry.is_dir(follow_symlinks=False):
+                    if self.scope.takes_folder(name, real_entry) and not _ignored(rules, real_entry, is_folder=True):
+                        stack.append((folder / name, real_entry, rules))
+                elif (
+                    self.scope.takes_file(name, real_entry)
+                    and not _ignored(rules, real_entry, is_folder=False)
+                    and self._is_readable(folder / name)
+                    and not entry.is_symlink()  # what it points at is found itself, if it belongs to the tree
+                ):
+                    yield FoundFile(folder / name, real_entry)
+
+    def _is_readable(self, path: Path) -> bool:
+        try:
+            _usable_mode(path)
+        except SourceError as error:
+            self.problem(path, error)
+            return False
+        return True
+
+
+def _ignored(rules: IgnoreRules | None, real: str, *, is_folder: bool) -> bool:
+    return rules is not None and rules.ignore(real, is_folder=is_folder)
+
+
+def _usable_mode(path: Path) -> int:
+    """The mode of a regular file or a folder, links followed.
+
+    Raises:
+        SourceError: there is no such thing, or it is something else.
+    """
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        fact = f"a link to nothing: {os.readlink(path)}" if path.is_symlink() else "no such file or folder"
+        raise SourceError(fact) from None
+    except OSError as error:
+        raise os_error(error) from None
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise SourceError("not a regular file")
+    return mode

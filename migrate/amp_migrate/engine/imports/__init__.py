@@ -1,0 +1,1 @@
+"""Which file imports which, and what it is handed on by that."""

@@ -1,0 +1,92 @@
+"""What the other files of a project hand on to one file, found out as far as it is asked for."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Protocol
+
+from amp_migrate.analysis.bindings import module_and_name
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.names.elsewhere import is_followed
+from amp_migrate.analysis.names.file_names import STAR_NAMES
+
+# A name that is none of these is followed from where it is made of one of them, not through further imports and stars.
+_WORDS = frozenset({"torch", "cuda", "cpu", "amp", "autocast_mode", "grad_scaler", *STAR_NAMES})
+_WORD = rf"(?:amp|autocast_mode|grad_scaler|{'|'.join(STAR_NAMES)})\b"
+_ASSIGNED = re.compile(rf"^[ \t]*((?:\w+[ \t]*=[ \t]*)+)(?:\w+\.)*{_WORD}", re.MULTILINE)
+_RENAMED = re.compile(rf"\b{_WORD}[ \t]+as[ \t]+(\w+)")
+_STAR = re.compile(r"\bimport[ \t]*\*")
+
+
+class ModuleFinder(Protocol):
+    """The files that can be asked for."""
+
+    def module(self, dotted_name: str, importer: File) -> File | None:
+        """The file that `import dotted_name` in `importer` loads; None where it is not one of the project's."""
+
+    def text(self, dotted_name: str, importer: File) -> str | None:
+        """The text of that file, which need not be parsed for it."""
+
+
+class Neighbours:
+    """Implements `amp_migrate.analysis.names.elsewhere.Elsewhere` for one file of a library."""
+
+    def __init__(self, library: ModuleFinder, importer: File) -> None:
+        self._library = library
+        self._importer = importer
+        self._known: dict[tuple[str, bool], frozenset[str]] = {}
+        self._by_star: dict[tuple[str, str, bool], frozenset[str] | None] = {}
+
+    def meanings(self, full: str, *, has_torch: bool) -> frozenset[str]:
+        """The full names that an imported name (`.compat.autocast`) may stand for: itself, if it is not handed on."""
+        key = full, has_torch
+        if key not in self._known:
+            self._known[key] = frozenset({full})  # for files that import each other in a circle
+            module, name = module_and_name(full)
+            file = self._holder(module, name) if module else None
+            found = frozenset() if file is None else file.names.exported(name, has_torch=has_torch)
+            if any(map(is_followed, found)):
+                self._known[key] = found
+        return self._known[key]
+
+    def by_star(self, module: str, name: str, *, has_torch: bool) -> frozenset[str] | None:
+        """What a star import of a module brings as `name`: nothing at all, or its meanings; None if nobody knows."""
+        key = module, name, has_torch
+        if key not in self._by_star:
+            self._by_star[key] = frozenset()
+            text = self._library.text(module, self._importer)
+            file = self._holder(module, name)
+            if text is None:
+                self._by_star[key] = None
+            elif file is not None and _is_public(file, name):
+                self._by_star[key] = file.names.exported(name, has_torch=has_torch)
+        return self._by_star[key]
+
+    def _holder(self, module: str, name: str) -> File | None:
+        """The file that a module is, if it may hold a name that is followed."""
+        text = self._library.text(module, self._importer)
+        return self._library.module(module, self._importer) if text is not None and _may_hand_on(text, name) else None
+
+
+def _may_hand_on(text: str, name: str) -> bool:
+    """Whether a text may bind a name to something of AMP, or to torch: what else it has is not worth a parse."""
+    if name in _WORDS:
+        return name in text or _STAR.search(text) is not None
+    return name in _made_of_amp(text)
+
+
+@cache
+def _made_of_amp(text: str) -> frozenset[str]:
+    """The names of their own that a text gives to something of AMP."""
+    assigned = (name for match in _ASSIGNED.finditer(text) for name in re.findall(r"\w+", match[1]))
+    return frozenset({*_RENAMED.findall(text), *assigned})
+
+
+def _is_public(file: File, name: str) -> bool:
+    """Whether a star import of a file brings a name, or may bring it through star imports of its own."""
+    module = file.scopes.module
+    listed = module.bindings.get("__all__")
+    if listed:
+        return any(quoted in file.tree.code(each.node) for each in listed for quoted in (f'"{name}"', f"'{name}'"))
+    return not name.startswith("_") and (name in module.bindings or bool(module.star_imports))

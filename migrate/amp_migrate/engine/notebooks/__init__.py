@@ -1,0 +1,1 @@
+"""Jupyter notebooks: their code as one module, and back into their JSON."""

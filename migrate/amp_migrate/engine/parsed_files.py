@@ -1,0 +1,132 @@
+"""The workspace's files as the analysis asks for them: parsed once, kept while a plan is made and checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+from amp_migrate.analysis.files import File
+from amp_migrate.engine.imports.import_graph import ImportGraph
+from amp_migrate.engine.imports.neighbours import Neighbours
+from amp_migrate.engine.source import Source
+from amp_migrate.engine.workspace import Workspace
+from amp_migrate.tables.signatures import Version
+
+Parsed: TypeAlias = "dict[Source, File]"
+
+
+# With their trees, so much text takes about 60 MiB.
+_KEPT_BYTES = 768 * 2**10
+
+
+def forget_oldest(parsed: Parsed) -> None:
+    """Keep only the files that were parsed last, so that memory does not grow with what is planned one by one."""
+    size = sum(len(source.text) for source in parsed)
+    for source in list(parsed):
+        if size <= _KEPT_BYTES:
+            break
+        size -= len(source.text)
+        del parsed[source]
+
+
+class ParsedLibrary:
+    """Implements `amp_migrate.analysis.library.Library` on a workspace.
+
+    Args:
+        parsed: files that were parsed for an earlier plan, looked up by their whole text; new ones are added.
+        target_torch: the oldest PyTorch that they are read for.
+    """
+
+    def __init__(self, workspace: Workspace, parsed: Parsed, target_torch: Version) -> None:
+        self._workspace = workspace
+        self._target_torch = target_torch
+        self._parsed_before = parsed
+        self._files: dict[Path, File | None] = {}
+        self._modules: dict[Path, Source | None] = {}
+        self._sources: dict[File, Source] = {}
+        self._imports = ImportGraph(workspace)
+
+    def candidates(self) -> Iterator[File]:
+        """The files that may hold something to migrate."""
+        return self._parsed(self._workspace.candidates())
+
+    def mentioning(self, *identifiers: str) -> Iterator[File]:
+        """The files that contain all `identifiers` as words."""
+        return self._parsed(self._workspace.mentioning(*identifiers))
+
+    def calling(self, method: str, beside: re.Pattern[str]) -> Iterator[File]:
+        """The files that may call a method of that name, among those whose text matches `beside` somewhere."""
+        files = self._matching(rf"\.[\s\\]*{method}[\s\\]*\(", method)
+        return self._parsed(each for each in files if beside.search(each.text))
+
+    def defining(self, name: str, *beside: str, text: Callable[[str], bool] | None = None) -> Iterator[File]:
+        """The files that may define a function or method of that name, contain all words `beside`, and fit `text`."""
+        files = self._matching(rf"\bdef[\s\\]+{name}\b", name, *beside)
+        return self._parsed(each for each in files if text is None or text(each.text))
+
+    def _matching(self, pattern: str, *identifiers: str) -> Iterator[Source]:
+        """The sources that contain words in a certain place: not every one that contains them is worth a parse."""
+        wanted = re.compile(pattern)
+        return (each for each in self._workspace.mentioning(*identifiers) if wanted.search(each.text))
+
+    def module(self, dotted_name: str, importer: File) -> File | None:
+        """The file that `import dotted_name` in `importer` loads; None where it is not one of the project's."""
+        found = self._module(dotted_name, importer)
+        return None if found is None else self._parse(found)
+
+    def text(self, dotted_name: str, importer: File) -> str | None:
+        """The text of the file that `import dotted_name` in `importer` loads; None where it is not the project's."""
+        found = self._module(dotted_name, importer)
+        return None if found is None else found.text
+
+    def _module(self, dotted_name: str, importer: File) -> Source | None:
+        path = self._workspace.locate(dotted_name, self._sources[importer].path)
+        if path is None:
+            return None
+        if path not in self._modules:
+            self._modules[path] = self._workspace.file(path)
+        return self._modules[path]
+
+    def brings(self, importer: File, file: File, imports: int) -> bool:
+        """Whether a file gets another by way of at most so many imports."""
+        return self._sources[file].path in self._imports.within(self._sources[importer], imports)
+
+    def sees_folder_of(self, file: File) -> bool:
+        """Whether all Python files that stand beside a file can be asked for."""
+        return self._workspace.sees_folder_of(self._sources[file])
+
+    def may_run_together(self, one: File, other: File) -> bool:
+        """Whether two files may be of one script: they stand in one folder, or some file loads both."""
+        return self._workspace.may_run_together(self._sources[one], self._sources[other])
+
+    def text_not_given(self, dotted_name: str, importer: File) -> str | None:
+        """The text of what `import dotted_name` in `importer` loads, if that is on the disk and cannot be asked for."""
+        return self._workspace.text_not_given(dotted_name, self._sources[importer].path)
+
+    @property
+    def parsed(self) -> tuple[File, ...]:
+        """Every file that has been parsed so far."""
+        return tuple(self._sources)
+
+    def source(self, file: File) -> Source:
+        """What a file was parsed from."""
+        return self._sources[file]
+
+    def _parsed(self, sources: Iterator[Source]) -> Iterator[File]:
+        for source in sources:
+            file = self._parse(source)
+            if file is not None:
+                yield file
+
+    def _parse(self, source: Source) -> File | None:
+        if source.path not in self._files:
+            file = self._parsed_before.get(source)
+            if file is None and (module := self._workspace.parse(source)) is not None:
+                file = self._parsed_before[source] = File(source.name, module, source.text, self._target_torch)
+            self._files[source.path] = file
+            if file is not None:
+                self._sources[file] = source
+                file.read_among(Neighbours(self, file))
+        return self._files[source.path]

@@ -1,0 +1,1 @@
+"""From the text of a file to its tree, and what the tree does not keep."""

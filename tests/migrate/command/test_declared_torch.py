@@ -1,0 +1,145 @@
+"""The oldest PyTorch that a project's requirements name is the target, unless something else is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from amp_migrate.cli import command
+from amp_migrate.command.declared_torch import declared_torch, lowest, target_for
+from amp_migrate.settings import DEFAULT_TORCH, NEWEST_TORCH, OLDEST_TORCH
+from click.testing import CliRunner
+
+SCRIPT = "import torch\nscaler = torch.cuda.amp.GradScaler()\n"
+
+
+@pytest.mark.parametrize(
+    ("versions", "version"),
+    [
+        (">=1.7", (1, 7)),
+        (">= 1.7, <2", (1, 7)),
+        ("<2,>=1.7.1", (1, 7)),
+        ("==1.13.1+cu117", (1, 13)),
+        ("===2.1.0", (2, 1)),
+        ("==2.*", (2, 0)),
+        ("~=2.1", (2, 1)),
+        (">1.5", (1, 5)),
+        (">=2", (2, 0)),
+        ("^1.9", (1, 9)),
+        ("^1.7 || ^2.0", (1, 7)),
+        (">=1.8 <3", (1, 8)),
+        ("=1.10=py3.9_cuda11.3", (1, 10)),
+        ("=1.10.*", (1, 10)),
+        (">=1.8,>=2.1", (2, 1)),
+        ("<2", None),
+        ("!=1.8", None),
+        ("<2 || >=2.1", None),
+    ],
+)
+def test_the_oldest_version_of_a_specification(versions: str, version: tuple[int, int] | None) -> None:
+    assert lowest(versions) == version
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "version"),
+    [
+        ("requirements.txt", "numpy\ntorch>=1.13  # and torchvision\n", (1, 13)),
+        ("requirements.txt", "torch==2.1.2+cu121 ; sys_platform == 'linux'\n", (2, 1)),
+        ("requirements.txt", "torch\ntorchvision>=0.9\npytorch-lightning>=1.5\n", None),
+        ("requirements.txt", "torch @ https://example.org/torch-2.1-py3.whl\n-r more.txt\n", None),
+        ("requirements-dev.txt", "torch~=2.2\n", (2, 2)),
+        ("requirements/base.txt", "torch[opt] >= 2.0\n", (2, 0)),
+        ("pyproject.toml", '[project]\ndependencies = ["torch>=1.12,<3", "x"]\n', (1, 12)),
+        ("pyproject.toml", '[project.optional-dependencies]\ntrain = ["torch (>=2.4)"]\n', (2, 4)),
+        ("pyproject.toml", '[dependency-groups]\ndev = [{include-group = "a"}, "torch>=2.5"]\n', (2, 5)),
+        ("pyproject.toml", '[tool.poetry.dependencies]\ntorch = "^1.13"\n', (1, 13)),
+        ("pyproject.toml", '[tool.poetry.dependencies]\ntorch = "2.1.0"\n', (2, 1)),
+        (
+            "pyproject.toml",
+            '[tool.poetry.group.ml.dependencies]\ntorch = {version = ">=2.2"}\n',
+            (2, 2),
+        ),
+        ("pyproject.toml", '[tool.poetry.dependencies]\ntorch = [{version = ">=2.3"}, {version = "^2.1"}]\n', (2, 1)),
+        ("pyproject.toml", '[tool.poetry.dependencies]\ntorch = "*"\n', None),
+        ("setup.cfg", "[options]\ninstall_requires =\n    numpy\n    torch>=1.12; python_version<'3.12'\n", (1, 12)),
+        ("setup.py", "from setuptools import setup\nsetup(install_requires=['torch>=2.0', 'x'])\n", (2, 0)),
+        ("setup.py", "DEEP = '''\nnumpy\ntorch>=2.1\n'''\nsetup(extras_require={'a': DEEP.split()})\n", (2, 1)),
+        ("environment.yml", "dependencies:\n  - python=3.8\n  - pytorch=1.13\n  - pytorch-cuda=11.7\n", (1, 13)),
+        ("environment.yaml", 'dependencies:\n  - "pytorch::pytorch>=2.0"\n', (2, 0)),
+        ("environment-gpu.yml", "dependencies:\n  - pip:\n    - torch==2.2.0\n", (2, 2)),
+        ("setup.py", "setup(install_requires=['torch>=2.0'\n", None),
+        ("pyproject.toml", "[project\n", None),
+        ("setup.cfg", "torch>=2.0\n", None),
+    ],
+)
+def test_what_each_kind_of_file_declares(name: str, text: str, version: tuple[int, int] | None, tmp_path: Path) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(text)
+    found = declared_torch(tmp_path)
+    assert (None if found is None else found.version) == version
+
+
+def test_of_several_files_the_lowest_counts(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("torch==2.1\n")
+    (tmp_path / "setup.py").write_text("setup(install_requires=['torch>=1.13'])\n")
+    found = declared_torch(tmp_path)
+    assert found is not None
+    assert (found.file.name, found.text) == ("setup.py", "torch>=1.13")
+
+
+def test_the_nearest_folder_up_to_the_repository_counts(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("torch>=2.1\n")
+    inner = tmp_path / "repository/pkg/sub"
+    inner.mkdir(parents=True)
+    assert declared_torch(inner) is None  # a folder above says nothing about one that is in no repository
+    (tmp_path / "repository/.git").mkdir()
+    assert declared_torch(inner) is None
+    (tmp_path / "repository/setup.cfg").write_text("[options]\ninstall_requires = torch>=1.13\n")
+    found = declared_torch(inner)
+    assert found is not None
+    assert found.version == (1, 13)
+
+
+@pytest.mark.parametrize(
+    ("asked", "target", "said"),
+    [
+        ("torch>=2.1", (2, 1), "is the target: requirements.txt asks for torch>=2.1; --target-torch takes another"),
+        (
+            "torch>=1.7",
+            OLDEST_TORCH,
+            "torch>=1.7, which has to be raised to that; --target-torch takes another",
+        ),
+        ("torch==1.4", DEFAULT_TORCH, "has no mixed precision of its own and has to be raised"),
+        ("torch>=99.1", NEWEST_TORCH, "asks for torch>=99.1"),
+        ("torch", DEFAULT_TORCH, ""),
+    ],
+)
+def test_what_is_declared_becomes_the_target_as_far_as_it_can(
+    asked: str, target: tuple[int, int], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "requirements.txt").write_text(f"{asked}\n")
+    found = target_for(tmp_path)
+    assert found[0] == target
+    assert said in found[1]
+    assert bool(said) == bool(found[1])
+
+
+def test_a_run_writes_for_what_the_project_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(*words: str) -> str:
+        Path("train.py").write_text(SCRIPT)
+        result = CliRunner().invoke(command, [*words, "train.py"])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    monkeypatch.chdir(tmp_path)
+    Path("requirements.txt").write_text("torch>=2.1\n")
+    shown = run()
+    assert Path("train.py").read_text() == SCRIPT
+    assert "PyTorch 2.1 is the target: requirements.txt asks for torch>=2.1; --target-torch takes another." in shown
+    assert json.loads(run("--format", "json"))["target"] == {"torch": "2.1", "said": shown.splitlines()[-1][:-1]}
+    assert "is the target" not in run("--target-torch", "2.3")
+    assert "torch.amp.GradScaler" in Path("train.py").read_text()
+    Path("pyproject.toml").write_text('[tool.amp-migrate]\ntarget-torch = "2.4"\n')
+    assert "is the target" not in run()
+    assert "torch.amp.GradScaler" in Path("train.py").read_text()
