@@ -1,11 +1,13 @@
 """Speed of the codemod beside its floors: a plain search of the same tree, starting LibCST, and parsing alone.
 
     python benchmarks/codemod.py --tree ~/src/pytorch-image-models --torchfix ~/torchfix/bin/python
+    python benchmarks/codemod.py --beside ~/src/amp-migrate-of-last-week --output /tmp/beside.json
 
 Besides the trees that are named: ten thousand files without AMP, one script of 500 lines, and a growing number of
 copies of the fixtures. Everything is a process of its own, start-up included, and all of them take turns in one run;
 TorchFix, which takes minutes, has one turn. The table shows medians; a ratio compares with parsing the files that
-survive the prefilter, which no tool on LibCST can do without.
+survive the prefilter, which no tool on LibCST can do without. With `--beside`, the codemod of another checkout of this
+repository takes its turns, too: whether a change of the code has cost time.
 """
 
 from __future__ import annotations
@@ -59,14 +61,24 @@ class Tree:
     timings: dict[str, list[Timing]]
 
 
-def run(command: Sequence[str], text: str = "") -> Timing:
+def run(command: Sequence[str], text: str = "", package: Path | None = None) -> Timing:
     """Run one command to its end.
+
+    Args:
+        package: a folder that its Python looks for packages in before all others.
 
     Raises:
         SystemExit: it could not do its work (exit codes above 1; 1 says that something was found).
     """
     start = time.perf_counter()
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+    places = os.pathsep.join(filter(None, (None if package is None else str(package), os.environ.get("PYTHONPATH"))))
+    with subprocess.Popen(
+        command,
+        env={**os.environ, "PYTHONPATH": places},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    ) as process:
         assert process.stdin is not None
         assert process.stderr is not None
         process.stdin.write(text.encode())
@@ -80,21 +92,23 @@ def run(command: Sequence[str], text: str = "") -> Timing:
     return Timing(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
-def measure(name: str, path: Path, repetitions: int, torchfix: str | None = None) -> Tree:
+def measure(name: str, path: Path, repetitions: int, torchfix: str | None = None, beside: Sequence[Path] = ()) -> Tree:
     """Time every command on a tree or a file, `repetitions` times in turn; TorchFix once."""
     workspace = Workspace.open([path])
     surviving = [source for source in workspace.candidates() if source.path.suffix == ".py"]
     paths = "\n".join(str(source.path) for source in surviving)
-    commands = {
-        "grep -rlE": (["grep", "-rlE", "--include=*.py", PATTERN, str(path)], ""),
-        "import libcst": ([sys.executable, "-c", "import libcst"], ""),
-        "parse what survives": ([sys.executable, "-c", PARSE], paths),
-        "amp-migrate --check": ([sys.executable, "-c", MIGRATE, "--check", str(path)], ""),
+    migrate = [sys.executable, "-c", MIGRATE, "--check", str(path)]
+    commands: dict[str, tuple[list[str], str, Path | None]] = {
+        "grep -rlE": (["grep", "-rlE", "--include=*.py", PATTERN, str(path)], "", None),
+        "import libcst": ([sys.executable, "-c", "import libcst"], "", None),
+        "parse what survives": ([sys.executable, "-c", PARSE], paths, None),
+        "amp-migrate --check": (migrate, "", None),
+        **{f"the same of {other.name}": (migrate, "", other / "migrate") for other in beside},
     }
     timings: dict[str, list[Timing]] = {name: [] for name in commands}
     for _ in range(repetitions):
-        for command_name, (command, text) in commands.items():
-            timings[command_name].append(run(command, text))
+        for command_name, (command, text, package) in commands.items():
+            timings[command_name].append(run(command, text, package))
     if torchfix is not None:
         timings["torchfix"] = [run([torchfix, "-m", "torchfix", str(path)])]
     lines = sum(source.text.count("\n") for source in surviving)
@@ -135,16 +149,20 @@ def main() -> None:
     """Measure, print, and write the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tree", type=Path, action="append", default=[], help="a folder; may be repeated")
+    parser.add_argument(
+        "--beside", type=Path, action="append", default=[], help="another checkout of this repository; may be repeated"
+    )
     parser.add_argument("--repetitions", type=int, default=5, help="how often everything runs (default: 5)")
     parser.add_argument("--torchfix", metavar="PYTHON", help="an interpreter that has TorchFix: it checks each --tree")
     parser.add_argument("--output", type=Path, default=RESULTS / "codemod.json", help="default: %(default)s")
     options = parser.parse_args()
     # As pip leaves a package: an editable install, in a shell that writes no byte code, would compile it every time.
-    compileall.compile_dir(Path(amp_migrate.__file__).parent, quiet=1)
+    for package in (Path(amp_migrate.__file__).parent, *(each / "migrate/amp_migrate" for each in options.beside)):
+        compileall.compile_dir(package, quiet=1)
     measured: list[Tree] = []
 
     def add(name: str, path: Path, torchfix: str | None = None) -> None:
-        measured.append(measure(name, path, options.repetitions, torchfix))
+        measured.append(measure(name, path, options.repetitions, torchfix, options.beside))
         print(table(measured[-1]), flush=True)
 
     with tempfile.TemporaryDirectory() as name:
