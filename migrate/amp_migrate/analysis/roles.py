@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -62,35 +62,43 @@ class Roles:
         path = object_path(node)
         if path is None:
             return False
-        bindings = self.bindings(file, node)
-        if any(each.kind in (BindingKind.FUNCTION, BindingKind.CLASS) for each in bindings):
-            return False
-        if bindings and all(each.kind is BindingKind.IMPORT for each in bindings):
-            return False
-        if isinstance(node, cst.Attribute) and file.names.full(node):  # `networks.print_network` is a function
-            return False
         if path == "self":
             owner = file.tree.owner_class(node)
             return owner is not None and self.is_module_class(file, owner)
-        if self.losses.is_object(file, node) or is_optimizer(file, node):
+        bindings = self.bindings(file, node)
+        if self._is_something_else(file, node, bindings):
             return False
-        if file.methods_called.get(path, set()) & table.MODULE_EVIDENCE:
-            return True
-        values = [each.value for each in bindings if each.value is not None]
-        if depth < MAX_HOPS and any(
-            isinstance(value, cst.Call) and self._makes_module(file, value, depth + 1) for value in values
-        ):
-            return True
-        if depth < MAX_HOPS and any(
-            isinstance(value, (cst.Name, cst.Subscript)) and self.is_module(file, value, depth + 1) for value in values
-        ):
-            return True
-        if depth < MAX_HOPS and self._is_passed_module(file, node, bindings, depth):
+        called = file.methods_called.get(path, set())
+        if called & table.MODULE_EVIDENCE or (depth < MAX_HOPS and self._holds_module(file, node, bindings, depth)):
             return True
         if path.startswith("self.") and not bindings and self._is_inherited_module(file, node, path):
             return True
+        return not called & table.TEXT_METHODS and self._is_named_as_module(file, node, path, bindings)
+
+    def _is_something_else(self, file: File, node: cst.BaseExpression, bindings: Sequence[Binding]) -> bool:
+        """Whether a name is known to stand for what is no module: a function, a class, a loss, an optimizer."""
+        kinds = {each.kind for each in bindings}
+        if kinds & {BindingKind.FUNCTION, BindingKind.CLASS} or kinds == {BindingKind.IMPORT}:
+            return True
+        if isinstance(node, cst.Attribute) and file.names.full(node):  # `networks.print_network` is a function
+            return True
+        return self.losses.is_object(file, node) or is_optimizer(file, node)
+
+    def _holds_module(self, file: File, node: cst.BaseExpression, bindings: Sequence[Binding], depth: int) -> bool:
+        """Whether a name is given a module: by an assignment, or by a caller."""
+        values = [each.value for each in bindings if each.value is not None]
+        calls = (each for each in values if isinstance(each, cst.Call))
+        if any(self._makes_module(file, each, depth + 1) for each in calls):
+            return True
+        others = (each for each in values if isinstance(each, (cst.Name, cst.Subscript)))
+        if any(self.is_module(file, each, depth + 1) for each in others):
+            return True
+        return self._is_passed_module(file, node, bindings, depth)
+
+    def _is_named_as_module(self, file: File, node: cst.BaseExpression, path: str, bindings: Sequence[Binding]) -> bool:
+        """Whether something that nothing else is known of is called `model`: evidence of last resort."""
         name = _last_key(node) or path
-        if not _MODULE_NAME.search(name) or file.methods_called.get(path, set()) & table.TEXT_METHODS:
+        if not _MODULE_NAME.search(name):
             return False
         # `self.restore_model(path)`, `self.print_network(net)` of a class out of sight
         return bool(bindings) or not (_DOES.match(name.rpartition(".")[2]) or self._is_method(file, node, path))
@@ -153,7 +161,7 @@ class Roles:
                 if found is not None and isinstance(found[1], cst.ClassDef):
                     todo.append((found[0], found[1]))
 
-    def _is_passed_module(self, file: File, node: cst.BaseExpression, bindings: list[Binding], depth: int) -> bool:
+    def _is_passed_module(self, file: File, node: cst.BaseExpression, bindings: Sequence[Binding], depth: int) -> bool:
         """Whether a parameter is given a module by a caller."""
         if not (isinstance(node, cst.Name) and len(bindings) == 1 and isinstance(bindings[0].node, cst.Param)):
             return False
