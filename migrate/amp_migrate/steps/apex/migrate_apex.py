@@ -31,9 +31,11 @@ from amp_migrate.steps.apex.initialize.in_helper import lifted
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.names.rest_of_apex import ApexRest
 from amp_migrate.steps.apex.script.beside_native import Beside, read_beside, write_beside
+from amp_migrate.steps.apex.script.decide_native import NativeDecider
+from amp_migrate.steps.apex.script.native_script import NativeScript, ScriptStep
 from amp_migrate.steps.apex.script.read_script import ScriptReader
 from amp_migrate.steps.apex.script.script_group import ApexScript, asks_apex, is_idle, scripts_of, starts
-from amp_migrate.steps.apex.script.write_apex import ApexWriter, Sited
+from amp_migrate.steps.apex.script.write_apex import write_apex
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, wrapper_calls
 from amp_migrate.steps.apex.uses.apex_guards import drop_imports, is_apex_import
 from amp_migrate.steps.apex.uses.cast_functions import float_functions
@@ -117,12 +119,14 @@ class ApexMigration:
         sited = self._site(script)
         if isinstance(sited, Refusal):
             return (sited,)
-        writer = ApexWriter(self.project, self.roles, self.settings)
-        refusal = writer.refusal(script.files, script.initializes, sited)
-        if refusal is not None:
-            return (refusal,)
-        edits = tuple(writer.edits(script.files, script.initializes, sited))
-        return Move(edits, tuple(_told_of_native(script, sited, writer)))
+        steps, traveller = sited
+        ways = traveller if steps else None
+        decider = NativeDecider(self.project, self.roles, self.settings.dtype, script.initializes, ways)
+        native = decider.decide(script.files, steps)
+        if isinstance(native, Refusal):
+            return (native,)
+        edits = tuple(write_apex(native, self.roles, self.settings))
+        return Move(edits, tuple(_told_of_native(script, native)))
 
     def _native_move(self, files: Files, move: Move) -> Move:
         """The move of a script to native AMP; where a part of it is to be left alone, the script stays, and is told."""
@@ -170,8 +174,8 @@ class ApexMigration:
         beside = any(file.name.startswith(f"{folder}/" if folder else "") for folder in folders)
         return file in self._on_shim or (beside and file not in self._native)
 
-    def _site(self, script: ApexScript) -> list[Sited] | Refusal:
-        """Each step with the way of its scaler."""
+    def _site(self, script: ApexScript) -> tuple[list[ScriptStep], Traveller] | Refusal:
+        """Each step with the way of its scaler, and what knows the way to other places."""
         homes: dict[cst.CSTNode, Statement] = {}
         for initialize in script.initializes:
             tree = initialize.file.tree
@@ -179,15 +183,15 @@ class ApexMigration:
                 homes[tree.function(initialize.home) or tree.module] = initialize.home
         traveller = Traveller(self.project, homes)
         if self.settings.dtype is Dtype.BF16:
-            return [Sited(each, None, traveller) for each in script.all_steps]
-        found: list[Sited] = []
+            return [ScriptStep(each, None) for each in script.all_steps], traveller
+        found: list[ScriptStep] = []
         for moving in script.steps:
             step = moving.gathered.step
             route = traveller.reach(step.file, [o.optimizer for o in step.optimizer_steps])
             if isinstance(route, Refusal):
                 return route
             traveller.ways.add(route)
-            found.append(Sited(moving, route, traveller))
+            found.append(ScriptStep(moving, route))
         for split in script.splits:
             scaled = split.scaled(self.roles, traveller.reach)
             if isinstance(scaled, Refusal):
@@ -195,8 +199,8 @@ class ApexMigration:
             for part, way in scaled:
                 if way is not None:
                     traveller.ways.add(way)
-                found.append(Sited(part, way, traveller))
-        return found
+                found.append(ScriptStep(part, way))
+        return found, traveller
 
     def _told_of_shim(self, refusals: Iterable[Refusal]) -> Iterator[Finding]:
         kind = Kind.NOTE if self._has_shim else Kind.LEFT
@@ -205,16 +209,16 @@ class ApexMigration:
             yield Finding.at(each.file.tree, each.node, APEX_ON_SHIM.code, kind, f"{outcome}: {each.reason}", each.hint)
 
 
-def _told_of_native(script: ApexScript, sited: list[Sited], writer: ApexWriter) -> Iterator[Finding]:
-    for file, region in writer.left_in_float32:
+def _told_of_native(script: ApexScript, native: NativeScript) -> Iterator[Finding]:
+    for file, region in native.left_in_float32:
         message = "evaluation stays in float32: whether mixed precision is on cannot be asked here"
         hint = "pass the switch to this function, and put the forward into torch.amp.autocast(..., enabled=...)"
         yield Finding.at(file.tree, region.first, APEX_EVALUATION.code, Kind.NOTE, message, hint)
-    for each in sited:
-        step = each.step.gathered.step
+    for each in native.steps:
+        step = each.step
         if all(backward.part is not None for backward in step.backwards):
             continue
-        scaler = "" if each.route is None else f" with {each.route.scaler}"
+        scaler = "" if each.scaler is None else f" with {each.scaler}"
         message = f"Apex step moved to native autocast{scaler}"
         yield Finding.at(step.file.tree, step.place, APEX_STEP.code, Kind.MIGRATED, message)
     if not any(map(_calls, script.files)):

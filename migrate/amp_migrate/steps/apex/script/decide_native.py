@@ -1,0 +1,220 @@
+"""How an Apex script goes native: its switch and its scaler, at every place that asks for one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
+from amp_migrate.analysis.roles import Roles
+from amp_migrate.plan.code import Code, plain
+from amp_migrate.plan.move import Refusal
+from amp_migrate.settings import Dtype
+from amp_migrate.steps.apex.initialize.in_helper import is_chosen, seen_from
+from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
+from amp_migrate.steps.apex.initialize.switch import VARIABLE, is_short, is_visible, switch_code
+from amp_migrate.steps.apex.script.native_script import (
+    FileInFloat32,
+    NativeFile,
+    NativeScript,
+    NativeStart,
+    NativeStep,
+    ScriptStep,
+    WrapperUses,
+)
+from amp_migrate.steps.apex.step.fp16_optimizer import half_networks, wrapper_attributes
+from amp_migrate.steps.apex.step.master_parameters import parameters_of
+from amp_migrate.steps.apex.step.scaler_beside import scaler_at
+from amp_migrate.steps.apex.uses import apex_state
+from amp_migrate.steps.apex.uses.apex_calls import amp_calls
+from amp_migrate.steps.apex.uses.loss_scale import scale_reads
+from amp_migrate.steps.model.route import Route, Ways
+from amp_migrate.steps.model.training_step import Region
+from amp_migrate.steps.regions.evaluation import evaluation_regions
+from amp_migrate.steps.scaler.checkpoint_entries import restored_entries, saved_entries
+from amp_migrate.steps.scaler.find_route import Traveller
+from amp_migrate.trees.nodes import Statement, find
+
+Place = TypeVar("Place", bound=cst.CSTNode)
+
+
+class NativeDecider:
+    """Decides about one script.
+
+    Args:
+        traveller: knows the ways of its scalers, and finds those to other places.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        roles: Roles,
+        dtype: Dtype,
+        initializes: Sequence[Initialize],
+        traveller: Traveller | None,
+    ) -> None:
+        self._project = project
+        self._roles = roles
+        self._dtype = dtype
+        self._initializes = initializes
+        self._traveller = traveller
+        self._named: set[Initialize] = set()
+        # Initializations in helpers, by where their callers make a scaler, in the callers' words.
+        self._views: dict[Statement, Initialize] = {}
+
+    def decide(self, files: Sequence[File], steps: Sequence[ScriptStep]) -> NativeScript | Refusal:
+        """What becomes of all files of the script, or what still speaks against native code."""
+        refusal = self._refusal(files, steps)
+        if refusal is not None:
+            return refusal
+        native = tuple(self._step(each) for each in steps)
+        left: list[FileInFloat32] = []
+        decided = tuple(self._file(file, native, left) for file in files)
+        return NativeScript(native, decided, *self._starts(), left_in_float32=tuple(left))
+
+    def _refusal(self, files: Sequence[File], steps: Sequence[ScriptStep]) -> Refusal | None:
+        homes = {initialize.home for initialize in self._initializes}
+        prepared = [each for each in self._initializes if each.optimizers is not None]
+        for creation in () if self._traveller is None else self._traveller.ways.creations.values():
+            if creation.home not in homes and any(
+                each.switch or each.init_scale or is_chosen(self._project, each) for each in self._initializes
+            ):
+                views = [seen_from(self._project, each, creation) for each in prepared]
+                if len(views) != 1 or views[0] is None:
+                    reason = "amp.initialize is not called where the optimizer is made"
+                    return Refusal(creation.file, creation.home, reason)
+                self._views[creation.home] = views[0]
+        for each in steps:
+            step = each.step.gathered.step
+            switch = self._switch_at(step.file, step.place, each.route)
+            if isinstance(switch, Refusal) and step.computes:
+                return switch
+        for file in files:
+            given = (call for call, _ in apex_state.given(file, self._project))
+            saved = (*amp_calls(file, "state_dict"), *amp_calls(file, "load_state_dict"), *given)
+            for place in (*saved, *(read for read, _ in scale_reads(file))):
+                if self._dtype is not Dtype.BF16 and self._scaler_at(file, place) is None:
+                    return Refusal(
+                        file, place, "no way for the scaler to where Apex's state is saved, restored or read"
+                    )
+        return None
+
+    def _step(self, each: ScriptStep) -> NativeStep:
+        step = each.step.gathered.step
+        switch = self._switch_at(step.file, step.place, each.route)
+        enabled = None if switch is None or isinstance(switch, Refusal) else plain(switch)
+        scaler = None if each.route is None else each.route.scaler
+        return NativeStep(replace(step, enabled=enabled), each.step.folds, scaler)
+
+    def _file(self, file: File, steps: Sequence[NativeStep], left: list[FileInFloat32]) -> NativeFile:
+        mine = [each for each in steps if each.step.file is file]
+        placed = evaluation_regions(file, self._roles, [each.step for each in mine])
+        evaluated = tuple(self._evaluated(file, placed.regions, left))
+        own = (region for each in mine for region in each.step.regions)
+        reads = dict(scale_reads(file))
+        dead = [fold.dead for each in steps for fold in each.folds]
+        return NativeFile(
+            file,
+            evaluated,
+            tuple(placed.islands),
+            computing=(*own, *(region for region, _ in evaluated)),
+            reads=self._with_scalers(file, reads),
+            saved=self._with_scalers(file, (c for c in amp_calls(file, "state_dict") if c not in reads.values())),
+            restored=self._with_scalers(file, amp_calls(file, "load_state_dict")),
+            given=tuple((*each, self._scaler_at(file, each[0])) for each in apex_state.given(file, self._project)),
+            parameters=tuple(self._parameters(file, dead)),
+            wrapper=self._wrapper(file) if any(i.what == "FP16_Optimizer" for i in self._initializes) else None,
+        )
+
+    def _starts(self) -> tuple[tuple[NativeStart, ...], tuple[NativeStart, ...], Ways]:
+        """What becomes of each initialization, what callers of helpers do instead, and the other ways of scalers."""
+        ways = Ways() if self._traveller is None else self._traveller.ways
+        creations = {creation.home: creation for creation in ways.creations.values()}
+        in_callers = tuple(
+            NativeStart(self._views[each.home], each, is_named=True)
+            for each in ways.creations.values()
+            if each.home in self._views
+        )
+        starts = tuple(  # two calls under one condition share a scaler
+            NativeStart(each, creations.pop(each.home, None), is_named=each in self._named)
+            for each in self._initializes
+        )
+        taken = {*self._views, *(each.home for each in self._initializes)}
+        others = {key: made for key, made in ways.creations.items() if made.home not in taken}
+        return starts, in_callers, replace(ways, creations=others)
+
+    def _switch_at(self, file: File, at: cst.CSTNode, route: Route | None = None) -> str | Refusal | None:
+        """How a place asks whether mixed precision is on: None where it always is."""
+        # What a caller decides is not to be seen in the helper, whose own condition is a part of the caller's.
+        known = (*self._views.values(), *(i for i in self._initializes if not self._views or i.optimizers is None))
+        switched = [initialize for initialize in known if switch_code(initialize) is not None]
+        if not switched:
+            return None
+        initialize = next((i for i in switched if is_visible(self._project, i, file, at)), None)
+        if initialize is not None:
+            switch = switch_code(initialize)
+            assert switch is not None
+            if is_short(switch) or file is not initialize.file or not _sees(initialize, file, at):
+                return switch
+            self._named.add(initialize)
+            return VARIABLE
+        scaler = self._scaler_at(file, at) if route is None else route.scaler
+        if scaler is not None and self._dtype is Dtype.FP16:  # elsewhere it is off where the region is bfloat16
+            return f"{scaler}.is_enabled()"
+        return Refusal(file, at, "whether mixed precision is on cannot be asked here")
+
+    def _evaluated(
+        self, file: File, regions: Iterable[Region], left: list[FileInFloat32]
+    ) -> Iterator[tuple[Region, Code | None]]:
+        """The regions of evaluation with their switch: Apex patched the process, so that it ran in mixed precision."""
+        for region in regions:
+            switch = self._switch_at(file, region.first)
+            if isinstance(switch, Refusal):
+                left.append((file, region))
+            else:
+                yield region, None if switch is None else plain(switch)
+
+    def _scaler_at(self, file: File, place: cst.CSTNode) -> str | None:
+        if self._traveller is None or self._dtype is Dtype.BF16:
+            return None
+        return scaler_at(self._traveller, self._roles, file, place)
+
+    def _with_scalers(self, file: File, places: Iterable[Place]) -> tuple[tuple[Place, str | None], ...]:
+        return tuple((place, self._scaler_at(file, place)) for place in places)
+
+    def _parameters(self, file: File, dead: Iterable[cst.CSTNode]) -> Iterator[tuple[cst.Call, str]]:
+        gone = {call for block in dead for call in find(block, cst.Call)}
+        for call in amp_calls(file, "master_params"):
+            if call not in gone and call.args:
+                yield call, parameters_of(self._project, self._roles, file, call.args[0].value)
+
+    def _wrapper(self, file: File) -> WrapperUses:
+        attributes = list(wrapper_attributes(file, self._roles))
+        called = [each for each in attributes if _is_called(file, each[1])]
+        clips = [(each, optimizer) for optimizer, each in called if each.attr.value == "clip_master_grads"]
+        return WrapperUses(
+            scales=self._with_scalers(file, (each for _, each in attributes if each.attr.value == "loss_scale")),
+            clips=tuple((each, parameters_of(self._project, self._roles, file, owner)) for each, owner in clips),
+            zeroed=tuple(each for _, each in called if each.attr.value == "zero_grad"),
+            networks=tuple(half_networks(file, self._roles)),
+            saved=tuple((each, self._scaler_at(file, each.holder)) for each in saved_entries(file, self._roles)),
+            restored=tuple(
+                (each, self._scaler_at(file, each.statement)) for each in restored_entries(file, self._roles)
+            ),
+        )
+
+
+def _is_called(file: File, attribute: cst.Attribute) -> bool:
+    call = file.tree.parents[attribute]
+    return isinstance(call, cst.Call) and call.func is attribute
+
+
+def _sees(initialize: Initialize, file: File, at: cst.CSTNode) -> bool:
+    home, scope = file.scopes.of(initialize.home), file.scopes.of(at)
+    while scope is not home and scope.parent is not None:
+        scope = scope.parent
+    return scope is home

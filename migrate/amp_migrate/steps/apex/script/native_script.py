@@ -1,0 +1,117 @@
+"""A whole Apex script as it goes native: what each of its places becomes, with its switch and its scaler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.plan.code import Code
+from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
+from amp_migrate.steps.apex.step.apex_steps import ApexStep
+from amp_migrate.steps.apex.step.folded_branches import FoldedBranch
+from amp_migrate.steps.model.route import Creation, Route, Ways
+from amp_migrate.steps.model.training_step import Island, Region, TrainingStep
+from amp_migrate.steps.scaler.checkpoint_entries import RestoredEntry, SavedEntry
+
+# An evaluation forward that cannot ask whether mixed precision is on, and its file.
+FileInFloat32: TypeAlias = "tuple[File, Region]"
+
+
+@dataclass(frozen=True)
+class ScriptStep:
+    """A step of a script with the way of its scaler; no way where it goes without one."""
+
+    step: ApexStep
+    route: Route | None
+
+
+@dataclass(frozen=True)
+class NativeStep:
+    """A training step with its switch in it, the branches that fold round it, and its scaler as code, if it has one."""
+
+    step: TrainingStep
+    folds: tuple[FoldedBranch, ...]
+    scaler: str | None
+
+
+@dataclass(frozen=True)
+class WrapperUses:
+    """What a file asks of an `FP16_Optimizer`.
+
+    Attributes:
+        scales: reads of its loss scale, each with the scaler that answers; None where there is none.
+        clips: `optimizer.clip_master_grads` where it is called, each with the parameters as code.
+        zeroed: `optimizer.zero_grad` where it is called.
+        networks: the calls that make a network's weights float16, each with the network.
+        saved, restored: the checkpoint entries of optimizers, each with the scaler that is kept beside.
+    """
+
+    scales: tuple[tuple[cst.Attribute, str | None], ...]
+    clips: tuple[tuple[cst.Attribute, str], ...]
+    zeroed: tuple[cst.Attribute, ...]
+    networks: tuple[tuple[cst.Call, cst.BaseExpression], ...]
+    saved: tuple[tuple[SavedEntry, str | None], ...]
+    restored: tuple[tuple[RestoredEntry, str | None], ...]
+
+
+@dataclass(frozen=True)
+class NativeFile:
+    """What of one file goes native, beside its training steps. A scaler is code; None where there is none.
+
+    Attributes:
+        evaluated: regions of evaluation forwards, each with its switch; None where mixed precision is always on.
+        islands: the losses of evaluation that read their inputs in float32.
+        computing: all regions of the file.
+        reads: what asks Apex for the loss scale, each with the scaler that answers.
+        saved, restored: the calls of `amp.state_dict` and `amp.load_state_dict`, each with the scaler.
+        given: the calls that pass `apex.amp` to what restores it, with the place of the argument and the scaler.
+        parameters: the calls of `amp.master_params`, each with what it gave, as code.
+        wrapper: what it asks of an `FP16_Optimizer`; None in a script that has none.
+    """
+
+    file: File
+    evaluated: tuple[tuple[Region, Code | None], ...]
+    islands: tuple[Island, ...]
+    computing: tuple[Region, ...]
+    reads: tuple[tuple[cst.BaseExpression, str | None], ...]
+    saved: tuple[tuple[cst.Call, str | None], ...]
+    restored: tuple[tuple[cst.Call, str | None], ...]
+    given: tuple[tuple[cst.Call, int, str | None], ...]
+    parameters: tuple[tuple[cst.Call, str], ...]
+    wrapper: WrapperUses | None
+
+
+@dataclass(frozen=True)
+class NativeStart:
+    """What stands where Apex was initialized.
+
+    Attributes:
+        creation: the scaler that is made there, if one is.
+        is_named: whether the script's switch gets a name there, where it is long.
+    """
+
+    initialize: Initialize
+    creation: Creation | None
+    is_named: bool
+
+
+@dataclass(frozen=True)
+class NativeScript:
+    """Everything that an Apex script becomes.
+
+    Attributes:
+        starts: what stands where Apex was initialized.
+        in_callers: the scalers that callers make of a helper which initialized Apex.
+        ways: those of all scalers, and where the others are made.
+        left_in_float32: evaluation forwards that cannot ask whether mixed precision is on.
+    """
+
+    steps: tuple[NativeStep, ...]
+    files: tuple[NativeFile, ...]
+    starts: tuple[NativeStart, ...]
+    in_callers: tuple[NativeStart, ...]
+    ways: Ways
+    left_in_float32: tuple[FileInFloat32, ...]
