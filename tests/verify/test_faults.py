@@ -66,9 +66,15 @@ def test_a_start_at_a_scale_that_overflows_passes_too(verify_fp32: VerifyText) -
         ),
         pytest.param(
             changed(("    optimizer.zero_grad()\n", "")),
-            "zero_grad() is missing",
+            "zero_grad() is not called before step 0",
             "edit",
             id="gradients never zeroed",
+        ),
+        pytest.param(
+            changed(("criterion(model(x), y)", "criterion(model(x).half().float(), y)")),
+            "with autocast off half() still runs in half precision",
+            "casts",
+            id="cast by hand",
         ),
         pytest.param(
             changed(

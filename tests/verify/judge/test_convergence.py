@@ -81,6 +81,15 @@ def test_a_margin_as_wide_as_what_is_learned_leaves_it_open(result: Result) -> N
     assert "nothing could be seen" in checks([found])[0].detail
 
 
+def test_a_margin_as_wide_as_half_a_loss_leaves_it_open_unless_it_was_asked_for(result: Result) -> None:
+    pairs = [(result(0.01 + d), result(0.01 + d)) for d in (-0.001, 0.0, 0.001)]
+    rounded = [result(0.01 + d) for d in (0.003, 0.0, -0.003)]  # far less than the 9 that was learned
+    (found,) = converged(pairs, rounded, DEFAULT)
+    assert (found.weak, found.status) == (True, Status.INCONCLUSIVE)
+    (found,) = converged(pairs, rounded, Tolerance(share=10.0))
+    assert (found.weak, found.status) == (False, Status.PASS)
+
+
 def test_strictness_and_a_tolerance_move_the_limits(result: Result) -> None:
     pairs = [(result(1.0 + d), result(1.0 + d)) for d in (-0.1, 0, 0.1)]
     rounded = [result(1.0 + d + 0.01) for d in (-0.1, 0, 0.1)]
@@ -158,6 +167,23 @@ class Trainings:
             self.results.setdefault(run, self._result(self._losses(run), run=run))
 
 
+def test_steps_that_the_loss_scaler_left_out_are_left_out_beside_it_too(
+    result: Result, make_evidence: Callable[..., Evidence]
+) -> None:
+    def loss(run: Run) -> float:
+        return 1.0 + 0.01 * bool(run.oracle)
+
+    pool = Trainings(result, loss)
+    skipping = Run(Arm.MIGRATED, seed_index=1, whole=True)
+    pool.make([skipping])
+    made = pool.results[skipping].trace
+    steps = tuple(replace(step, skipped=step.index == 0) for step in made.steps)
+    pool.results[skipping] = replace(pool.results[skipping], trace=replace(made, steps=steps))
+    evidence = ladder.train_whole(pool, make_evidence(), 3, DEFAULT)
+    assert [original.run.skips for original, _ in evidence.whole] == [(), (0,), ()]
+    assert all(original.run.whole and original.run.arm is Arm.ORIGINAL for original, _ in evidence.whole)
+
+
 @pytest.mark.parametrize(("shift", "noise", "seeds"), [(0.0, 0.0, 3), (0.035, 0.01, 6), (2.0, 0.0, 3)])
 def test_more_seeds_are_run_only_while_the_verdict_is_open(
     result: Result, make_evidence: Callable[..., Evidence], shift: float, noise: float, seeds: int
@@ -200,7 +226,7 @@ def test_a_whole_training_that_crashes_is_charged_to_its_arm(
 
 def convergence(**changes: Any) -> Convergence:
     """Five pairs that differ by nothing, with a margin of 1."""
-    fine = Convergence(metrics.Metric("tail loss"), 5, 1.0, 1.0, 0.0, 0.5, 0.2, 1.0, 2.0, 10.0, 0)
+    fine = Convergence(metrics.Metric("tail loss"), 5, 1.0, 1.0, 0.0, 0.5, 0.2, 1.0, 2.0, 2.0, 0)
     return replace(fine, **changes)
 
 
@@ -220,8 +246,8 @@ def convergence(**changes: Any) -> Convergence:
         ({"difference": 2.5}, Status.INCONCLUSIVE),
         ({"difference": 2.6}, Status.FAIL),
         ({"difference": -2.6}, Status.FAIL),
-        ({"gain": 4.9}, Status.INCONCLUSIVE),
-        ({"gain": 4.9, "difference": 2.6}, Status.FAIL),
+        ({"widest": 0.9}, Status.INCONCLUSIVE),
+        ({"widest": 0.9, "difference": 2.6}, Status.FAIL),
         ({"passes": math.nan}, Status.INCONCLUSIVE),
     ],
 )

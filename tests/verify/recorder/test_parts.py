@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 
 import pytest
@@ -63,6 +64,13 @@ def test_every_part_is_compared_with_itself_in_float32(record: Record) -> None:
     assert (parts["fc"].flops, parts["head"].flops, parts[""].flops) == (2 * 16 * 64, 2 * 16 * 16, 2 * 16 * 80)
     assert parts["fc"].half_bytes == 16 * 8 * 2
     assert parts["drop"].error == 0  # both computations drop the same values
+
+
+def test_models_that_are_local_variables_of_main_have_parts_too(record: Record) -> None:
+    classes, run = PRELUDE.split("net = Net()")
+    body = f"net = Net(){run}step(net)"
+    text = classes + "def main():\n" + textwrap.indent(body, "    ") + "\nmain()\n"
+    assert list(parts_of(record(text, prelude="", parts=True))) == ["", "fc", "norm", "drop", "square", "head"]
 
 
 def test_harm_is_a_difference_that_the_loss_feels(record: Record) -> None:

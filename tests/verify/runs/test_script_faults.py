@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -142,3 +143,58 @@ def test_a_process_that_takes_its_time_to_open_its_logs_is_waited_for(tmp_path: 
     launch = Launch((sys.executable,), tmp_path, tmp_path, timeout=60, threads=1)
     result = execute(Run(Arm.ORIGINAL), launch, spec, lambda process: nullcontext(), lambda *_: Late())
     assert (result.returncode, result.log.read_text()) == (0, "")
+
+
+ENDLESS = """
+from threading import Thread
+def train(model, optimizer):
+    for step in range(100):
+        with torch.autocast("cuda"):
+            loss = loss_of()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_a_bare_except_that_swallows_the_end_of_a_run_is_ended(record: Record) -> None:
+    loop = "for step in range(100):\n    try:\n        train_one()\n    except:\n        pass\nprint('on and on')\n"
+    one = ENDLESS.replace("for step in range(100)", "if True").replace("def train(model, optimizer)", "def train_one()")
+    result = record(one + loop, steps=7)
+    assert result.ended_well, result.complaint
+    assert len(result.trace.steps) == 7
+    assert result.trace.stopped
+    assert result.trace.environment["device"]  # exit handlers were called
+    assert "on and on" not in (result.folder / "stdout.log").read_text()
+
+
+def test_a_script_that_trains_in_a_thread_is_counted_there(record: Record) -> None:
+    text = ENDLESS + "thread = Thread(target=train, args=(model, optimizer))\nthread.start()\nthread.join()\n"
+    result = record(text, steps=7, census=True)
+    assert result.ended_well, result.complaint
+    assert len(result.trace.steps) == 7
+    assert ("linear", "float16", 3) in result.trace.census
+    assert [each.attempt for each in result.trace.counted] == [0, 1, 2, 5]
+    assert result.log.read_text() == ""
+
+
+def test_two_runs_of_a_script_that_names_its_port_do_not_meet(record: Record) -> None:
+    text = """
+    import os, torch.distributed as dist
+    os.environ.update(MASTER_ADDR="localhost", MASTER_PORT="29500", RANK="0", WORLD_SIZE="1")
+    dist.init_process_group("nccl")
+    print(os.environ["MASTER_PORT"])
+    dist.destroy_process_group()
+    dist.init_process_group("nccl", init_method="tcp://127.0.0.1:29500", rank=0, world_size=1)
+    """
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with suppress(OSError):  # taken already
+            taken.bind(("127.0.0.1", 29500))
+            taken.listen()
+        with socket.socket() as held:
+            held.bind(("127.0.0.1", 0))
+            port = held.getsockname()[1]
+        result = record(text, port=port)
+    assert result.ended_well, result.complaint
+    assert (result.folder / "stdout.log").read_text().split() == [str(port)]

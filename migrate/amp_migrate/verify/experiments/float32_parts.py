@@ -95,6 +95,8 @@ def _nothing_to_find(assessment: Assessment) -> str:
         return assessment.sentence
     if assessment.cause == "edit":
         return "the edit, not precision: with autocast and loss scaling off the scripts still differ"
+    if assessment.cause == "casts":
+        return f"casts by hand, not mixed precision: {assessment.suspicion}"
     if assessment.cause == "scaling":
         return "the loss scaler, not a part of a model: without it, and with autocast off, the scripts compute the same"
     if assessment.suspicion:

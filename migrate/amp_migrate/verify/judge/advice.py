@@ -26,6 +26,7 @@ _BY_CHECK = {
     "R": "give the original its seeds, and let no clock, thread or race decide, then verify again",
 }
 _BY_CAUSE = {
+    "casts": "take out .half(), .bfloat16() and .to(dtype): autocast casts what is to be in half precision",
     "edit": "look for the first difference in what the migration changed: what is named there is not as it was",
     "scaling": (
         "scale() the loss, unscale_() before gradients are read or clipped, step() through the scaler of that loss, "

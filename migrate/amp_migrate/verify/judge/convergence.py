@@ -5,7 +5,7 @@ forward passes rounded to bfloat16. How far the twins end from the originals is 
 A difference counts whichever way it goes. The margin is estimated from as few seeds as all else, so what is compared
 with it is one of two limits: a lower one, below which the true margin hardly lies, to pass, and an upper one to fail.
 Between them more seeds are run, twice at the most; and where the lower limit is so wide that a fifth of what training
-gains would pass, the question is left open.
+gains would pass, or a loss half as large again, the question is left open.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ SPREADS = 5.0
 STRICT_SPREADS = 3.0
 SMALLEST = 1e-6  # of the value: the rounding of float32
 TOO_WEAK = 0.2  # of what the training gains: a margin as wide as this shows nothing
+TOO_MUCH = 0.5  # of a loss itself: the same
 FEWEST_PAIRS = 3
 
 Pairs = Sequence[tuple[RunResult, RunResult]]
@@ -59,7 +60,9 @@ class Convergence:
         noise: root mean square of what rounding alone makes of the original.
         passes: the limit below which the whole interval must lie to pass.
         fails: the limit above which it must lie to fail.
-        gain: what the training changes this metric by, or its value where that is not known.
+        widest: the margin beyond which passing would say nothing: `TOO_WEAK` of what the training changes this metric
+            by, or of its value where that is not known, and no more than `TOO_MUCH` of a loss that is
+            always positive; but what the user tolerates.
         lost: pairs in which only the migrated run has no finite value, less those in which only the original has none.
     """
 
@@ -72,13 +75,13 @@ class Convergence:
     noise: float
     passes: float
     fails: float
-    gain: float
+    widest: float
     lost: int
 
     @property
     def weak(self) -> bool:
         """Whether the margin is so wide that passing would say nothing."""
-        return not self.passes <= TOO_WEAK * self.gain
+        return not self.passes <= self.widest
 
     @property
     def status(self) -> Status:
@@ -127,7 +130,7 @@ def _judged(
         noise=noise,
         passes=_largest(tolerance.spreads * unit * _factor(LEVEL, len(errors)), least),
         fails=_largest(tolerance.spreads * unit * _factor(1 - level, len(errors)), least),
-        gain=_gain(metric, pairs, mean),
+        widest=max(_widest(metric, pairs, originals), least),
         lost=lost,
     )
 
@@ -142,12 +145,14 @@ def _largest(limit: float, least: float) -> float:
     return max(limit, least) if limit == limit else (least or math.nan)
 
 
-def _gain(metric: Metric, pairs: Pairs, mean: float) -> float:
+def _widest(metric: Metric, pairs: Pairs, originals: Sequence[float]) -> float:
+    mean = fmean(originals) if originals else math.nan
     if metric.name != metrics.TAIL_LOSS:
-        return abs(mean)
+        return TOO_WEAK * abs(mean)
     heads = [head for original, _ in pairs if (head := metrics.head_loss(original)) is not None]
     finite = [head for head in heads if math.isfinite(head)]
-    return abs(fmean(finite) - mean) if finite else abs(mean)
+    gained = TOO_WEAK * abs(fmean(finite) - mean) if finite else TOO_WEAK * abs(mean)
+    return min(gained, TOO_MUCH * mean) if min(originals, default=0.0) > 0 else gained
 
 
 def _finite(result: RunResult, metric: Metric) -> float | None:

@@ -30,7 +30,8 @@ class Evidence:
         twins: the first of `floors` with everything an ulp off, where the two programs round otherwise.
         repeats: the first of `floors` again, where it had to be known whether it repeats itself: once where it does.
         further: (reference, migrated) pairs of other seeds, where one seed was not enough to tell.
-        whole: (original, migrated) pairs of whole trainings, a pair per seed.
+        whole: (original, migrated) pairs of whole trainings, a pair per seed; the original without the steps that the
+            migrated run's loss scaler left out.
         rounded: the originals of these pairs again, with their forward passes rounded.
         timing: (original, migrated) pairs of timing runs.
         tf32: the same with TF32 on and with TF32 off in the original; empty where the GPU has none.

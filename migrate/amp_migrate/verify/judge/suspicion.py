@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from amp_migrate.verify.judge.early import norm_ratios
-from amp_migrate.verify.recorded.recording import Failure, Trace
+from amp_migrate.verify.recorded.recording import LOW_DTYPES, Failure, Trace
 
 _NEAR = math.log(1.5)
 
@@ -19,7 +19,7 @@ _MESSAGES = (
         "scaler.update() is missing, or scaler.unscale_() stands after scaler.step()",
     ),
     ("unsafe to autocast", "a binary cross entropy of probabilities runs inside the autocast region"),
-    ("Attempting to unscale FP16 gradients", "weights are in float16: a .half() is left over"),
+    ("Attempting to unscale FP16 gradients", "weights are in float16: the model, or a part of it, is cast by hand"),
     (
         "No inf checks were recorded prior to update",
         "scaler.update() without scaler.step(): gradients stay scaled",
@@ -81,14 +81,32 @@ def _accumulation(reference: Trace, migrated: Trace, floor: Trace, migrated_off:
 
 
 def _gradients_kept(reference: Trace, migrated: Trace, floor: Trace, migrated_off: Trace) -> str:
-    ratios = norm_ratios(floor, migrated_off)
-    if len(ratios) < 2 or floor.losses[:2] != migrated_off.losses[:2]:
-        return ""
-    changed = ratios[0].gradient == 1.0 and ratios[0].clipped in (None, 1.0) and ratios[1].farthest > 0
-    return "gradients of the step before are still there: zero_grad() is missing" if changed else ""
+    for ours, theirs in zip(floor.steps, migrated_off.steps, strict=False):
+        if ours.zeroed and theirs.zeroed == 0:
+            return f"zero_grad() is not called before step {theirs.index}, as it is in the original: gradients add up"
+    return ""
+
+
+def _half_weights(reference: Trace, migrated: Trace, floor: Trace, migrated_off: Trace) -> str:
+    before = {dtype for step in reference.steps for dtype in step.dtypes}
+    found = sorted({dtype for step in migrated.steps for dtype in step.dtypes} & LOW_DTYPES - before)
+    return f"weights are in {found[0]}: the model, or a part of it, is cast by hand" if found else ""
+
+
+def _cast_by_hand(reference: Trace, migrated: Trace, floor: Trace, migrated_off: Trace) -> str:
+    half = half_by_hand(floor, migrated_off)
+    return f"with autocast off {half} still runs in half precision: something is cast by hand" if half else ""
+
+
+def half_by_hand(floor: Trace, migrated_off: Trace) -> str:
+    """An operation that is in half precision though no region is on, and is not in the original; empty if none is."""
+    ours, theirs = ({each[:2] for each in trace.census if each[1] in LOW_DTYPES} for trace in (floor, migrated_off))
+    return next((f"{name}()" for name, dtype in sorted(theirs - ours)), "")
 
 
 _RULES: tuple[Callable[[Trace, Trace, Trace, Trace], str], ...] = (
+    _half_weights,
+    _cast_by_hand,
     _region_over_step,
     _clip_before_unscale,
     _never_unscaled,

@@ -58,8 +58,9 @@ class Assessment:
     Attributes:
         sentence: what was found, for a reader who reads nothing else.
         suspicion: what in the migrated code the numbers point at; empty where they point at nothing known.
-        cause: "edit" where the scripts differ with mixed precision off, "scaling" where they do as soon as losses are
-            scaled, "precision" where only with all of it on; empty where training is the same or was not compared.
+        cause: "edit" where the scripts differ with mixed precision off, "casts" where something is in half precision
+            then too, "scaling" where they do as soon as losses are scaled, "precision" where only with all of it on;
+            empty where training is the same or was not compared.
         convergence: what whole trainings say; empty where none were made.
         checks: every check that was made, in the order of the ladder.
         speed, memory: None where not measured.
@@ -232,6 +233,9 @@ def _cause(evidence: Evidence, verdict: Verdict, checks: tuple[Check, ...]) -> s
         return ""
     if equal.status is not Status.FAIL:
         return "precision"
+    off = evidence.migrated_off
+    if off is not None and suspicion.half_by_hand(evidence.floors[0].trace, off.trace):
+        return "casts"
     return "scaling" if is_of_scaling(evidence) else "edit"
 
 

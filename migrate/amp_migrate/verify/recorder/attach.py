@@ -16,6 +16,7 @@ from .measure import models
 from .measure.phases import Phases
 from .measure.profile import Profile
 from .measure.timing import StepTimer
+from .process import port
 from .process.place import UsersCode
 from .progress import Progress
 from .record import checkpoints, clipping, losses, lost, scaler
@@ -50,6 +51,8 @@ def prepare(spec: RecorderSpec, users: UsersCode) -> str:
         ulp.install(spec.ulp)
     if spec.plant:
         plant.install(spec.plant)
+    if spec.port:
+        port.install(spec.port)
     if not spec.timing:
         # What torch.use_deterministic_algorithms does, without its import of the compiler, which takes seconds.
         torch._C._set_deterministic_algorithms(True, warn_only=True)

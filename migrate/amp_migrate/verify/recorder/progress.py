@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from .process.stop import StopRun
+from .process.stop import StopRun, leave
 from .spec import EARLY_STEPS, RecorderSpec
 from .writer import Writer
 
@@ -58,11 +58,14 @@ class Progress:
     loss_scaled: bool = False  # by a native scaler, which has not made a step since
     after_attempt: list[Callable[[], None]] = field(default_factory=list)
     _began: float = 0.0
+    _stopped: bool = False
     _ordinals: dict[int, int] = field(default_factory=dict)
     _counts: dict[int, int] = field(default_factory=dict)
 
     def begin(self, optimizer: torch.optim.Optimizer, scaled: bool) -> Attempt:
-        """Start an attempt at stepping `optimizer`."""
+        """Start an attempt at stepping `optimizer`; ends the process where the script has caught the run's end."""
+        if self._stopped:
+            leave()
         self._began = self._began or time.monotonic()
         ordinal = self._ordinals.setdefault(id(optimizer), len(self._ordinals))
         self.current = Attempt(self.attempts, ordinal, scaled=scaled)
@@ -82,6 +85,7 @@ class Progress:
         for call in self.after_attempt:
             call()
         if self._is_enough(max(self._counts.values())):
+            self._stopped = True
             self.writer.put("stopped", lost=self.lost)
             self.writer.flush()
             raise StopRun

@@ -85,6 +85,7 @@ class RecorderSpec(Orders):
         seconds: of training, after which it ends as well, but not before the early window's steps; 0 for no limit.
         synthetic: made-up pictures stand in for torchvision data sets that are not on disk.
         reference: folder of a run of the original: where this one is lost beside it, it ends; empty for none.
+        port: at which the processes of a script meet, whichever it names; 0 leaves it to the script.
         root: folder that modules are looked for in before all others, for a script that is run as a module.
         instead: files of modules, and which are loaded in their places.
     """
@@ -97,6 +98,7 @@ class RecorderSpec(Orders):
     seconds: float = 0.0
     synthetic: bool = False
     reference: str = ""
+    port: int = 0
     root: str = ""
     instead: dict[str, str] = field(default_factory=dict)
 

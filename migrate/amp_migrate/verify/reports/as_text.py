@@ -78,6 +78,8 @@ def reasons(assessment: Assessment) -> Iterator[str]:
         yield f"suspicion: {assessment.suspicion}"
     if assessment.cause == "edit":
         yield "precision or edit? the edit: with autocast and loss scaling off the scripts still differ"
+    elif assessment.cause == "casts":
+        yield "precision or edit? casts by hand: with autocast off something is still in half precision"
     elif assessment.cause == "scaling":
         yield "precision or edit? the loss scaler: without it, and with autocast off, the scripts compute the same"
     elif assessment.cause == "precision":

@@ -75,7 +75,7 @@ MIGRATED = Run(Arm.MIGRATED, census=True, places=True)
 DRILL = Run(Arm.MIGRATED, drill=True)
 PLANTED = 0.1
 PLANT = Run(Arm.MIGRATED, plant=PLANTED, early=True)
-MIGRATED_OFF = Run(Arm.MIGRATED, amp_off=True, unseen=True, program=True)
+MIGRATED_OFF = Run(Arm.MIGRATED, amp_off=True, unseen=True, program=True, census=True)
 MIGRATED_UNSCALED = Run(Arm.MIGRATED, amp_off=True, program=True)
 ORACLES = (1, 2)
 FURTHER_SEEDS = (1, 2)
@@ -88,7 +88,7 @@ def full_precision(original_uses_amp: bool, seed_index: int = 0) -> Run:
     """The original at full precision: itself, or itself with its mixed precision forced off."""
     if seed_index:
         return Run(Arm.ORIGINAL, seed_index=seed_index, amp_off=original_uses_amp, early=True)
-    return Run(Arm.ORIGINAL, amp_off=True, unseen=True, program=True) if original_uses_amp else ORIGINAL
+    return Run(Arm.ORIGINAL, amp_off=True, unseen=True, program=True, census=True) if original_uses_amp else ORIGINAL
 
 
 def reference_runs(original_uses_amp: bool) -> tuple[Run, ...]:

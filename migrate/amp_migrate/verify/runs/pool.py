@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import threading
 import time
 from collections import Counter
@@ -124,7 +125,7 @@ class Pool:
         began = time.time() - _CLOCK_SECONDS
         begin = self.forks.start if self.forks is not None else start
         with self.running(run, folder, orders.steps):
-            result = execute(run, launch, replace(orders, trace=str(folder)), self._watch, begin)
+            result = execute(run, launch, replace(orders, trace=str(folder), port=_free_port()), self._watch, begin)
         if setup.metrics:
             metrics.collect(cwd, setup.metrics, began, folder)
         if setup.copy_cwd and run.program:
@@ -135,6 +136,12 @@ class Pool:
             shutil.rmtree(folder / "cwd", ignore_errors=True)
         self.told(result)
         return result
+
+
+def _free_port() -> int:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return int(held.getsockname()[1])
 
 
 def _orders(run: Run, setup: Setup, reference: str) -> RecorderSpec:

@@ -13,7 +13,7 @@ from ..writer import Writer
 from .imports import after_import, load_instead, search_first
 from .place import UsersCode
 from .server import end_with_parent
-from .stop import StopRun
+from .stop import StopRun, be_quiet_in_threads
 
 
 def start() -> None:
@@ -38,6 +38,7 @@ def _on_torch(spec: RecorderSpec) -> None:
         after_import("torchvision.datasets", lambda module: _make_up(module, writer))
     users = UsersCode(spec.shim)
     _record_uncaught_exception(writer, users)
+    be_quiet_in_threads()
     attach.attach(spec, writer, users)
 
 

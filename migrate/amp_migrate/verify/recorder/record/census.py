@@ -7,6 +7,8 @@ optimizer steps are counted, and further ones now and then until the script ends
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -43,15 +45,15 @@ _work: Any = _Work  # torch's modes carry no annotations
 class _Counting(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
+        self.on = True
         self.counts: Counter[tuple[str, str]] = Counter()
         self.flops: Counter[tuple[str, str]] = Counter()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if not torch.is_grad_enabled():
-            return func(
-                *args, **kwargs
-            )  # nothing to count; and to ask a view that was made here for `grad_fn` may raise
+        if not self.on or not torch.is_grad_enabled():
+            # Nothing to count; and to ask a view that was made here for `grad_fn` may raise.
+            return func(*args, **kwargs)
         name = _name(func)
         work = _work() if name in MATRIX_OPERATIONS and torch._C._get_tracing_state() is None else None
         if work is None:
@@ -69,6 +71,23 @@ class _Counting(TorchFunctionMode):
 
 
 _counting: Any = _Counting
+
+
+class _Beside(TorchFunctionMode):
+    """In another thread of the script, whose modes are its own: counts where the census does."""
+
+    def __init__(self, census: Census) -> None:
+        super().__init__()
+        self._census = census
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        mode = self._census.mode
+        if mode is None:
+            return func(*args, **(kwargs or {}))
+        return mode.__torch_function__(func, types, args, kwargs)
+
+
+_beside: Any = _Beside
 
 
 class FirstSteps:
@@ -98,35 +117,56 @@ class Census:
     """Counts from now on, until the first attempts are over, and again whenever an attempt is sampled.
 
     Writes a `census` event for each attempt that was counted. While the script has a mode of its own above ours,
-    counting goes on, into the event of the attempt in which the script's mode ends.
+    counting goes on, into the event of the attempt in which the script's mode ends. A script that trains in a thread is
+    counted there: the mode of the first thread stays, and is on and off.
     """
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._mode: Any = None
+        self._thread = threading.get_ident()
+        self.mode: Any = None
         self._open()
+        self._count_in_threads()
         progress.after_attempt.append(self._turn)
 
+    def _count_in_threads(self) -> None:
+        thread: Any = threading.Thread
+        bootstrap = thread._bootstrap_inner
+
+        @functools.wraps(bootstrap)
+        def counted(this: Any) -> None:
+            with _beside(self):
+                bootstrap(this)
+
+        thread._bootstrap_inner = counted
+
     def _open(self) -> None:
-        self._mode = _counting()
-        self._mode.__enter__()
+        if self.mode is None:
+            self.mode = _counting()
+            self.mode.__enter__()
+        self.mode.on = True
 
     def _turn(self) -> None:
-        attempts = self._progress.attempts
-        if self._mode is not None:
+        if self.mode is not None and self.mode.on:
             self.close()
-        if self._mode is None and is_sampled(attempts):
+        if (self.mode is None or not self.mode.on) and is_sampled(self._progress.attempts):
             self._open()
 
     def close(self) -> None:
         """Stop and write what was counted."""
-        mode = self._mode
-        if mode is None or _stack()[-1:] != [mode]:
+        mode = self.mode
+        elsewhere = threading.get_ident() != self._thread
+        if mode is None or not mode.on or not (elsewhere or _stack()[-1:] == [mode]):
             return
-        mode.__exit__(None, None, None)
-        self._mode = None
         table = [[*kind, count, mode.flops[kind]] for kind, count in sorted(mode.counts.items())]
         self._progress.writer.put("census", attempt=self._progress.attempts - 1, table=table)
+        if elsewhere:
+            mode.on = False
+            mode.counts.clear()
+            mode.flops.clear()
+        else:
+            mode.__exit__(None, None, None)
+            self.mode = None
 
 
 def _name(func: Any) -> str:
