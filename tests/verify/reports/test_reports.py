@@ -12,14 +12,16 @@ from pathlib import Path
 import pytest
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.verify.judge.evidence import Evidence
+from amp_migrate.verify.judge.meanings import MEANINGS
 from amp_migrate.verify.judge.speed import Memory, Speed
 from amp_migrate.verify.judge.verdict import Limits, Verdict, assess
 from amp_migrate.verify.recorded.recording import Trace
-from amp_migrate.verify.reports import as_html, as_json, as_text
+from amp_migrate.verify.reports import as_html, as_json, as_text, plots
 from amp_migrate.verify.reports.outcome import Outcome, command_line
 from amp_migrate.verify.runs.kinds import Arm
 from amp_migrate.verify.runs.setup import Setup
 from amp_migrate.verify.runs.target import Target
+from markupsafe import escape
 
 Make = Callable[..., Trace]
 MakeEvidence = Callable[..., Evidence]
@@ -109,6 +111,43 @@ def test_html_is_self_contained_and_escapes_what_the_user_named(
     links = re.findall(r'(?:src|href)="([^"]*)"', page)
     assert [link for link in links if not link.startswith("#")] == []
     assert "prefers-color-scheme: dark" in page
+
+
+def test_html_says_when_what_each_check_means_what_differs_and_how_to_repeat_it(
+    make_evidence: MakeEvidence, outcome_of: OutcomeOf, tmp_path: Path
+) -> None:
+    outcome = outcome_of(make_evidence())
+    files = {arm: tmp_path / f"{arm.value}.py" for arm in Arm}
+    files[Arm.ORIGINAL].write_text("a = 1\nloss.backward()\n")
+    files[Arm.MIGRATED].write_text("a = 1\nscaler.scale(loss).backward()\n")
+    setup = replace(outcome.setup, scripts={arm: Target(file) for arm, file in files.items()})
+    command = "amp-verify run original.py migrated.py"
+    page = as_html.render(replace(outcome, setup=setup, command=command, date="2026-11-22 11:00 UTC"))
+    assert "2026-11-22 11:00 UTC" in page
+    assert command in page
+    for check in outcome.assessment.checks:
+        assert str(escape(MEANINGS[check.id])) in page
+    assert "-loss.backward()\n+scaler.scale(loss).backward()\n" in page
+    for line in (*outcome.assessment.power, *outcome.assessment.not_checked):
+        assert str(escape(line)) in page
+    assert "@media print" in page
+    assert "To repeat it" in page
+    assert "To repeat it" not in as_html.render(outcome)
+
+
+def test_the_first_loss_that_is_no_number_is_marked(make_evidence: MakeEvidence, make_trace: Make) -> None:
+    bad = make_trace([2.0, 1.5, math.nan, *[math.nan] * 17], scale=64.0)
+    plot = plots.losses(make_evidence(migrated=bad))
+    assert plot is not None
+    assert "migrated: no finite loss" in plot.svg
+    right = plots.losses(make_evidence())
+    assert right is not None
+    assert "no finite loss" not in right.svg
+
+
+def test_all_plots_count_optimizer_steps(make_evidence: MakeEvidence) -> None:
+    drawn = [draw(make_evidence()) for draw in (plots.losses, plots.differences, plots.norms, plots.scale)]
+    assert all(plot is not None and "optimizer step" in plot.svg for plot in drawn)
 
 
 def test_plots_are_well_formed_take_the_page_s_colours_and_share_no_ids(
@@ -225,6 +264,7 @@ def test_a_command_line_can_be_typed_again(make_evidence: MakeEvidence) -> None:
         ("", "", []),
         ("", "no update()", ["suspicion: no update()"]),
         ("edit", "", ["precision or edit? the edit"]),
+        ("casts", "", ["precision or edit? casts by hand"]),
         ("precision", "a scale", ["suspicion: a scale", "precision or edit? mixed precision"]),
     ],
 )

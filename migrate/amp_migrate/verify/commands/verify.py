@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ def verify(request: Request) -> int:
 
 
 def _outcome(request: Request, folder: Path) -> Outcome:
+    began = datetime.now().astimezone()
     pool, findings = pool_of(
         request,
         folder,
@@ -73,6 +75,7 @@ def _outcome(request: Request, folder: Path) -> Outcome:
         assessment,
         findings=findings,
         command=request.typed,
+        date=began.strftime("%Y-%m-%d %H:%M %Z"),
     )
 
 

@@ -8,7 +8,8 @@ import jinja2
 
 from amp_migrate import __version__
 from amp_migrate.report.report import told
-from amp_migrate.verify.reports import as_text, plots
+from amp_migrate.verify.judge.meanings import MEANINGS
+from amp_migrate.verify.reports import as_text, changes, plots
 from amp_migrate.verify.reports.outcome import Outcome, command_line
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -26,6 +27,10 @@ def render(outcome: Outcome) -> str:
     evidence, assessment = outcome.evidence, outcome.assessment
     return environment.get_template("report.html.j2").render(
         version=__version__,
+        command=outcome.command,
+        date=outcome.date,
+        meanings=MEANINGS,
+        diff=changes.diff(outcome.setup),
         setup=outcome.setup,
         assessment=assessment,
         tone=_tone(outcome),

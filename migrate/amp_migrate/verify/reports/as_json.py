@@ -26,6 +26,8 @@ def _document(outcome: Outcome) -> dict[str, Any]:
     windows = evidence.windows
     return {
         "schema": SCHEMA,
+        "date": outcome.date or None,
+        "command": outcome.command or None,
         "verdict": assessment.verdict.name,
         "exit_code": assessment.verdict.value,
         "confidence": "converged" if assessment.convergence else "early",

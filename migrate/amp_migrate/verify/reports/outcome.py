@@ -23,6 +23,7 @@ class Outcome:
     Attributes:
         findings: what the migration said, where the harness made it itself.
         command: the command line that asked for the verification.
+        date: when it was asked for, to the minute; empty where that is not to be told.
     """
 
     setup: Setup
@@ -30,6 +31,7 @@ class Outcome:
     assessment: Assessment
     findings: tuple[Finding, ...] = ()
     command: str = ""
+    date: str = ""
 
     @property
     def name(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from matplotlib.ticker import MaxNLocator
 
 from amp_migrate.verify.judge import early
 from amp_migrate.verify.judge.evidence import Evidence
+from amp_migrate.verify.recorded.recording import Trace
 
 # Stand-ins that matplotlib accepts, replaced by what the page defines, so that one SVG serves light and dark.
 _INK, _RULE, _ORIGINAL, _MIGRATED, _FLOOR, _BAD = "#010203", "#010204", "#010205", "#010206", "#010207", "#010208"
@@ -59,16 +61,21 @@ def losses(evidence: Evidence) -> Plot | None:
     ours, theirs = reference.trace.losses, evidence.migrated.trace.losses
     if not ours or not theirs:
         return None
-    figure, axes = _figure("backward pass", "loss")
+    figure, axes = _figure("optimizer step", "loss")
+    x, others = _steps(reference.trace), _steps(evidence.migrated.trace)
     widths = [early.FLOOR_FACTOR * unit for unit in evidence.noise]
     if widths:
         low = [loss - abs(loss) * width for loss, width in zip(ours, widths, strict=False)]
         high = [loss + abs(loss) * width for loss, width in zip(ours, widths, strict=False)]
         axes.fill_between(
-            range(len(low)), low, high, color=_FLOOR, alpha=0.3, linewidth=0, label="accepted: three times the noise"
+            x[: len(low)], low, high, color=_FLOOR, alpha=0.3, linewidth=0, label="accepted: three times the noise"
         )
-    axes.plot(ours, color=_ORIGINAL, label="original")
-    axes.plot(theirs, color=_MIGRATED, linestyle="--", label="migrated")
+    axes.plot(x, ours, color=_ORIGINAL, label="original")
+    axes.plot(others, theirs, color=_MIGRATED, linestyle="--", label="migrated")
+    for name, at, values, color in (("original", x, ours, _ORIGINAL), ("migrated", others, theirs, _BAD)):
+        first = next((step for step, loss in zip(at, values, strict=True) if not math.isfinite(loss)), None)
+        if first is not None:
+            axes.axvline(first, color=color, linewidth=1, linestyle=":", label=f"{name}: no finite loss")
     _legend(axes)
     return _plot(figure, "losses", "Losses of the original and of the migrated script")
 
@@ -77,15 +84,17 @@ def differences(evidence: Evidence) -> Plot | None:
     """Relative loss differences on a logarithmic axis: the migrated run's, and those of rounding alone."""
     if not evidence.windows:
         return None
-    figure, axes = _figure("backward pass", "relative difference")
+    figure, axes = _figure("optimizer step", "relative difference")
     axes.set_yscale("log")
+    x = _steps((evidence.reference or evidence.original).trace)
     for index, window in enumerate(evidence.floor_windows):
         label = "rounding alone" if index == 0 else None
-        axes.plot(_visible(window.differences), color=_FLOOR, linewidth=1, label=label)
-    axes.plot(_visible(evidence.windows[0].differences), color=_MIGRATED, label="migrated")
+        axes.plot(x[: len(window.differences)], _visible(window.differences), color=_FLOOR, linewidth=1, label=label)
+    seen = evidence.windows[0].differences
+    axes.plot(x[: len(seen)], _visible(seen), color=_MIGRATED, label="migrated")
     if evidence.noise:
         bound = [early.FLOOR_FACTOR * unit for unit in evidence.noise]
-        axes.plot(bound, color=_BAD, linestyle=":", label="bound (for the RMS of both)")
+        axes.plot(x[: len(bound)], bound, color=_BAD, linestyle=":", label="bound (for the RMS of both)")
     _legend(axes)
     return _plot(figure, "differences", "Relative loss difference to the original; equal losses are drawn at 1e-9")
 
@@ -127,6 +136,17 @@ def scale(evidence: Evidence) -> Plot | None:
         axes.axvline(step, color=_BAD, linewidth=1, linestyle=":", label="skipped" if index == 0 else None)
     _legend(axes)
     return _plot(figure, "scale", "Loss scale of the migrated script")
+
+
+def _steps(trace: Trace) -> list[float]:
+    """Where each backward pass stands on an axis of optimizer steps: several of one step stand between two."""
+    passes = Counter(backward.attempt for backward in trace.backwards)
+    made: Counter[int] = Counter()
+    found = []
+    for backward in trace.backwards:
+        found.append(backward.attempt + made[backward.attempt] / passes[backward.attempt])
+        made[backward.attempt] += 1
+    return found
 
 
 def _figure(x: str, y: str) -> tuple[Figure, Axes]:
