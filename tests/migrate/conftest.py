@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -86,10 +88,13 @@ def migrate() -> Callable[..., FilePlan]:
 
 @pytest.fixture
 def rewrites(migrate: Callable[..., FilePlan]) -> Callable[..., FilePlan]:
-    """Assert a rewrite that is written as a diff: lines with `-` are before, with `+` after, all others both."""
+    """Assert a rewrite that is written as a diff: lines with `-` are before, with `+` after, all others both.
+
+    Lines with `~` are what every step has, and become what they become in every step: see `natively`.
+    """
 
     def check(diff: str, dtype: str = "fp16", head: str = HEAD, **options: Any) -> FilePlan:
-        before, after = _sides(diff)
+        before, after = sides(diff, dtype)
         plan = migrate(before, dtype, head, **options)
         same("the result", head + after, plan.after, plan.findings)
         assert Kind.MIGRATED in {finding.kind for finding in plan.findings}
@@ -130,8 +135,8 @@ def rewrites_files(tmp_path: Path) -> Callable[..., tuple[Finding, ...]]:
 
     def check(diffs: dict[str, str], dtype: str = "fp16", **options: Any) -> tuple[Finding, ...]:
         settings = Settings(dtype=Dtype(dtype), **options)
-        sides = {name: _sides(diff) for name, diff in diffs.items()}
-        for name, (before, _) in sides.items():
+        texts = {name: sides(diff, dtype) for name, diff in diffs.items()}
+        for name, (before, _) in texts.items():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(before)
         outcome = migrate_paths([tmp_path], settings)
@@ -139,7 +144,7 @@ def rewrites_files(tmp_path: Path) -> Callable[..., tuple[Finding, ...]]:
         for plan in outcome.changed:
             compile(plan.after, plan.source.name, "exec")
             plan.source.path.write_text(plan.after)
-        for name, (_, after) in sides.items():
+        for name, (_, after) in texts.items():
             same(name, after, (tmp_path / name).read_text(), outcome.findings)
         assert migrate_paths([tmp_path], settings).changed == ()
         return outcome.findings
@@ -155,11 +160,50 @@ def same(name: str, expected: str, result: str, findings: Iterable[Finding]) -> 
         pytest.fail("\n".join((f"{name} is another:", *lines, "what was said:", *said)), pytrace=False)
 
 
-def _sides(diff: str) -> tuple[str, str]:
-    """The texts before and after; a diff without `-` and `+` is a text that stays."""
+def sides(diff: str, dtype: str = "fp16") -> tuple[str, str]:
+    """The texts before and after; a diff without `-`, `+` and `~` is a text that stays."""
     lines = dedent(diff).removeprefix("\n").splitlines()
-    if not any(line.startswith(("+", "-")) for line in lines):
+    if not any(line.startswith(("+", "-", "~")) for line in lines):
         lines = [f"  {line}" for line in lines]
     before = "".join(f"{line[2:]}\n" for line in lines if not line.startswith("+"))
-    after = "".join(f"{line[2:]}\n" for line in lines if not line.startswith("-"))
-    return before, after
+    after: list[str] = []
+    for is_usual, run in groupby(lines, lambda line: line.startswith("~")):
+        kept = [line[2:] for line in run if not line.startswith("-")]
+        after += natively(kept, dtype) if is_usual else kept
+    return before, "".join(f"{line}\n" for line in after)
+
+
+def natively(lines: Iterable[str], dtype: str) -> Iterator[str]:
+    """The usual lines of a step as native AMP.
+
+    `loss.backward()` goes backward from the scaled loss and `optimizer.step()` is left to the scaler; all other lines
+    are put into a region, those that follow each other into one, unless the next is less indented.
+    """
+    region: list[str] = []
+    for line in lines:
+        what = next((name for name in _SCALED if re.search(name, line)), None)
+        if region and (what is not None or _indent(line) < _indent(region[0])):
+            yield from _in_region(region, dtype)
+            region = []
+        if what is None:
+            region.append(line)
+        else:
+            yield re.sub(what, _SCALED[what], line)
+    if region:
+        yield from _in_region(region, dtype)
+
+
+def _in_region(lines: list[str], dtype: str) -> Iterator[str]:
+    yield f'{_indent(lines[0])}with torch.amp.autocast(device_type="cuda", dtype={_DTYPES[dtype]}):'
+    yield from (f"    {line}" for line in lines)
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+_SCALED = {
+    r"^( *)(\w+)\.backward\((.*)\)$": r"\1scaler.scale(\2).backward(\3)",
+    r"^( *)([\w.]+)\.step\(\)$": r"\1scaler.step(\2)",
+}
+_DTYPES = {"fp16": "torch.float16", "bf16": "torch.bfloat16"}

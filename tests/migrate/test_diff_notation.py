@@ -46,3 +46,46 @@ def test_a_text_that_changes_though_it_should_stay_is_shown_as_well(
     check: Check = request.getfixturevalue(fixture)
     with pytest.raises(pytest.fail.Exception, match="a text that stays is another:\n--- expected"):
         check("with torch.cuda.amp.autocast():\n    pass\n", *(["why"] if fixture == "leaves" else []))
+
+
+def test_usual_lines_are_those_of_every_step(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+              with torch.no_grad():
+        ~         target = model(x)
+        ~     out = model(x)
+        ~     loss = nn.functional.mse_loss(out, target)
+        ~     loss.backward(retain_graph=True)
+        ~     optimizer.step()
+        +     scaler.update()
+        """
+    )
+
+
+def test_usual_lines_in_bfloat16_are_in_a_region_of_bfloat16(rewrites: Check) -> None:
+    diff = """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          for x in loader:
+        ~     loss = model(x).mean()
+              loss.backward()
+              optimizer.step()
+        """
+    rewrites(diff, "bf16")
+    with pytest.raises(pytest.fail.Exception, match=r"\n\+scaler = torch\.amp\.GradScaler"):
+        rewrites(diff)
+
+
+def test_a_usual_line_that_stays_fails(rewrites: Check) -> None:
+    with pytest.raises(pytest.fail.Exception, match=r"-scaler\.step\(optimizer\)\n\+optimizer\.step\(\)"):
+        rewrites(
+            """
+              with torch.cuda.amp.autocast():
+                  pass
+            ~ optimizer.step()
+            """
+        )

@@ -21,15 +21,10 @@ def test_float16_has_a_scaler(rewrites: Check) -> None:
         + scaler = torch.amp.GradScaler("cuda")
           for inputs, targets in loader:
               optimizer.zero_grad()
-        -     outputs = model(inputs)
-        -     loss = criterion(outputs, targets)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         outputs = model(inputs)
-        +         loss = criterion(outputs, targets)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     outputs = model(inputs)
+        ~     loss = criterion(outputs, targets)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
               print(loss.item())
         """
@@ -44,11 +39,8 @@ def test_bfloat16_has_none(rewrites: Check) -> None:
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
           for inputs, targets in loader:
               optimizer.zero_grad()
-        -     outputs = model(inputs)
-        -     loss = criterion(outputs, targets)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +         outputs = model(inputs)
-        +         loss = criterion(outputs, targets)
+        ~     outputs = model(inputs)
+        ~     loss = criterion(outputs, targets)
               loss.backward()
               optimizer.step()
               print(loss.item())
@@ -64,9 +56,7 @@ def test_closure_moves_in_bfloat16(rewrites: Check) -> None:
           optimizer = torch.optim.LBFGS(model.parameters())
           def closure():
               optimizer.zero_grad()
-        -     loss = nn.functional.mse_loss(model(x), y)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +         loss = nn.functional.mse_loss(model(x), y)
+        ~     loss = nn.functional.mse_loss(model(x), y)
               loss.backward()
               return loss
           for _ in range(10):
@@ -80,9 +70,7 @@ def test_step_in_another_function_moves_in_bfloat16(rewrites: Check) -> None:
     rewrites(
         """
           def accumulate(model, x, y):
-        -     loss = nn.functional.mse_loss(model(x), y)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +         loss = nn.functional.mse_loss(model(x), y)
+        ~     loss = nn.functional.mse_loss(model(x), y)
               loss.backward()
 
           def main():
@@ -102,13 +90,9 @@ def test_gradient_penalty_moves_in_bfloat16(rewrites: Check) -> None:
           D = Disc()
           optimizer = torch.optim.Adam(D.parameters())
           for x, y in loader:
-        -     out = D(x)
-        -     g = torch.autograd.grad(out.sum(), x, create_graph=True)[0]
-        -     loss = out.mean() + 10 * ((g.norm(2, dim=1) - 1) ** 2).mean()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +         out = D(x)
-        +         g = torch.autograd.grad(out.sum(), x, create_graph=True)[0]
-        +         loss = out.mean() + 10 * ((g.norm(2, dim=1) - 1) ** 2).mean()
+        ~     out = D(x)
+        ~     g = torch.autograd.grad(out.sum(), x, create_graph=True)[0]
+        ~     loss = out.mean() + 10 * ((g.norm(2, dim=1) - 1) ** 2).mean()
               loss.backward()
               optimizer.step()
         """,
@@ -122,11 +106,8 @@ def test_output_for_numpy_is_float32_in_bfloat16(rewrites: Check) -> None:
           model = nn.Linear(2, 2)
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
           for x, y in loader:
-        -     out = model(x)
-        -     loss = nn.functional.mse_loss(out, y)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +         out = model(x)
-        +         loss = nn.functional.mse_loss(out, y)
+        ~     out = model(x)
+        ~     loss = nn.functional.mse_loss(out, y)
               loss.backward()
               optimizer.step()
         -     preds.append(out.detach().cpu().numpy())
@@ -210,15 +191,10 @@ def test_output_for_numpy_stays_in_float16(rewrites: Check) -> None:
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     out = model(x)
-        -     loss = nn.functional.mse_loss(out, y)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         out = model(x)
-        +         loss = nn.functional.mse_loss(out, y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     out = model(x)
+        ~     loss = nn.functional.mse_loss(out, y)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
               preds.append(out.detach().cpu().numpy())
               ids.append(out.argmax(1).cpu().numpy())
@@ -237,11 +213,8 @@ def test_output_that_a_function_gives_to_numpy_is_float32_there(rewrites: Check)
           model = nn.Linear(2, 2)
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
           for x, y in loader:
-        -     out = model(x)
-        -     loss = nn.functional.mse_loss(out, y)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +         out = model(x)
-        +         loss = nn.functional.mse_loss(out, y)
+        ~     out = model(x)
+        ~     loss = nn.functional.mse_loss(out, y)
               loss.backward()
               optimizer.step()
               save("out", labels=y, scores=out)
@@ -257,15 +230,11 @@ def test_what_is_handed_on_to_numpy_is_float32_in_bfloat16(rewrites: Check) -> N
           model = nn.Linear(2, 2)
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
           for x in loader:
-        -     loss = model(x).mean()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +         loss = model(x).mean()
+        ~     loss = model(x).mean()
               loss.backward()
               optimizer.step()
           with torch.no_grad():
-        -     out = model(x)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +         out = model(x)
+        ~     out = model(x)
               probabilities = out.sigmoid()
         -     a = probabilities.cpu().numpy()
         -     b = out[0].cpu().numpy()
@@ -290,20 +259,14 @@ def test_what_may_be_integers_is_cast_for_numpy_only_if_it_is_floating(rewrites:
           agent = Agent()
           optimizer = torch.optim.SGD(agent.parameters(), lr=0.1)
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(agent(x), y)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +         loss = nn.functional.mse_loss(agent(x), y)
+        ~     loss = nn.functional.mse_loss(agent(x), y)
               loss.backward()
               optimizer.step()
           with torch.no_grad():
-        -     action, value = agent.act(x)
+        ~     action, value = agent.act(x)
         -     env.step(action.cpu().numpy())
-        -     scores = agent(x)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +         action, value = agent.act(x)
         +     env.step((action.float() if action.is_floating_point() else action).cpu().numpy())
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +         scores = agent(x)
+        ~     scores = agent(x)
               scores += noise
               best = torch.argmax(scores, 1).cpu().numpy()
         -     shares = torch.softmax(scores, 1)

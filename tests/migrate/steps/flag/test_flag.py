@@ -27,12 +27,10 @@ def test_parsed_arguments_in_sight_are_asked_and_those_out_of_sight_are_handed_o
         + def train(model, loader, optimizer, scaler):
               for x, y in loader:
         -         loss = nn.functional.mse_loss(model(x), y)
-        -         loss.backward()
-        -         optimizer.step()
         +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=scaler.is_enabled()):
         +             loss = nn.functional.mse_loss(model(x), y)
-        +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         loss.backward()
+        ~         optimizer.step()
         +         scaler.update()
 
         - def evaluate(model, loader):
@@ -259,12 +257,10 @@ def test_function_that_is_spawned_is_known_by_the_options_it_reads(rewrites: Che
         +     scaler = torch.amp.GradScaler("cuda", enabled=args.amp)
               for x, y in loader:
         -         loss = nn.functional.mse_loss(model(x), y)
-        -         loss.backward()
-        -         optimizer.step()
         +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=args.amp):
         +             loss = nn.functional.mse_loss(model(x), y)
-        +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         loss.backward()
+        ~         optimizer.step()
         +         scaler.update()
 
           parser = argparse.ArgumentParser()

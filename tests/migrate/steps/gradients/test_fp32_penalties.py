@@ -15,19 +15,13 @@ def test_penalty_in_the_loop(rewrites: Check) -> None:
           optimizer = torch.optim.Adam(D.parameters())
         + scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
           for x in loader:
-        -     out = D(x)
+        ~     out = D(x)
         -     g = torch.autograd.grad(out.sum(), x, create_graph=True)[0]
-        -     loss = out.mean() + 10 * ((g.norm(2, dim=1) - 1) ** 2).mean()
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         out = D(x)
         +     g = torch.autograd.grad(scaler.scale(out.sum()), x, create_graph=True)[0]
         +     g = g / scaler.get_scale()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = out.mean() + 10 * ((g.norm(2, dim=1) - 1) ** 2).mean()
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = out.mean() + 10 * ((g.norm(2, dim=1) - 1) ** 2).mean()
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -40,19 +34,13 @@ def test_penalty_on_all_gradients_of_the_model(rewrites: Check) -> None:
           optimizer = torch.optim.Adam(model.parameters())
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss = nn.functional.mse_loss(model(x), y)
         -     grads = torch.autograd.grad(outputs=loss, inputs=model.parameters(), create_graph=True)
-        -     loss = loss + sum(g.pow(2).sum() for g in grads).sqrt()
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
         +     grads = torch.autograd.grad(outputs=scaler.scale(loss), inputs=model.parameters(), create_graph=True)
         +     grads = [grad / scaler.get_scale() for grad in grads]
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = loss + sum(g.pow(2).sum() for g in grads).sqrt()
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = loss + sum(g.pow(2).sum() for g in grads).sqrt()
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -62,37 +50,26 @@ def test_penalty_of_a_function_beside_the_loop(rewrites: Check) -> None:
     rewrites(
         """
           def penalty(D, x):
-        -     out = D(x)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         out = D(x)
+        ~     out = D(x)
               g = torch.autograd.grad(
         -         outputs=out,
         +         outputs=scaler.scale(out),
                   inputs=x,
                   create_graph=True,
               )[0]
-        -     g = g.view(g.size(0), -1)
-        -     return ((g.norm(2, dim=1) - 1) ** 2).mean()
         +     g = g / scaler.get_scale()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         g = g.view(g.size(0), -1)
-        +         return ((g.norm(2, dim=1) - 1) ** 2).mean()
+        ~     g = g.view(g.size(0), -1)
+        ~     return ((g.norm(2, dim=1) - 1) ** 2).mean()
 
           D = nn.Linear(2, 1)
           optimizer = torch.optim.Adam(D.parameters())
         + scaler = torch.amp.GradScaler("cuda")
           for x in loader:
-        -     out = D(x)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         out = D(x)
+        ~     out = D(x)
               gp = penalty(D, x)
-        -     loss = out.mean() + 10 * gp
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = out.mean() + 10 * gp
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = out.mean() + 10 * gp
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -103,27 +80,21 @@ def test_penalty_of_a_function_that_is_given_the_output(rewrites: Check) -> None
         """
         - def r1(out, x):
         -     g, = torch.autograd.grad(outputs=out.sum(), inputs=x, create_graph=True)
-        -     penalty = g.pow(2).sum(1).mean()
         + def r1(out, x, scaler):
         +     g, = torch.autograd.grad(outputs=scaler.scale(out.sum()), inputs=x, create_graph=True)
         +     g = g / scaler.get_scale()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         penalty = g.pow(2).sum(1).mean()
+        ~     penalty = g.pow(2).sum(1).mean()
               return penalty
 
           def train(D, loader):
               optimizer = torch.optim.Adam(D.parameters())
         +     scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
               for x in loader:
-        -         out = D(x)
+        ~         out = D(x)
         -         loss = r1(out, x)
-        -         loss.backward()
-        -         optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             out = D(x)
         +         loss = r1(out, x, scaler)
-        +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         loss.backward()
+        ~         optimizer.step()
         +         scaler.update()
         """
     )
@@ -139,15 +110,11 @@ def test_penalty_of_a_method_of_the_trainer(rewrites: Check) -> None:
         +         self.scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
 
               def penalty(self, x):
-        -         out = self.D(x)
+        ~         out = self.D(x)
         -         g = torch.autograd.grad(out, x, torch.ones_like(out), create_graph=True)[0]
-        -         return (g.norm(2, dim=1) - 1).pow(2).mean()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             out = self.D(x)
         +         g = torch.autograd.grad(self.scaler.scale(out), x, torch.ones_like(out), create_graph=True)[0]
         +         g = g / self.scaler.get_scale()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             return (g.norm(2, dim=1) - 1).pow(2).mean()
+        ~         return (g.norm(2, dim=1) - 1).pow(2).mean()
 
               def train(self, loader):
                   for x in loader:
@@ -178,11 +145,9 @@ def test_penalty_that_the_trainer_keeps_in_itself(rewrites: Check) -> None:
         +         self.scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
                   for x in loader:
                       self.penalize(x)
-        -             loss = self.critic(x).mean() + self.penalty
+        ~             loss = self.critic(x).mean() + self.penalty
         -             loss.backward()
         -             self.optimizer.step()
-        +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +                 loss = self.critic(x).mean() + self.penalty
         +             self.scaler.scale(loss).backward()
         +             self.scaler.step(self.optimizer)
         +             self.scaler.update()

@@ -18,28 +18,16 @@ def test_two_optimizers_of_one_iteration_share_an_update(rewrites: Check) -> Non
         + scaler = torch.amp.GradScaler("cuda")
           for real, noise in loader:
               netD.zero_grad()
-        -     errD_real = criterion(netD(real), ones)
-        -     errD_real.backward()
-        -     fake = netG(noise)
-        -     errD_fake = criterion(netD(fake.detach()), zeros)
-        -     errD_fake.backward()
-        -     optD.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         errD_real = criterion(netD(real), ones)
-        +     scaler.scale(errD_real).backward()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         fake = netG(noise)
-        +         errD_fake = criterion(netD(fake.detach()), zeros)
-        +     scaler.scale(errD_fake).backward()
-        +     scaler.step(optD)
+        ~     errD_real = criterion(netD(real), ones)
+        ~     errD_real.backward()
+        ~     fake = netG(noise)
+        ~     errD_fake = criterion(netD(fake.detach()), zeros)
+        ~     errD_fake.backward()
+        ~     optD.step()
               netG.zero_grad()
-        -     errG = criterion(netD(fake), ones)
-        -     errG.backward()
-        -     optG.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         errG = criterion(netD(fake), ones)
-        +     scaler.scale(errG).backward()
-        +     scaler.step(optG)
+        ~     errG = criterion(netD(fake), ones)
+        ~     errG.backward()
+        ~     optG.step()
         +     scaler.update()
         """
     )
@@ -53,13 +41,10 @@ def test_optimizers_that_step_on_one_line_share_an_update(rewrites: Check) -> No
           opt_b = torch.optim.SGD(b.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(b(a(x)), y)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(b(a(x)), y)
+        ~     loss = nn.functional.mse_loss(b(a(x)), y)
               opt_a.zero_grad(); opt_b.zero_grad()
-        -     loss.backward()
+        ~     loss.backward()
         -     opt_a.step(); opt_b.step()
-        +     scaler.scale(loss).backward()
         +     scaler.step(opt_a)
         +     scaler.step(opt_b)
         +     scaler.update()
@@ -75,19 +60,14 @@ def test_optimizers_in_branches_update_in_their_branch(rewrites: Check) -> None:
           adam = torch.optim.Adam(model.parameters())
         + scaler = torch.amp.GradScaler("cuda")
           for i, (x, y) in enumerate(loader):
-        -     loss = nn.functional.mse_loss(model(x), y)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
+        ~     loss = nn.functional.mse_loss(model(x), y)
               model.zero_grad()
-        -     loss.backward()
-        +     scaler.scale(loss).backward()
+        ~     loss.backward()
               if i % 2:
-        -         sgd.step()
-        +         scaler.step(sgd)
+        ~         sgd.step()
         +         scaler.update()
               else:
-        -         adam.step()
-        +         scaler.step(adam)
+        ~         adam.step()
         +         scaler.update()
         """
     )
@@ -102,22 +82,14 @@ def test_optimizer_that_steps_now_and_then_updates_with_the_one_that_always_does
         + scaler = torch.amp.GradScaler("cuda")
           for i, x in enumerate(loader):
               optD.zero_grad()
-        -     d = netD(x).mean() - netD(netG(x).detach()).mean()
-        -     d.backward()
-        -     optD.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         d = netD(x).mean() - netD(netG(x).detach()).mean()
-        +     scaler.scale(d).backward()
-        +     scaler.step(optD)
+        ~     d = netD(x).mean() - netD(netG(x).detach()).mean()
+        ~     d.backward()
+        ~     optD.step()
               if i % 5 == 0:
                   optG.zero_grad()
-        -         g = -netD(netG(x)).mean()
-        -         g.backward()
-        -         optG.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             g = -netD(netG(x)).mean()
-        +         scaler.scale(g).backward()
-        +         scaler.step(optG)
+        ~         g = -netD(netG(x)).mean()
+        ~         g.backward()
+        ~         optG.step()
         +     scaler.update()
         """
     )
@@ -133,23 +105,15 @@ def test_loops_of_their_own_have_updates_of_their_own(rewrites: Check) -> None:
           for epoch in range(10):
               for x in loader:
                   optD.zero_grad()
-        -         d = netD(x).mean()
-        -         d.backward()
-        -         optD.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             d = netD(x).mean()
-        +         scaler.scale(d).backward()
-        +         scaler.step(optD)
+        ~         d = netD(x).mean()
+        ~         d.backward()
+        ~         optD.step()
         +         scaler.update()
               for x in loader:
                   optG.zero_grad()
-        -         g = netD(netG(x)).mean()
-        -         g.backward()
-        -         optG.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             g = netD(netG(x)).mean()
-        +         scaler.scale(g).backward()
-        +         scaler.step(optG)
+        ~         g = netD(netG(x)).mean()
+        ~         g.backward()
+        ~         optG.step()
         +         scaler.update()
         """
     )
@@ -163,13 +127,9 @@ def test_step_in_a_try_updates_there(rewrites: Check) -> None:
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
               try:
-        -         loss = nn.functional.mse_loss(model(x), y)
-        -         loss.backward()
-        -         optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = nn.functional.mse_loss(model(x), y)
-        +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         loss = nn.functional.mse_loss(model(x), y)
+        ~         loss.backward()
+        ~         optimizer.step()
         +         scaler.update()
               except RuntimeError:
                   continue
@@ -184,12 +144,9 @@ def test_one_line_branch_becomes_a_block(rewrites: Check) -> None:
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
-        -     loss.backward()
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss.backward()
         -     if ready: optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
-        +     scaler.scale(loss).backward()
         +     if ready:
         +         scaler.step(optimizer)
         +         scaler.update()
@@ -205,13 +162,9 @@ def test_scheduler_steps_as_before(rewrites: Check) -> None:
         + scaler = torch.amp.GradScaler("cuda")
           scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
               scheduler.step()
         """
@@ -285,9 +238,7 @@ def test_weights_updated_by_hand_need_no_scaler_in_bfloat16(rewrites: Check) -> 
         """
           model = nn.Linear(2, 2)
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +         loss = nn.functional.mse_loss(model(x), y)
+        ~     loss = nn.functional.mse_loss(model(x), y)
               model.zero_grad()
               loss.backward()
               for p in model.parameters():
@@ -305,22 +256,14 @@ def test_optimizer_that_steps_twice_updates_in_between(rewrites: Check) -> None:
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
               optimizer.zero_grad()
-        -     first = model(x).mean()
-        -     first.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         first = model(x).mean()
-        +     scaler.scale(first).backward()
-        +     scaler.step(optimizer)
+        ~     first = model(x).mean()
+        ~     first.backward()
+        ~     optimizer.step()
         +     scaler.update()
               optimizer.zero_grad()
-        -     second = model(y).mean()
-        -     second.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         second = model(y).mean()
-        +     scaler.scale(second).backward()
-        +     scaler.step(optimizer)
+        ~     second = model(y).mean()
+        ~     second.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )

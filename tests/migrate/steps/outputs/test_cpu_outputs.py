@@ -21,14 +21,12 @@ def test_loss_on_the_cpu_reads_float32(rewrites: Check) -> None:
         -     out = model(x)
         -     moved = out.view(-1).to(loss_device)
         -     loss = nn.functional.mse_loss(moved, y)
-        -     loss.backward()
-        -     optimizer.step()
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
         +         out = model(x)
         +         moved = out.float().view(-1).to(loss_device)
         +         loss = nn.functional.mse_loss(moved, y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )

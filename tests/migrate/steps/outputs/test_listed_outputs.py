@@ -32,9 +32,7 @@ def test_outputs_gathered_for_numpy_are_float32_in_bfloat16(rewrites: Check) -> 
               model.eval()
               outs, rows, labels = [], [], []
               for x, y in loader:
-        -         out = model(x)
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +             out = model(x)
+        ~         out = model(x)
                   outs.append(out.detach().cpu())
                   rows.extend(out)
                   labels.append(y)
@@ -84,12 +82,10 @@ def test_what_is_computed_of_outputs_is_float32_for_numpy_in_bfloat16(rewrites: 
         + """
           @torch.no_grad()
           def show(model, x):
-        -     out = model(x)
+        ~     out = model(x)
         -     draw((out * 255).cpu().numpy(), out.mul(255).add(1).numpy(), (out > 0).numpy(), (x * 255).numpy())
         -     image = 0.5 + out / 2
         -     draw(image.numpy(), (out.argmax(1) + 1).numpy())
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +         out = model(x)
         +     draw((out * 255).float().cpu().numpy(), out.float().mul(255).add(1).numpy(), (out > 0).numpy(), (x * 255).numpy())
         +     image = 0.5 + out / 2
         +     draw(image.float().numpy(), (out.argmax(1) + 1).numpy())
@@ -122,11 +118,9 @@ def test_arrays_are_made_of_float32_in_bfloat16(rewrites: Check) -> None:
           import numpy as np
           @torch.no_grad()
           def predict(model, x):
-        -     out = model(x)
+        ~     out = model(x)
         -     losses = [each.item() for each in out]
         -     return np.array(out.cpu()), np.asarray(out.detach()), np.array(losses), np.array(x.cpu())
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +         out = model(x)
         +     losses = [each.item() for each in out]
         +     return np.array(out.float().cpu()), np.asarray(out.float().detach()), np.array(losses), np.array(x.cpu())
         """,

@@ -77,15 +77,11 @@ def test_array_that_a_function_makes_of_what_it_computes_in_a_region(rewrites: C
           model = Net()
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +         loss = nn.functional.mse_loss(model(x), y)
+        ~     loss = nn.functional.mse_loss(model(x), y)
               loss.backward()
               optimizer.step()
           with torch.no_grad():
-        -     image = model.generate(x)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +         image = model.generate(x)
+        ~     image = model.generate(x)
         """,
         dtype="bf16",
     )

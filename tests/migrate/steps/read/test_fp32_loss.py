@@ -18,13 +18,9 @@ def test_model_that_takes_the_name_of_the_module_it_comes_from(rewrites: Check) 
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -39,13 +35,9 @@ def test_module_that_computes_its_loss_is_a_forward(rewrites: Check) -> None:
           optimizer = torch.optim.SGD(model_and_loss.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss, out = model_and_loss(x, y)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss, out = model_and_loss(x, y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss, out = model_and_loss(x, y)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -61,11 +53,10 @@ def test_loss_computed_in_the_call_of_backward_gets_a_name(rewrites: Check) -> N
           for x, y in loader:
               optimizer.zero_grad()
         -     criterion(model(x), y).backward()
-        -     optimizer.step()
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
         +         loss = criterion(model(x), y)
         +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -106,13 +97,12 @@ def test_loss_computed_in_the_call_of_backward_joins_the_forward(rewrites: Check
         -     output = model(x)
         -     optimizer.zero_grad()
         -     criterion(output, y).backward()
-        -     optimizer.step()
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
         +         output = model(x)
         +         optimizer.zero_grad()
         +         loss = criterion(output, y)
         +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -125,19 +115,12 @@ def test_arguments_of_backward_stay(rewrites: Check) -> None:
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     out = model(x)
-        -     a = nn.functional.mse_loss(out, y)
-        -     b = nn.functional.l1_loss(out, y)
-        -     a.backward(retain_graph=True)
-        -     b.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         out = model(x)
-        +         a = nn.functional.mse_loss(out, y)
-        +         b = nn.functional.l1_loss(out, y)
-        +     scaler.scale(a).backward(retain_graph=True)
-        +     scaler.scale(b).backward()
-        +     scaler.step(optimizer)
+        ~     out = model(x)
+        ~     a = nn.functional.mse_loss(out, y)
+        ~     b = nn.functional.l1_loss(out, y)
+        ~     a.backward(retain_graph=True)
+        ~     b.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -150,17 +133,12 @@ def test_losses_summed_in_the_call_of_backward_are_scaled_together(rewrites: Che
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     out = model(x)
-        -     a = nn.functional.mse_loss(out, y)
-        -     b = nn.functional.l1_loss(out, y)
+        ~     out = model(x)
+        ~     a = nn.functional.mse_loss(out, y)
+        ~     b = nn.functional.l1_loss(out, y)
         -     (a + 0.5 * b).backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         out = model(x)
-        +         a = nn.functional.mse_loss(out, y)
-        +         b = nn.functional.l1_loss(out, y)
         +     scaler.scale(a + 0.5 * b).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -173,19 +151,12 @@ def test_penalty_added_to_the_loss_is_inside(rewrites: Check) -> None:
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     out = model(x)
-        -     loss = nn.functional.mse_loss(out, y)
-        -     for p in model.parameters():
-        -         loss += 1e-4 * p.norm()
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         out = model(x)
-        +         loss = nn.functional.mse_loss(out, y)
-        +         for p in model.parameters():
-        +             loss += 1e-4 * p.norm()
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     out = model(x)
+        ~     loss = nn.functional.mse_loss(out, y)
+        ~     for p in model.parameters():
+        ~         loss += 1e-4 * p.norm()
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -198,21 +169,13 @@ def test_branches_that_choose_the_loss_are_inside(rewrites: Check) -> None:
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     out = model(x)
-        -     if args.l1:
-        -         loss = nn.functional.l1_loss(out, y)
-        -     else:
-        -         loss = nn.functional.mse_loss(out, y)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         out = model(x)
-        +         if args.l1:
-        +             loss = nn.functional.l1_loss(out, y)
-        +         else:
-        +             loss = nn.functional.mse_loss(out, y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     out = model(x)
+        ~     if args.l1:
+        ~         loss = nn.functional.l1_loss(out, y)
+        ~     else:
+        ~         loss = nn.functional.mse_loss(out, y)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -224,15 +187,10 @@ def test_loss_may_come_out_of_the_models_output(rewrites: Check) -> None:
           optimizer = torch.optim.Adam(model.parameters())
         + scaler = torch.amp.GradScaler("cuda")
           for batch in loader:
-        -     outputs = model(**batch)
-        -     loss = outputs.loss
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         outputs = model(**batch)
-        +         loss = outputs.loss
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     outputs = model(**batch)
+        ~     loss = outputs.loss
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
               optimizer.zero_grad()
         """
@@ -245,13 +203,9 @@ def test_loss_may_come_from_the_model_itself(rewrites: Check) -> None:
           optimizer = torch.optim.Adam(model.parameters())
         + scaler = torch.amp.GradScaler("cuda")
           for batch in loader:
-        -     loss = model(**batch)[0]
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = model(**batch)[0]
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = model(**batch)[0]
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -265,13 +219,9 @@ def test_scale_of_something_else_is_no_loss_scale(rewrites: Check) -> None:
         + scaler = torch.amp.GradScaler("cuda")
           for x, pose in loader:
               pose = pose.scale(0.5)
-        -     loss = model(x).mean()
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = model(x).mean()
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = model(x).mean()
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )

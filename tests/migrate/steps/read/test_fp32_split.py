@@ -17,12 +17,9 @@ def test_helper_that_goes_backward_for_the_loop_that_steps(rewrites: Check) -> N
     rewrites(
         """
         - def accumulate(model, x, y):
-        -     loss = nn.functional.mse_loss(model(x), y)
-        -     loss.backward()
         + def accumulate(model, x, y, scaler):
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
-        +     scaler.scale(loss).backward()
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss.backward()
 
           def main():
               model = nn.Linear(2, 2)
@@ -30,9 +27,8 @@ def test_helper_that_goes_backward_for_the_loop_that_steps(rewrites: Check) -> N
         +     scaler = torch.amp.GradScaler("cuda")
               for x, y in loader:
         -         accumulate(model, x, y)
-        -         optimizer.step()
         +         accumulate(model, x, y, scaler)
-        +         scaler.step(optimizer)
+        ~         optimizer.step()
         +         scaler.update()
         """
     )
@@ -64,10 +60,8 @@ def test_helper_that_takes_the_loss_and_steps(rewrites: Check) -> None:
         - def step(loss, optimizer):
         + def step(loss, optimizer, scaler):
               optimizer.zero_grad()
-        -     loss.backward()
-        -     optimizer.step()
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
 
           def main():
@@ -75,10 +69,8 @@ def test_helper_that_takes_the_loss_and_steps(rewrites: Check) -> None:
               optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         +     scaler = torch.amp.GradScaler("cuda")
               for x, y in loader:
-        -         loss = nn.functional.mse_loss(model(x), y)
+        ~         loss = nn.functional.mse_loss(model(x), y)
         -         step(loss, optimizer)
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = nn.functional.mse_loss(model(x), y)
         +         step(loss, optimizer, scaler)
         """
     )
@@ -119,10 +111,8 @@ GAN = """
           self.fake = self.netG(self.input)
 
       def backward_D_basic(self, net, real, fake):
--         loss = self.criterion(net(real), 1) + self.criterion(net(fake.detach()), 0)
+~         loss = self.criterion(net(real), 1) + self.criterion(net(fake.detach()), 0)
 -         loss.backward()
-+         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-+             loss = self.criterion(net(real), 1) + self.criterion(net(fake.detach()), 0)
 +         self.scaler.scale(loss).backward()
           return loss
 
@@ -130,16 +120,12 @@ GAN = """
           self.loss_D = self.backward_D_basic(self.netD, self.real, self.fake)
 
       def backward_G(self):
--         self.loss_G = self.criterion(self.fake, self.real)
+~         self.loss_G = self.criterion(self.fake, self.real)
 -         self.loss_G.backward()
-+         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-+             self.loss_G = self.criterion(self.fake, self.real)
 +         self.scaler.scale(self.loss_G).backward()
 
       def optimize_parameters(self):
--         self.forward()
-+         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-+             self.forward()
+~         self.forward()
           self.optimizer_D.zero_grad()
           self.backward_D()
 -         self.optimizer_D.step()
@@ -169,16 +155,12 @@ def test_method_that_is_called_backward(rewrites: Check) -> None:
                   self.output = self.net(self.input)
 
               def backward(self):
-        -         self.loss = nn.functional.mse_loss(self.output, self.target)
+        ~         self.loss = nn.functional.mse_loss(self.output, self.target)
         -         self.loss.backward()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             self.loss = nn.functional.mse_loss(self.output, self.target)
         +         self.scaler.scale(self.loss).backward()
 
               def optimize(self):
-        -         self.forward()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             self.forward()
+        ~         self.forward()
                   self.optimizer.zero_grad()
                   self.backward()
         -         self.optimizer.step()
@@ -199,21 +181,15 @@ def test_functions_beside_the_loop_see_its_scaler(rewrites: Check) -> None:
               return net(batch[0]), batch[1]
 
           def backward_pass(pred, y):
-        -     loss = nn.functional.mse_loss(pred, y)
-        -     loss.backward()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(pred, y)
-        +     scaler.scale(loss).backward()
+        ~     loss = nn.functional.mse_loss(pred, y)
+        ~     loss.backward()
               return loss
 
           for batch in loader:
               optimizer.zero_grad()
-        -     pred, y = forward_pass(batch)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         pred, y = forward_pass(batch)
+        ~     pred, y = forward_pass(batch)
               loss = backward_pass(pred, y)
-        -     optimizer.step()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -230,8 +206,7 @@ def test_wrapper_whose_method_steps(rewrites: Check) -> None:
         -     def step_and_update_lr(self):
         +     def step_and_update_lr(self, scaler):
                   self.n_steps += 1
-        -         self._optimizer.step()
-        +         scaler.step(self._optimizer)
+        ~         self._optimizer.step()
 
               def zero_grad(self):
                   self._optimizer.zero_grad()
@@ -240,12 +215,9 @@ def test_wrapper_whose_method_steps(rewrites: Check) -> None:
         + def train(model, loader, optimizer, scaler):
               for x, y in loader:
                   optimizer.zero_grad()
-        -         loss = nn.functional.mse_loss(model(x), y)
-        -         loss.backward()
+        ~         loss = nn.functional.mse_loss(model(x), y)
+        ~         loss.backward()
         -         optimizer.step_and_update_lr()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = nn.functional.mse_loss(model(x), y)
-        +         scaler.scale(loss).backward()
         +         optimizer.step_and_update_lr(scaler)
         +         scaler.update()
 
@@ -268,8 +240,7 @@ def test_gradients_are_unscaled_for_the_optimizer_in_a_wrapper(rewrites: Check) 
         -     def step_and_update_lr(self):
         +     def step_and_update_lr(self, scaler):
                   self.warm += 1
-        -         self.inner.step()
-        +         scaler.step(self.inner)
+        ~         self.inner.step()
               def zero_grad(self):
                   self.inner.zero_grad()
           def train(loader):
@@ -278,11 +249,8 @@ def test_gradients_are_unscaled_for_the_optimizer_in_a_wrapper(rewrites: Check) 
         +     scaler = torch.amp.GradScaler("cuda")
               for x, y in loader:
                   optimizer.zero_grad()
-        -         loss = nn.functional.mse_loss(model(x), y)
-        -         loss.backward()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = nn.functional.mse_loss(model(x), y)
-        +         scaler.scale(loss).backward()
+        ~         loss = nn.functional.mse_loss(model(x), y)
+        ~         loss.backward()
         +         scaler.unscale_(optimizer.inner)
                   nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         -         optimizer.step_and_update_lr()
@@ -345,9 +313,8 @@ def test_wrapper_in_another_file(rewrites_files: Check) -> None:
                           self.optimizer = optimizer
 
                 -     def step_and_update(self):
-                -         self.optimizer.step()
                 +     def step_and_update(self, scaler):
-                +         scaler.step(self.optimizer)
+                ~         self.optimizer.step()
             """,
             "train.py": """
                   import torch
@@ -358,12 +325,9 @@ def test_wrapper_in_another_file(rewrites_files: Check) -> None:
                   schedule = ScheduledOptim(torch.optim.SGD(model.parameters(), lr=0.1))
                 + scaler = torch.amp.GradScaler("cuda")
                   for x, y in loader:
-                -     loss = nn.functional.mse_loss(model(x), y)
-                -     loss.backward()
+                ~     loss = nn.functional.mse_loss(model(x), y)
+                ~     loss.backward()
                 -     schedule.step_and_update()
-                +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                +         loss = nn.functional.mse_loss(model(x), y)
-                +     scaler.scale(loss).backward()
                 +     schedule.step_and_update(scaler)
                 +     scaler.update()
             """,
@@ -534,23 +498,16 @@ def test_loss_that_is_computed_by_a_function_is_in_the_region_of_its_evaluation(
 
           def evaluate(model, loader):
               for x, y in loader:
-        -         out = model(x)
-        -         loss, best = performance(out, y)
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             out = model(x)
-        +             loss, best = performance(out, y)
+        ~         out = model(x)
+        ~         loss, best = performance(out, y)
 
           model = nn.Linear(2, 2)
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss, best = performance(model(x), y)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss, best = performance(model(x), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss, best = performance(model(x), y)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -567,18 +524,14 @@ def test_wrapper_whose_method_is_called_step(rewrites: Check) -> None:
         -     def step(self):
         +     def step(self, scaler):
                   self.count += 1
-        -         self.optimizer.step()
-        +         scaler.step(self.optimizer)
+        ~         self.optimizer.step()
 
         - def train(model, loader, opt):
         + def train(model, loader, opt, scaler):
               for x, y in loader:
-        -         loss = nn.functional.mse_loss(model(x), y)
-        -         loss.backward()
+        ~         loss = nn.functional.mse_loss(model(x), y)
+        ~         loss.backward()
         -         opt.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = nn.functional.mse_loss(model(x), y)
-        +         scaler.scale(loss).backward()
         +         opt.step(scaler)
         +         scaler.update()
 
@@ -606,13 +559,9 @@ def test_wrapper_that_shows_the_parameters_is_stepped_like_an_optimizer(rewrites
           optimizer = Warmup(torch.optim.Adam(model.parameters()))
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -632,9 +581,7 @@ def test_optimizer_of_the_base_class(rewrites: Check) -> None:
                   self.set_up()
 
               def train(self, x, y):
-        -         loss = nn.functional.mse_loss(self.net(x), y)
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = nn.functional.mse_loss(self.net(x), y)
+        ~         loss = nn.functional.mse_loss(self.net(x), y)
                   self.optimizer.zero_grad()
         -         loss.backward()
         -         self.optimizer.step()
@@ -707,13 +654,10 @@ def test_model_of_the_base_class(rewrites_files: Check) -> None:
 
                   class Trainer(Base):
                       def train(self, x, y):
-                -         out = self.net_g(x)
-                -         loss = nn.functional.mse_loss(out, y)
+                ~         out = self.net_g(x)
+                ~         loss = nn.functional.mse_loss(out, y)
                 -         loss.backward()
                 -         self.optimizer.step()
-                +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                +             out = self.net_g(x)
-                +             loss = nn.functional.mse_loss(out, y)
                 +         self.scaler.scale(loss).backward()
                 +         self.scaler.step(self.optimizer)
                 +         self.scaler.update()
@@ -738,10 +682,8 @@ def test_function_that_steps_all_optimizers_of_a_collection_is_part_of_the_step(
 
               def train(self, loader):
                   for x, y in loader:
-        -             loss = nn.functional.mse_loss(self.model(x), y)
+        ~             loss = nn.functional.mse_loss(self.model(x), y)
         -             loss.backward()
-        +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +                 loss = nn.functional.mse_loss(self.model(x), y)
         +             self.scaler.scale(loss).backward()
                       self.optimizer_step()
         +             self.scaler.update()
@@ -778,10 +720,8 @@ def test_backward_in_a_helper_whose_result_is_returned(rewrites: Check) -> None:
         +         self.scaler = torch.amp.GradScaler("cuda")
 
               def losses(self, x, y):
-        -         loss = nn.functional.mse_loss(self.model(x), y)
+        ~         loss = nn.functional.mse_loss(self.model(x), y)
         -         loss.backward()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = nn.functional.mse_loss(self.model(x), y)
         +         self.scaler.scale(loss).backward()
                   return loss.item()
 

@@ -15,22 +15,15 @@ def test_forward_and_loss_under_no_grad(rewrites: Check) -> None:
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
           with torch.no_grad():
               for x, y in loader:
                   x = x.cuda()
-        -         out = model(x)
-        -         total += nn.functional.mse_loss(out, y).item()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             out = model(x)
-        +             total += nn.functional.mse_loss(out, y).item()
+        ~         out = model(x)
+        ~         total += nn.functional.mse_loss(out, y).item()
                   correct += (out.argmax(1) == y).sum()
         """
     )
@@ -43,24 +36,15 @@ def test_forwards_that_follow_each_other_share_a_region(rewrites: Check) -> None
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
           with torch.no_grad():
-        -     one = model(x)
-        -     other = model(y)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         one = model(x)
-        +         other = model(y)
+        ~     one = model(x)
+        ~     other = model(y)
               print(one)
-        -     last = model(z)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         last = model(z)
+        ~     last = model(z)
         """
     )
 
@@ -72,35 +56,21 @@ def test_forwards_that_follow_each_other_in_cells_of_a_notebook_have_a_region_ea
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
           # amp-migrate: cell 1
-        - with torch.no_grad():
-        -     one = model(x)
-        - print(nn.functional.mse_loss(one, y))
-        + with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +     with torch.no_grad():
-        +         one = model(x)
-        +     print(nn.functional.mse_loss(one, y))
+        ~ with torch.no_grad():
+        ~     one = model(x)
+        ~ print(nn.functional.mse_loss(one, y))
           # amp-migrate: cell 2
-        - with torch.no_grad():
-        -     other = model(y)
-        - print(nn.functional.mse_loss(other, y))
-        + with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +     with torch.no_grad():
-        +         other = model(y)
-        +     print(nn.functional.mse_loss(other, y))
+        ~ with torch.no_grad():
+        ~     other = model(y)
+        ~ print(nn.functional.mse_loss(other, y))
           # amp-migrate: cell 3
           with torch.no_grad():
-        -     third = model(z)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         third = model(z)
+        ~     third = model(z)
           # amp-migrate: cell 4
           print(nn.functional.mse_loss(one, third))
         """
@@ -112,26 +82,18 @@ def test_functions_decorated_as_evaluation(rewrites: Check) -> None:
         """
           def train(loader):
               for x, y in loader:
-        -         loss = nn.functional.mse_loss(model(x), y)
-        -         loss.backward()
-        -         optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = nn.functional.mse_loss(model(x), y)
-        +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         loss = nn.functional.mse_loss(model(x), y)
+        ~         loss.backward()
+        ~         optimizer.step()
         +         scaler.update()
 
           @torch.inference_mode()
           def forecast(x):
-        -     return model(x)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         return model(x)
+        ~     return model(x)
 
           @torch.no_grad()
           def score(x):
-        -     out = model(x)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         out = model(x)
+        ~     out = model(x)
               return out.softmax(-1)
 
           model = nn.Linear(2, 2)
@@ -146,20 +108,14 @@ def test_function_that_calls_eval(rewrites: Check) -> None:
         """
           def train(loader):
               for x, y in loader:
-        -         loss = nn.functional.mse_loss(model(x), y)
-        -         loss.backward()
-        -         optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = nn.functional.mse_loss(model(x), y)
-        +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         loss = nn.functional.mse_loss(model(x), y)
+        ~         loss.backward()
+        ~         optimizer.step()
         +         scaler.update()
 
           def measure(x):
               model.eval()
-        -     out = model(x)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         out = model(x)
+        ~     out = model(x)
               return out
 
           model = nn.Linear(2, 2)
@@ -174,19 +130,13 @@ def test_evaluation_behind_training_in_one_function(rewrites: Check) -> None:
         """
           def train(loader):
               for x, y in loader:
-        -         loss = nn.functional.mse_loss(model(x), y)
-        -         loss.backward()
-        -         optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = nn.functional.mse_loss(model(x), y)
-        +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         loss = nn.functional.mse_loss(model(x), y)
+        ~         loss.backward()
+        ~         optimizer.step()
         +         scaler.update()
               model.eval()
               with torch.no_grad():
-        -         print(model(x))
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             print(model(x))
+        ~         print(model(x))
 
           model = nn.Linear(2, 2)
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -202,22 +152,14 @@ def test_two_forwards_of_one_result_share_a_region(rewrites: Check) -> None:
           optimizer = torch.optim.SGD([*encoder.parameters(), *decoder.parameters()], lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(decoder(encoder(x)), y)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(decoder(encoder(x)), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = nn.functional.mse_loss(decoder(encoder(x)), y)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
           with torch.no_grad():
-        -     z = encoder(x)
-        -     z = z + noise
-        -     out = decoder(z)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         z = encoder(x)
-        +         z = z + noise
-        +         out = decoder(z)
+        ~     z = encoder(x)
+        ~     z = z + noise
+        ~     out = decoder(z)
               print(out)
         """
     )
@@ -231,21 +173,15 @@ def test_banned_loss_stays_outside_and_reads_float32(rewrites: Check) -> None:
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     out = model(x)
+        ~     out = model(x)
         -     loss = criterion(out, y)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         out = model(x)
         +     loss = criterion(out.float(), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
           with torch.no_grad():
-        -     out = model(x)
+        ~     out = model(x)
         -     print(criterion(out, y))
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         out = model(x)
         +     print(criterion(out.float(), y))
         """
     )
@@ -260,15 +196,10 @@ def test_teacher_of_unknown_class_is_left_as_it_was(rewrites: Check) -> None:
           for x, y in loader:
               with torch.no_grad():
                   target = teacher(x)
-        -     out = student(x)
-        -     loss = nn.functional.mse_loss(out, target)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         out = student(x)
-        +         loss = nn.functional.mse_loss(out, target)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     out = student(x)
+        ~     loss = nn.functional.mse_loss(out, target)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -287,13 +218,9 @@ def test_method_of_a_module_runs_in_its_callers_region(rewrites: Check) -> None:
           optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x in loader:
-        -     loss = net(x).mean()
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = net(x).mean()
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = net(x).mean()
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -308,13 +235,9 @@ def test_evaluation_with_a_region_of_its_own_is_left_as_it_was(rewrites: Check) 
 
           def train():
               for x in loader:
-        -         loss = model(x).mean()
-        -         loss.backward()
-        -         optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = model(x).mean()
-        +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         loss = model(x).mean()
+        ~         loss.backward()
+        ~         optimizer.step()
         +         scaler.update()
 
           @torch.no_grad()
@@ -334,13 +257,9 @@ def test_forward_that_gradients_may_flow_through_is_left_as_it_was(rewrites: Che
 
           def train():
               for x in loader:
-        -         loss = model(x).mean()
-        -         loss.backward()
-        -         optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = model(x).mean()
-        +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         loss = model(x).mean()
+        ~         loss.backward()
+        ~         optimizer.step()
         +         scaler.update()
 
           def features(x):
@@ -356,13 +275,9 @@ def test_weights_changed_under_no_grad_need_no_region(rewrites: Check) -> None:
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x in loader:
-        -     loss = model(x).mean()
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = model(x).mean()
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = model(x).mean()
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
           with torch.no_grad():
               for p in model.parameters():
@@ -396,13 +311,9 @@ def test_function_of_a_module_that_is_named_like_a_network_is_no_forward(rewrite
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -421,13 +332,9 @@ def test_forward_without_gradients_in_a_function_that_a_region_calls_gets_no_sec
               return nn.functional.mse_loss(model(x), wanted)
 
           for x in loader:
-        -     loss = compute_loss(x)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = compute_loss(x)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = compute_loss(x)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -460,10 +367,8 @@ def test_function_of_another_file_that_evaluates_for_a_migrated_step_gets_region
                 + def validate(model, loader):
                       model.eval()
                       for x, _ in loader:
-                -         predicted = model(x)
+                ~         predicted = model(x)
                 -         print(predicted.detach().numpy())
-                +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-                +             predicted = model(x)
                 +         print(predicted.float().detach().numpy())
 
                   def predict(model, x):
@@ -492,9 +397,7 @@ def test_inherited_method_that_is_given_a_network_is_no_forward(rewrites: Check)
                   self.ema = nn.Linear(2, 2).eval()
 
               def train(self, x):
-        -         loss = self.net(x).sum()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +             loss = self.net(x).sum()
+        ~         loss = self.net(x).sum()
                   loss.backward()
                   self.optimizer.step()
         """,
@@ -514,17 +417,13 @@ def test_name_of_a_model_and_a_method_that_restores_one_are_no_forwards(rewrites
                   self.net.load_state_dict(torch.load(path))
 
               def train(self, x):
-        -         loss = self.net(x).sum()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +             loss = self.net(x).sum()
+        ~         loss = self.net(x).sum()
                   loss.backward()
                   self.optimizer.step()
 
               def test(self, chosen_model, x):
                   self.restore_model(chosen_model.split(" ")[0])
-        -         return self.net(x)
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +             return self.net(x)
+        ~         return self.net(x)
         """,
         dtype="bf16",
     )
@@ -537,22 +436,14 @@ def test_loss_behind_no_grad_shares_the_region_of_its_forward(rewrites: Check) -
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
           for x, y in loader:
-        -     with torch.no_grad():
-        -         out = model(x)
-        -     loss = nn.functional.mse_loss(out, y)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         with torch.no_grad():
-        +             out = model(x)
-        +         loss = nn.functional.mse_loss(out, y)
+        ~     with torch.no_grad():
+        ~         out = model(x)
+        ~     loss = nn.functional.mse_loss(out, y)
               total += loss.item()
         """
     )
@@ -563,28 +454,19 @@ def test_loss_that_is_chosen_behind_no_grad_shares_the_region_of_its_forward(rew
         """
           def train(net, criterion, optimizer, loader):
               for x, y in loader:
-        -         loss = criterion(net(x), y)
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +             loss = criterion(net(x), y)
+        ~         loss = criterion(net(x), y)
                   loss.backward()
                   optimizer.step()
 
           def validate(net, criterion, loader, joint):
               net.eval()
               for x, y in loader:
-        -         with torch.no_grad():
-        -             out, edge = net(x)
-        -         if joint:
-        -             total += criterion((out, edge), y).item()
-        -         else:
-        -             total += criterion(out, y).item()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +             with torch.no_grad():
-        +                 out, edge = net(x)
-        +             if joint:
-        +                 total += criterion((out, edge), y).item()
-        +             else:
-        +                 total += criterion(out, y).item()
+        ~         with torch.no_grad():
+        ~             out, edge = net(x)
+        ~         if joint:
+        ~             total += criterion((out, edge), y).item()
+        ~         else:
+        ~             total += criterion(out, y).item()
                   hits += out.argmax(1).eq(y).sum()
         """,
         dtype="bf16",
@@ -598,21 +480,14 @@ def test_refused_loss_behind_no_grad_reads_float32(rewrites: Check) -> None:
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
           for x, y in loader:
-        -     with torch.no_grad():
-        -         out = model(x)
+        ~     with torch.no_grad():
+        ~         out = model(x)
         -     total += nn.functional.binary_cross_entropy(out, y)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         with torch.no_grad():
-        +             out = model(x)
         +     total += nn.functional.binary_cross_entropy(out.float(), y)
         """
     )
@@ -629,11 +504,9 @@ def test_function_that_runs_in_a_region_however_deep_gets_none_of_its_own(rewrit
         +         self.scaler = torch.amp.GradScaler("cuda")
 
               def train(self, x):
-        -         loss = self.losses(x)
+        ~         loss = self.losses(x)
         -         loss.backward()
         -         self.optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = self.losses(x)
         +         self.scaler.scale(loss).backward()
         +         self.scaler.step(self.optimizer)
         +         self.scaler.update()
@@ -661,22 +534,15 @@ def test_what_only_tells_the_model_something_needs_no_region(rewrites: Check) ->
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x in loader:
-        -     loss = model(x).mean()
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = model(x).mean()
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = model(x).mean()
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
 
           def evaluate(x):
               model.unused_modules_off()
-        -     model.paint()
-        -     out = model(x)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         model.paint()
-        +         out = model(x)
+        ~     model.paint()
+        ~     out = model(x)
               model.unused_modules_back()
               return out
         """

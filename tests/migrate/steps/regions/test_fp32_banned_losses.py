@@ -15,16 +15,12 @@ def test_loss_object_reads_float32(rewrites: Check) -> None:
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     output = model(x)
+        ~     output = model(x)
         -     loss = criterion(output, y)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         output = model(x)
         +     loss = criterion(output.float(), y)
               optimizer.zero_grad()
-        -     loss.backward()
-        -     optimizer.step()
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -36,10 +32,8 @@ def test_loss_object_reads_float32_in_bfloat16(rewrites: Check) -> None:
           criterion = nn.BCELoss()
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
           for x, y in loader:
-        -     output = model(x)
+        ~     output = model(x)
         -     loss = criterion(output, y)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +         output = model(x)
         +     loss = criterion(output.float(), y)
               optimizer.zero_grad()
               loss.backward()
@@ -55,15 +49,11 @@ def test_loss_function_reads_float32(rewrites: Check) -> None:
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     output = model(x).view(-1)
+        ~     output = model(x).view(-1)
         -     loss = nn.functional.binary_cross_entropy(output, y)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         output = model(x).view(-1)
         +     loss = nn.functional.binary_cross_entropy(output.float(), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -80,15 +70,11 @@ def test_function_of_the_project_around_the_loss_reads_float32(rewrites: Check) 
           optimizer = torch.optim.Adam(model.parameters())
         + scaler = torch.amp.GradScaler("cuda")
           for x, _ in loader:
-        -     recon, mu = model(x)
+        ~     recon, mu = model(x)
         -     loss = loss_function(recon, x, mu)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         recon, mu = model(x)
         +     loss = loss_function(recon.float(), x, mu.float())
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -101,15 +87,11 @@ def test_another_loss_in_the_statement_of_a_refused_one_reads_float32_too(rewrit
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y, z in loader:
-        -     output = model(x)
+        ~     output = model(x)
         -     loss = criterion(output[0], y) + nn.functional.mse_loss(output[1], z)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         output = model(x)
         +     loss = criterion(output[0].float(), y) + nn.functional.mse_loss(output[1].float(), z)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -123,13 +105,11 @@ def test_forward_and_loss_in_one_statement(rewrites: Check) -> None:
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
         -     loss = criterion(model(x), y)
-        -     loss.backward()
-        -     optimizer.step()
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
         +         model_output = model(x)
         +     loss = criterion(model_output.float(), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -144,14 +124,12 @@ def test_what_is_taken_out_joins_the_region_before_it(rewrites: Check) -> None:
           for x, y in loader:
         -     hidden = model(x)
         -     loss = criterion(model.head(hidden).squeeze(1), y)
-        -     loss.backward()
-        -     optimizer.step()
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
         +         hidden = model(x)
         +         head_output = model.head(hidden).squeeze(1)
         +     loss = criterion(head_output.float(), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -165,14 +143,12 @@ def test_two_forwards_in_one_statement_have_two_names(rewrites: Check) -> None:
         + scaler = torch.amp.GradScaler("cuda")
           for x, x2, y in loader:
         -     loss = criterion(model(x), y) + criterion(model(x2), y)
-        -     loss.backward()
-        -     optimizer.step()
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
         +         model_output = model(x)
         +         model_output_2 = model(x2)
         +     loss = criterion(model_output.float(), y) + criterion(model_output_2.float(), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -187,13 +163,11 @@ def test_what_is_taken_out_has_the_name_of_what_is_called(rewrites: Check) -> No
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
         -     loss = criterion(nets[0](x), y)
-        -     loss.backward()
-        -     optimizer.step()
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
         +         nets_output = nets[0](x)
         +     loss = criterion(nets_output.float(), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -251,13 +225,11 @@ def test_sigmoid_in_the_loss_sees_float32(rewrites: Check) -> None:
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
         -     loss = nn.functional.binary_cross_entropy(torch.sigmoid(model(x)), y)
-        -     loss.backward()
-        -     optimizer.step()
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
         +         model_output = model(x)
         +     loss = nn.functional.binary_cross_entropy(torch.sigmoid(model_output.float()), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -306,15 +278,11 @@ def test_sigmoid_that_the_model_returns_sees_float32(rewrites: Check) -> None:
           optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     output = net(x).squeeze(1)
+        ~     output = net(x).squeeze(1)
         -     loss = criterion(output, y)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         output = net(x).squeeze(1)
         +     loss = criterion(output.float(), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -437,17 +405,12 @@ def test_method_of_a_module_that_computes_a_refused_loss_stays_outside_and_reads
           optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     out = net(x)
-        -     fit = nn.functional.mse_loss(out, y)
+        ~     out = net(x)
+        ~     fit = nn.functional.mse_loss(out, y)
         -     loss = fit + critic.loss(out)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         out = net(x)
-        +         fit = nn.functional.mse_loss(out, y)
         +     loss = fit + critic.loss(out.float())
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )

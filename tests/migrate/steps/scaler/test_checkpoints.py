@@ -15,14 +15,10 @@ def test_entry_of_a_dictionary(rewrites: Check) -> None:
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
-        -     loss.backward()
-        -     optimizer.step()
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss.backward()
+        ~     optimizer.step()
         - torch.save({"epoch": epoch, "optimizer": optimizer.state_dict()}, "last.pt")
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
         +     scaler.update()
         + torch.save({"epoch": epoch, "optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}, "last.pt")
         """
@@ -36,13 +32,9 @@ def test_entry_of_a_dictionary_with_one_entry_a_line(rewrites: Check) -> None:
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
           torch.save(
               {
@@ -64,14 +56,10 @@ def test_entry_of_a_dict_call(rewrites: Check) -> None:
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
-        -     loss.backward()
-        -     optimizer.step()
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss.backward()
+        ~     optimizer.step()
         - torch.save(dict(epoch=epoch, optimizer=optimizer.state_dict()), "last.pt")
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
         +     scaler.update()
         + torch.save(dict(epoch=epoch, optimizer=optimizer.state_dict(), scaler=scaler.state_dict()), "last.pt")
         """
@@ -85,13 +73,9 @@ def test_entry_by_assignment(rewrites: Check) -> None:
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
           state = {}
           state['optimizer'] = optimizer.state_dict()
@@ -113,13 +97,9 @@ def test_restored_where_the_checkpoint_has_it(rewrites: Check) -> None:
         +         scaler.load_state_dict(checkpoint["scaler"])
               model.load_state_dict(checkpoint["model"])
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -135,11 +115,9 @@ def test_saved_and_restored_by_methods(rewrites: Check) -> None:
         +         self.scaler = torch.amp.GradScaler("cuda")
               def fit(self, loader):
                   for x in loader:
-        -             loss = self.model(x).mean()
+        ~             loss = self.model(x).mean()
         -             loss.backward()
         -             self.optimizer.step()
-        +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +                 loss = self.model(x).mean()
         +             self.scaler.scale(loss).backward()
         +             self.scaler.step(self.optimizer)
         +             self.scaler.update()
@@ -167,14 +145,10 @@ def test_saved_by_a_function_that_is_given_the_optimizer(rewrites: Check) -> Non
               optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         +     scaler = torch.amp.GradScaler("cuda")
               for x, y in loader:
-        -         loss = nn.functional.mse_loss(model(x), y)
-        -         loss.backward()
-        -         optimizer.step()
+        ~         loss = nn.functional.mse_loss(model(x), y)
+        ~         loss.backward()
+        ~         optimizer.step()
         -     save("last.pt", model, optimizer)
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = nn.functional.mse_loss(model(x), y)
-        +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
         +         scaler.update()
         +     save("last.pt", model, optimizer, scaler)
         """
@@ -188,13 +162,9 @@ def test_bare_state_of_an_optimizer_is_left_as_it_was(rewrites: Check) -> None:
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
           torch.save(model.state_dict(), "model.pt")
           torch.save(optimizer.state_dict(), "optimizer.pt")
@@ -210,13 +180,9 @@ def test_other_states_are_left_as_they_were(rewrites: Check) -> None:
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
           torch.save({"scheduler": scheduler.state_dict(), "ema": ema.state_dict()}, "last.pt")
         """

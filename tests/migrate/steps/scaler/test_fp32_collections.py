@@ -17,16 +17,12 @@ def test_list_of_optimizers(rewrites: Check) -> None:
           optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in models]
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = sum(nn.functional.mse_loss(model(x), y) for model in models)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = sum(nn.functional.mse_loss(model(x), y) for model in models)
+        ~     loss = sum(nn.functional.mse_loss(model(x), y) for model in models)
               for optimizer in optimizers:
                   optimizer.zero_grad()
-        -     loss.backward()
-        +     scaler.scale(loss).backward()
+        ~     loss.backward()
               for optimizer in optimizers:
-        -         optimizer.step()
-        +         scaler.step(optimizer)
+        ~         optimizer.step()
         +     scaler.update()
         """
     )
@@ -39,17 +35,13 @@ def test_gradients_that_are_clipped_before_a_loop_over_the_optimizers(rewrites: 
           optimizers = {"all": torch.optim.SGD(model.parameters(), lr=0.1)}
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
-        -     loss.backward()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
-        +     scaler.scale(loss).backward()
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss.backward()
         +     for optimizer in optimizers.values():
         +         scaler.unscale_(optimizer)
               nn.utils.clip_grad_norm_(model.parameters(), 1.0)
               for optimizer in optimizers.values():
-        -         optimizer.step()
-        +         scaler.step(optimizer)
+        ~         optimizer.step()
         +     scaler.update()
         """
     )
@@ -62,16 +54,12 @@ def test_gradients_that_are_clipped_in_a_loop_over_the_optimizers(rewrites: Chec
           optimizers = [torch.optim.SGD(model.parameters(), lr=0.1)]
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
-        -     loss.backward()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
-        +     scaler.scale(loss).backward()
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss.backward()
               for optimizer in optimizers:
         +         scaler.unscale_(optimizer)
                   nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        -         optimizer.step()
-        +         scaler.step(optimizer)
+        ~         optimizer.step()
         +     scaler.update()
         """
     )
@@ -87,11 +75,9 @@ def test_dictionary_in_self(rewrites: Check) -> None:
         +         self.scaler = torch.amp.GradScaler("cuda")
 
               def train(self, x, y):
-        -         loss = nn.functional.mse_loss(self.model(x), y)
+        ~         loss = nn.functional.mse_loss(self.model(x), y)
         -         loss.backward()
         -         self.optimizers["all"].step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = nn.functional.mse_loss(self.model(x), y)
         +         self.scaler.scale(loss).backward()
         +         self.scaler.step(self.optimizers["all"])
         +         self.scaler.update()
@@ -117,10 +103,8 @@ def test_list_that_is_taken_from_a_dictionary(gathered: str, rewrites: Check) ->
         +         self.scaler = torch.amp.GradScaler("cuda")
               def step(self, x):
                   optimizers = {gathered}
-        -         loss = self.model(x).mean()
+        ~         loss = self.model(x).mean()
         -         loss.backward()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = self.model(x).mean()
         +         self.scaler.scale(loss).backward()
                   for optimizer in optimizers:
         -             optimizer.step()
@@ -169,13 +153,9 @@ def test_model_under_a_key_that_says_so(rewrites: Check) -> None:
           optimizer = torch.optim.SGD(parameters, lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(parts["model"](x), y)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(parts["model"](x), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = nn.functional.mse_loss(parts["model"](x), y)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )

@@ -17,13 +17,9 @@ def test_scaler_travels_between_files(rewrites_files: Check) -> None:
                 - def train_one_epoch(model, optimizer, loader):
                 + def train_one_epoch(model, optimizer, scaler, loader):
                       for x, y in loader:
-                -         loss = torch.nn.functional.mse_loss(model(x), y)
-                -         loss.backward()
-                -         optimizer.step()
-                +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                +             loss = torch.nn.functional.mse_loss(model(x), y)
-                +         scaler.scale(loss).backward()
-                +         scaler.step(optimizer)
+                ~         loss = torch.nn.functional.mse_loss(model(x), y)
+                ~         loss.backward()
+                ~         optimizer.step()
                 +         scaler.update()
             """,
             "main.py": """
@@ -50,13 +46,9 @@ def test_every_caller_makes_its_own_scaler(rewrites_files: Check) -> None:
                 - def train(model, optimizer, loader):
                 + def train(model, optimizer, scaler, loader):
                       for x, y in loader:
-                -         loss = torch.nn.functional.mse_loss(model(x), y)
-                -         loss.backward()
-                -         optimizer.step()
-                +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                +             loss = torch.nn.functional.mse_loss(model(x), y)
-                +         scaler.scale(loss).backward()
-                +         scaler.step(optimizer)
+                ~         loss = torch.nn.functional.mse_loss(model(x), y)
+                ~         loss.backward()
+                ~         optimizer.step()
                 +         scaler.update()
             """,
             "a.py": """
@@ -95,13 +87,9 @@ def test_scaler_travels_into_a_package(rewrites_files: Check) -> None:
                 - def train(model, optimizer, loader):
                 + def train(model, optimizer, scaler, loader):
                       for x in loader:
-                -         loss = model(x).mean()
-                -         loss.backward()
-                -         optimizer.step()
-                +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                +             loss = model(x).mean()
-                +         scaler.scale(loss).backward()
-                +         scaler.step(optimizer)
+                ~         loss = model(x).mean()
+                ~         loss.backward()
+                ~         optimizer.step()
                 +         scaler.update()
             """,
             "main.py": """
@@ -172,14 +160,10 @@ def test_caller_that_imports_the_function_under_another_name_passes_the_scaler(r
 
 
                 - def train(model, optimizer, x):
-                -     loss = model(x).mean()
-                -     loss.backward()
-                -     optimizer.step()
                 + def train(model, optimizer, scaler, x):
-                +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                +         loss = model(x).mean()
-                +     scaler.scale(loss).backward()
-                +     scaler.step(optimizer)
+                ~     loss = model(x).mean()
+                ~     loss.backward()
+                ~     optimizer.step()
                 +     scaler.update()
                 """,
             "main.py": """
@@ -231,16 +215,12 @@ def test_method_that_saves_takes_the_scaler_in_every_call_where_the_class_of_the
                       optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
                 +     scaler = torch.amp.GradScaler("cuda")
                       for x, y in loader:
-                -         loss = criterion(model(x), y)
-                -         loss.backward()
-                -         optimizer.step()
-                +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                +             loss = criterion(model(x), y)
-                +         scaler.scale(loss).backward()
-                +         scaler.step(optimizer)
-                +         scaler.update()
+                ~         loss = criterion(model(x), y)
+                ~         loss.backward()
+                ~         optimizer.step()
                 -     model.save("net.pt", optimizer)
                 -     model.backup(optimizer)
+                +         scaler.update()
                 +     model.save("net.pt", optimizer, scaler)
                 +     model.backup(optimizer, scaler)
                       plot.save("losses.png", "loss")
@@ -275,13 +255,9 @@ def test_method_that_saves_keeps_its_arguments_where_a_call_may_be_of_it(rewrite
                       optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
                 +     scaler = torch.amp.GradScaler("cuda")
                       for x, y in loader:
-                -         loss = criterion(model(x), y)
-                -         loss.backward()
-                -         optimizer.step()
-                +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                +             loss = criterion(model(x), y)
-                +         scaler.scale(loss).backward()
-                +         scaler.step(optimizer)
+                ~         loss = criterion(model(x), y)
+                ~         loss.backward()
+                ~         optimizer.step()
                 +         scaler.update()
                       model.save("net.pt", optimizer)
                       model.backup(optimizer)

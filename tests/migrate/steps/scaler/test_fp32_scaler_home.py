@@ -17,15 +17,10 @@ def test_scaler_is_made_after_the_optimizer_at_module_level(rewrites: Check) -> 
         + scaler = torch.amp.GradScaler("cuda")
           for inputs, targets in loader:
               optimizer.zero_grad()
-        -     outputs = model(inputs)
-        -     loss = criterion(outputs, targets)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         outputs = model(inputs)
-        +         loss = criterion(outputs, targets)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     outputs = model(inputs)
+        ~     loss = criterion(outputs, targets)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
               print(loss.item())
         """
@@ -44,11 +39,9 @@ def test_scaler_is_an_attribute_where_the_optimizer_is(rewrites: Check) -> None:
 
               def step(self, x, y):
                   self.optimizer.zero_grad()
-        -         loss = self.criterion(self.model(x), y)
+        ~         loss = self.criterion(self.model(x), y)
         -         loss.backward()
         -         self.optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = self.criterion(self.model(x), y)
         +         self.scaler.scale(loss).backward()
         +         self.scaler.step(self.optimizer)
         +         self.scaler.update()
@@ -68,11 +61,9 @@ def test_scaler_is_made_in_the_class_that_is_given_the_optimizer(rewrites: Check
 
               def fit(self, loader):
                   for x, y in loader:
-        -             loss = nn.functional.mse_loss(self.model(x), y)
+        ~             loss = nn.functional.mse_loss(self.model(x), y)
         -             loss.backward()
         -             self.optimizer.step()
-        +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +                 loss = nn.functional.mse_loss(self.model(x), y)
         +             self.scaler.scale(loss).backward()
         +             self.scaler.step(self.optimizer)
         +             self.scaler.update()
@@ -94,13 +85,9 @@ def test_closure_sees_the_scaler_of_the_function_around_it(rewrites: Check) -> N
 
               def train_step(x, y):
                   optimizer.zero_grad()
-        -         loss = nn.functional.mse_loss(model(x), y)
-        -         loss.backward()
-        -         optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = nn.functional.mse_loss(model(x), y)
-        +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         loss = nn.functional.mse_loss(model(x), y)
+        ~         loss.backward()
+        ~         optimizer.step()
         +         scaler.update()
 
               for x, y in loader:
@@ -119,13 +106,9 @@ def test_function_sees_the_scaler_of_the_module(rewrites: Check) -> None:
           def train(epoch):
               for x, y in loader:
                   optimizer.zero_grad()
-        -         loss = nn.functional.mse_loss(model(x), y)
-        -         loss.backward()
-        -         optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = nn.functional.mse_loss(model(x), y)
-        +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         loss = nn.functional.mse_loss(model(x), y)
+        ~         loss.backward()
+        ~         optimizer.step()
         +         scaler.update()
 
           train(1)
@@ -144,13 +127,9 @@ def test_optimizer_may_come_from_a_function(rewrites: Check) -> None:
               optimizer = make(model)
         +     scaler = torch.amp.GradScaler("cuda")
               for x in loader:
-        -         loss = model(x).mean()
-        -         loss.backward()
-        -         optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = model(x).mean()
-        +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         loss = model(x).mean()
+        ~         loss.backward()
+        ~         optimizer.step()
         +         scaler.update()
         """
     )
@@ -163,13 +142,9 @@ def test_optimizer_may_be_unpacked(rewrites: Check) -> None:
               model, optimizer = build()
         +     scaler = torch.amp.GradScaler("cuda")
               for x in loader:
-        -         loss = model(x).mean()
-        -         loss.backward()
-        -         optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = model(x).mean()
-        +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         loss = model(x).mean()
+        ~         loss.backward()
+        ~         optimizer.step()
         +         scaler.update()
         """
     )
@@ -185,14 +160,10 @@ def test_optimizer_made_in_branches_has_one_scaler_behind_them(rewrites: Check) 
               optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
+        ~     loss = nn.functional.mse_loss(model(x), y)
               optimizer.zero_grad()
-        -     loss.backward()
-        -     optimizer.step()
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -206,11 +177,9 @@ def test_taken_name_is_not_used_again(rewrites: Check) -> None:
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + grad_scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss = nn.functional.mse_loss(model(x), y)
         -     loss.backward()
         -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
         +     grad_scaler.scale(loss).backward()
         +     grad_scaler.step(optimizer)
         +     grad_scaler.update()
@@ -230,11 +199,9 @@ def test_scaler_stays_with_the_optimizer_that_a_method_gives_another_name(rewrit
               def step(self, x, y):
                   optimizer = self.optimizers[0]
                   optimizer.zero_grad()
-        -         loss = nn.functional.mse_loss(self.model(x), y)
+        ~         loss = nn.functional.mse_loss(self.model(x), y)
         -         loss.backward()
         -         optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = nn.functional.mse_loss(self.model(x), y)
         +         self.scaler.scale(loss).backward()
         +         self.scaler.step(optimizer)
         +         self.scaler.update()
@@ -254,13 +221,9 @@ def test_scaler_follows_a_chain_of_names(rewrites: Check) -> None:
               optimizer = current
               for x, y in loader:
                   optimizer.zero_grad()
-        -         loss = nn.functional.mse_loss(model(x), y)
-        -         loss.backward()
-        -         optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = nn.functional.mse_loss(model(x), y)
-        +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         loss = nn.functional.mse_loss(model(x), y)
+        ~         loss.backward()
+        ~         optimizer.step()
         +         scaler.update()
         """
     )
@@ -274,13 +237,9 @@ def test_scaler_is_made_beside_an_optimizer_that_is_made_for_training_only(rewri
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
               optimizer.zero_grad()
-        -     loss = nn.functional.mse_loss(model(x), y)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )

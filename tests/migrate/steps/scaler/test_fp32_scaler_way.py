@@ -14,13 +14,9 @@ def test_scaler_is_an_argument_beside_the_optimizer(rewrites: Check) -> None:
         - def train(model, loader, criterion, optimizer, device):
         + def train(model, loader, criterion, optimizer, scaler, device):
               for x, y in loader:
-        -         loss = criterion(model(x.to(device)), y)
-        -         loss.backward()
-        -         optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = criterion(model(x.to(device)), y)
-        +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         loss = criterion(model(x.to(device)), y)
+        ~         loss.backward()
+        ~         optimizer.step()
         +         scaler.update()
 
           def main():
@@ -39,13 +35,9 @@ def test_scaler_is_a_keyword_argument_where_the_optimizer_is_one(rewrites: Check
         - def train(model, loader, optimizer):
         + def train(model, loader, optimizer, scaler):
               for x, y in loader:
-        -         loss = nn.functional.mse_loss(model(x), y)
-        -         loss.backward()
-        -         optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = nn.functional.mse_loss(model(x), y)
-        +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         loss = nn.functional.mse_loss(model(x), y)
+        ~         loss.backward()
+        ~         optimizer.step()
         +         scaler.update()
 
           def main():
@@ -64,15 +56,11 @@ def test_scaler_has_a_default_where_the_optimizer_has_one(rewrites: Check) -> No
         - def run(model, loader, optimizer=None):
         + def run(model, loader, optimizer=None, scaler=None):
               for x, y in loader:
-        -         loss = nn.functional.mse_loss(model(x), y)
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = nn.functional.mse_loss(model(x), y)
+        ~         loss = nn.functional.mse_loss(model(x), y)
                   if optimizer is not None:
                       optimizer.zero_grad()
-        -             loss.backward()
-        -             optimizer.step()
-        +             scaler.scale(loss).backward()
-        +             scaler.step(optimizer)
+        ~             loss.backward()
+        ~             optimizer.step()
         +             scaler.update()
 
           def main():
@@ -94,13 +82,9 @@ def test_scaler_is_keyword_only_where_the_optimizer_is(rewrites: Check) -> None:
         - def train(model, loader, *, optimizer, epoch):
         + def train(model, loader, *, optimizer, scaler, epoch):
               for x, y in loader:
-        -         loss = nn.functional.mse_loss(model(x), y)
-        -         loss.backward()
-        -         optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = nn.functional.mse_loss(model(x), y)
-        +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         loss = nn.functional.mse_loss(model(x), y)
+        ~         loss.backward()
+        ~         optimizer.step()
         +         scaler.update()
 
           def main():
@@ -119,13 +103,9 @@ def test_scaler_is_annotated_where_the_optimizer_is(rewrites: Check) -> None:
         - def train(model: Net, optimizer: torch.optim.Optimizer, epoch: int) -> None:
         + def train(model: Net, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler, epoch: int) -> None:
               for x, y in loader:
-        -         loss = nn.functional.mse_loss(model(x), y)
-        -         loss.backward()
-        -         optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = nn.functional.mse_loss(model(x), y)
-        +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         loss = nn.functional.mse_loss(model(x), y)
+        ~         loss.backward()
+        ~         optimizer.step()
         +         scaler.update()
 
           def main() -> None:
@@ -142,14 +122,10 @@ def test_scaler_goes_through_two_functions(rewrites: Check) -> None:
     rewrites(
         """
         - def step(model, optimizer, x):
-        -     loss = model(x).mean()
-        -     loss.backward()
-        -     optimizer.step()
         + def step(model, optimizer, scaler, x):
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = model(x).mean()
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = model(x).mean()
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
 
         - def epoch(model, optimizer, loader):
@@ -179,14 +155,10 @@ def test_scaler_goes_from_method_to_method(rewrites: Check) -> None:
         +             self.step(optimizer, scaler, x)
 
         -     def step(self, optimizer, x):
-        -         loss = self.model(x).mean()
-        -         loss.backward()
-        -         optimizer.step()
         +     def step(self, optimizer, scaler, x):
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = self.model(x).mean()
-        +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         loss = self.model(x).mean()
+        ~         loss.backward()
+        ~         optimizer.step()
         +         scaler.update()
 
           def main(model):
@@ -205,13 +177,10 @@ def test_scaler_stands_beside_a_collection_of_optimizers(rewrites: Check) -> Non
         - def train(nets, optimizers, loader):
         + def train(nets, optimizers, scaler, loader):
               for x, y in loader:
-        -         loss = nets["d"](x).mean()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = nets["d"](x).mean()
+        ~         loss = nets["d"](x).mean()
                   optimizers["d"].zero_grad()
-        -         loss.backward()
+        ~         loss.backward()
         -         optimizers["d"].step()
-        +         scaler.scale(loss).backward()
         +         scaler.step(optimizers["d"])
         +         scaler.update()
 
@@ -234,13 +203,9 @@ def test_list_of_one_name_a_line_stays_one(rewrites: Check) -> None:
               loader,
           ):
               for x in loader:
-        -         loss = model(x).mean()
-        -         loss.backward()
-        -         optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = model(x).mean()
-        +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         loss = model(x).mean()
+        ~         loss.backward()
+        ~         optimizer.step()
         +         scaler.update()
 
           def main():
@@ -263,13 +228,9 @@ def test_scaler_is_made_before_a_call_that_makes_the_optimizer_as_its_argument(r
         - def train(model, loader, optimizer, epochs=1):
         + def train(model, loader, optimizer, scaler, epochs=1):
               for x, y in loader:
-        -         loss = nn.functional.mse_loss(model(x), y)
-        -         loss.backward()
-        -         optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = nn.functional.mse_loss(model(x), y)
-        +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         loss = nn.functional.mse_loss(model(x), y)
+        ~         loss.backward()
+        ~         optimizer.step()
         +         scaler.update()
 
           model = nn.Linear(2, 2)
@@ -284,14 +245,10 @@ def test_attribute_that_is_kept_at_a_function_hands_it_on_to_nobody(rewrites: Ch
     rewrites(
         """
         - def train(model, optimizer, x):
-        -     loss = model(x).mean()
-        -     loss.backward()
-        -     optimizer.step()
         + def train(model, optimizer, scaler, x):
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = model(x).mean()
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = model(x).mean()
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
               train.steps += 1
 

@@ -18,12 +18,10 @@ def test_users_name_for_torch(rewrites: Check) -> None:
         + scaler = th.amp.GradScaler("cuda")
           for x in loader:
         -     loss = model(x).mean()
-        -     loss.backward()
-        -     optimizer.step()
         +     with th.amp.autocast(device_type="cuda", dtype=th.float16):
         +         loss = model(x).mean()
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """,
         head="",
@@ -41,12 +39,10 @@ def test_users_name_for_amp(rewrites: Check) -> None:
         + scaler = amp.GradScaler("cuda")
           for x in loader:
         -     loss = model(x).mean()
-        -     loss.backward()
-        -     optimizer.step()
         +     with amp.autocast(device_type="cuda", dtype=torch.float16):
         +         loss = model(x).mean()
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """,
         head="",
@@ -68,13 +64,9 @@ def test_torch_is_imported_beside_what_comes_from_it(rewrites: Check) -> None:
           optimizer = SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x in loader:
-        -     loss = model(x).mean()
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = model(x).mean()
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = model(x).mean()
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """,
         head="",
@@ -89,14 +81,10 @@ def test_torch_is_imported_behind_the_docstring_of_a_file_without_imports(rewrit
 
 
         - def step(model, optimizer, x):
-        -     loss = model(x)
-        -     loss.backward()
-        -     optimizer.step()
         + def step(model, optimizer, scaler, x):
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = model(x)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = model(x)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
 
 
@@ -121,13 +109,9 @@ def test_torch_imported_in_the_function(rewrites: Check) -> None:
               optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         +     scaler = torch.amp.GradScaler("cuda")
               for x in loader:
-        -         loss = model(x).mean()
-        -         loss.backward()
-        -         optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = model(x).mean()
-        +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         loss = model(x).mean()
+        ~         loss.backward()
+        ~         optimizer.step()
         +         scaler.update()
         """,
         head="",

@@ -16,24 +16,15 @@ def test_loss_that_is_summed_over_a_loop_through_the_outputs(rewrites: Check) ->
           optimizer = torch.optim.Adam([target])
         + scaler = torch.amp.GradScaler("cuda")
           for step in range(10):
-        -     features = vgg(target)
-        -     wanted = vgg(content)
-        -     style = 0
-        -     for one, other in zip(features, wanted):
-        -         style += torch.mean((one - other) ** 2)
-        -     loss = 2 * style
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         features = vgg(target)
-        +         wanted = vgg(content)
-        +         style = 0
-        +         for one, other in zip(features, wanted):
-        +             style += torch.mean((one - other) ** 2)
-        +         loss = 2 * style
+        ~     features = vgg(target)
+        ~     wanted = vgg(content)
+        ~     style = 0
+        ~     for one, other in zip(features, wanted):
+        ~         style += torch.mean((one - other) ** 2)
+        ~     loss = 2 * style
               optimizer.zero_grad()
-        -     loss.backward()
-        -     optimizer.step()
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -57,11 +48,8 @@ def test_forward_in_a_method_that_leaves_its_result_in_self(rewrites: Check) -> 
 
               def optimize(self, x, y):
                   self.input, self.target = x, y
-        -         self.forward()
-        -         self.loss = self.compute_loss()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             self.forward()
-        +             self.loss = self.compute_loss()
+        ~         self.forward()
+        ~         self.loss = self.compute_loss()
                   self.optimizer.zero_grad()
         -         self.loss.backward()
         -         self.optimizer.step()
@@ -112,11 +100,9 @@ def test_forward_of_another_attribute_stays_outside(rewrites: Check) -> None:
 
               def optimize(self, x, y):
                   self.show()
-        -         loss = nn.functional.mse_loss(self.net(x), y)
+        ~         loss = nn.functional.mse_loss(self.net(x), y)
         -         loss.backward()
         -         self.optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = nn.functional.mse_loss(self.net(x), y)
         +         self.scaler.scale(loss).backward()
         +         self.scaler.step(self.optimizer)
         +         self.scaler.update()
@@ -148,13 +134,9 @@ def test_method_that_gets_something_by_running_the_model_is_a_forward(rewrites: 
   optimizer = torch.optim.Adam(agent.parameters())
 + scaler = torch.amp.GradScaler("cuda")
   for x, reward in loader:
--     loss = (-agent.get_action(x).log() * reward).mean()
--     loss.backward()
--     optimizer.step()
-+     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-+         loss = (-agent.get_action(x).log() * reward).mean()
-+     scaler.scale(loss).backward()
-+     scaler.step(optimizer)
+~     loss = (-agent.get_action(x).log() * reward).mean()
+~     loss.backward()
+~     optimizer.step()
 +     scaler.update()
 """
     )
@@ -191,13 +173,9 @@ def test_acting_on_a_replay_memory_is_no_part_of_the_loss(rewrites: Check) -> No
               state, reward = env.step(action)
               memory.append((state, action, reward))
               x, y = sample(memory)
-        -     loss = nn.functional.mse_loss(q_network(x), y)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(q_network(x), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = nn.functional.mse_loss(q_network(x), y)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -210,25 +188,15 @@ def test_value_that_is_overwritten_after_it_was_read_still_counts(rewrites: Chec
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     if deep:
-        -         out = model(x)
-        -         first = out.mean()
-        -         out = first.detach() * x
-        -     else:
-        -         first, out = model(x).sum(), x
-        -     loss = first + nn.functional.mse_loss(out, y)
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         if deep:
-        +             out = model(x)
-        +             first = out.mean()
-        +             out = first.detach() * x
-        +         else:
-        +             first, out = model(x).sum(), x
-        +         loss = first + nn.functional.mse_loss(out, y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     if deep:
+        ~         out = model(x)
+        ~         first = out.mean()
+        ~         out = first.detach() * x
+        ~     else:
+        ~         first, out = model(x).sum(), x
+        ~     loss = first + nn.functional.mse_loss(out, y)
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -250,13 +218,9 @@ def test_function_that_gives_plain_numbers_is_no_part_of_the_loss(rewrites: Chec
                   action = act(states[-1])
                   states.append(env.step(action))
                   actions.append(action)
-        -     loss = nn.functional.cross_entropy(policy(torch.tensor(states)), torch.tensor(actions))
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.cross_entropy(policy(torch.tensor(states)), torch.tensor(actions))
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = nn.functional.cross_entropy(policy(torch.tensor(states)), torch.tensor(actions))
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )

@@ -20,9 +20,7 @@ def test_comments_and_blank_lines_stay_with_their_statements(rewrites: Check) ->
           # the loop
           for x, y in loader:
               # forward
-        -     out = model(x)  # logits
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         out = model(x)  # logits
+        ~     out = model(x)  # logits
 
         -     # loss
         -     loss = nn.functional.mse_loss(out, y)
@@ -53,21 +51,15 @@ def test_calls_over_several_lines_stay_so(rewrites: Check) -> None:
           )
         + scaler = torch.amp.GradScaler("cuda")
           for x in loader:
-        -     loss = nn.functional.mse_loss(
-        -         model(x),
-        -         x,  # itself
-        -     )
+        ~     loss = nn.functional.mse_loss(
+        ~         model(x),
+        ~         x,  # itself
+        ~     )
         -     loss.backward(
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(
-        +             model(x),
-        +             x,  # itself
-        +         )
         +     scaler.scale(loss).backward(
                   retain_graph=True,  # again
               )
-        -     optimizer.step()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )

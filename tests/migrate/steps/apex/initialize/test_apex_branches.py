@@ -104,11 +104,10 @@ def test_a_scaler_is_made_before_the_branches(rewrites: Check) -> None:
         -             scaled_loss.backward()
         -     else:
         -         loss.backward()
-        -     optimizer.step()
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
         +         loss = model(x).mean()
         +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -135,11 +134,10 @@ def test_an_outer_branch_that_makes_the_optimizer_decides_too(rewrites: Check) -
         -             scaled_loss.backward()
         -     else:
         -         loss.backward()
-        -     optimizer.step()
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=amp_enabled):
         +         loss = model(x).mean()
         +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )

@@ -33,11 +33,10 @@ def test_condition_of_a_helper_is_said_in_the_words_of_its_caller(rewrites: Chec
         -                 scaled_loss.backward()
         -         else:
         -             loss.backward()
-        -         optimizer.step()
         +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=amp_enabled):
         +             loss = model(x).mean()
         +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         optimizer.step()
         +         scaler.update()
         """
     )
@@ -57,14 +56,11 @@ def test_a_helper_that_returns_what_initialize_returns(rewrites: Check) -> None:
               model, optimizer = prepare(nn.Linear(2, 2), 0.1, 128.0)
         +     scaler = torch.amp.GradScaler("cuda", init_scale=65536.0 if 128.0 in (None, "dynamic") else float(128.0))
               for x in loader:
-        -         loss = model(x).mean()
+        ~         loss = model(x).mean()
         -         with amp.scale_loss(loss, optimizer) as scaled_loss:
         -             scaled_loss.backward()
-        -         optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = model(x).mean()
         +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         optimizer.step()
         +         scaler.update()
         """
     )
@@ -82,14 +78,11 @@ def test_a_pair_that_gets_a_name_first(rewrites: Check) -> None:
         + scaler = torch.amp.GradScaler("cuda")
           model, optimizer = both
           for x in loader:
-        -     loss = model(x).mean()
+        ~     loss = model(x).mean()
         -     with amp.scale_loss(loss, optimizer) as scaled_loss:
         -         scaled_loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = model(x).mean()
         +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -178,11 +171,10 @@ def test_a_helper_that_is_called_under_a_condition(rewrites: Check) -> None:
         -                 scaled_loss.backward()
         -         else:
         -             loss.backward()
-        -         optimizer.step()
         +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=amp_enabled):
         +             loss = model(x).mean()
         +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         optimizer.step()
         +         scaler.update()
         """
     )
@@ -199,14 +191,11 @@ def test_a_helper_that_is_called_for_every_run_of_the_script(rewrites: Check) ->
           def main():
         -     amp.initialize(model, optimizer)
               for x in loader:
-        -         loss = model(x).mean()
+        ~         loss = model(x).mean()
         -         with amp.scale_loss(loss, optimizer) as scaled_loss:
         -             scaled_loss.backward()
-        -         optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = model(x).mean()
         +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         optimizer.step()
         +         scaler.update()
           if __name__ == "__main__":
               main()
@@ -264,12 +253,10 @@ def test_a_method_that_makes_the_optimizer_itself_has_the_scaler(rewrites: Check
         +         self.optimizer = optimizer
         +         self.scaler = torch.amp.GradScaler("cuda")
               def step(self, x, y):
-        -         loss = nn.functional.mse_loss(self.model(x), y)
+        ~         loss = nn.functional.mse_loss(self.model(x), y)
         -         with amp.scale_loss(loss, self.optimizer) as scaled_loss:
         -             scaled_loss.backward()
         -         self.optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = nn.functional.mse_loss(self.model(x), y)
         +         self.scaler.scale(loss).backward()
         +         self.scaler.step(self.optimizer)
         +         self.scaler.update()

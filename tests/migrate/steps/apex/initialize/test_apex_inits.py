@@ -20,14 +20,11 @@ STEP = """
 - model, optimizer = amp.initialize(model, optimizer)
 + scaler = torch.amp.GradScaler("cuda")
   for x in loader:
--     loss = model(x).mean()
+~     loss = model(x).mean()
 -     with amp.scale_loss(loss, optimizer) as scaled_loss:
 -         scaled_loss.backward()
--     optimizer.step()
-+     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-+         loss = model(x).mean()
 +     scaler.scale(loss).backward()
-+     scaler.step(optimizer)
+~     optimizer.step()
 +     scaler.update()
 """
 

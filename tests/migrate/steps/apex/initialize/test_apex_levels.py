@@ -21,11 +21,10 @@ def test_o0_is_switched_off(rewrites: Check) -> None:
         -     loss = nn.functional.mse_loss(model(x), y)
         -     with amp.scale_loss(loss, optimizer) as scaled_loss:
         -         scaled_loss.backward()
-        -     optimizer.step()
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=False):
         +         loss = nn.functional.mse_loss(model(x), y)
         +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -41,14 +40,11 @@ def test_o2_keeps_float32_weights(rewrites: Check) -> None:
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O2", keep_batchnorm_fp32=True)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss = nn.functional.mse_loss(model(x), y)
         -     with amp.scale_loss(loss, optimizer) as scaled_loss:
         -         scaled_loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
         +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -68,11 +64,10 @@ def test_level_of_the_command_line_is_a_switch(rewrites: Check) -> None:
         -     loss = nn.functional.mse_loss(model(x), y)
         -     with amp.scale_loss(loss, optimizer) as scaled_loss:
         -         scaled_loss.backward()
-        -     optimizer.step()
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=amp_enabled):
         +         loss = nn.functional.mse_loss(model(x), y)
         +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -113,11 +108,10 @@ def test_enabled_is_a_switch(rewrites: Check) -> None:
         -     loss = nn.functional.mse_loss(model(x), y)
         -     with amp.scale_loss(loss, optimizer) as s:
         -         s.backward()
-        -     optimizer.step()
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.amp)):
         +         loss = nn.functional.mse_loss(model(x), y)
         +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -154,14 +148,11 @@ def test_dynamic_loss_scale_is_what_the_scaler_does(rewrites: Check) -> None:
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O1", loss_scale="dynamic", verbosity=0)
         + scaler = torch.amp.GradScaler("cuda")
           for x in loader:
-        -     loss = model(x).mean()
+        ~     loss = model(x).mean()
         -     with amp.scale_loss(loss, optimizer) as scaled_loss:
         -         scaled_loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = model(x).mean()
         +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )

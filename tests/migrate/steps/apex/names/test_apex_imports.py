@@ -148,17 +148,11 @@ def test_float32_training_beside_an_import_that_nothing_uses_moves_at_once(rewri
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x in loader:
-        -     loss = model(x).mean()
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = model(x).mean()
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = model(x).mean()
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
           with torch.no_grad():
-        -     out = model(x)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         out = model(x)
+        ~     out = model(x)
         """
     )

@@ -20,13 +20,12 @@ def test_step_in_another_function_is_given_the_scaler(rewrites: Check) -> None:
         -         with amp.scale_loss(loss, optimizer) as scaled_loss:
         -             scaled_loss.backward()
         -         torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
-        -         optimizer.step()
         +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=args.opt_level != "O0"):
         +             loss = nn.functional.mse_loss(model(x), y)
         +         scaler.scale(loss).backward()
         +         scaler.unscale_(optimizer)
         +         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        +         scaler.step(optimizer)
+        ~         optimizer.step()
         +         scaler.update()
 
           def main(args):
@@ -55,14 +54,11 @@ def test_module_of_another_library_with_the_name_of_a_method(rewrites_files: Che
             -     def train(self, model, optimizer, loader):
             +     def train(self, model, optimizer, scaler, loader):
                       for x in loader:
-            -             loss = model(x).mean()
+            ~             loss = model(x).mean()
             -             with amp.scale_loss(loss, optimizer) as scaled_loss:
             -                 scaled_loss.backward()
-            -             optimizer.step()
-            +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-            +                 loss = model(x).mean()
             +             scaler.scale(loss).backward()
-            +             scaler.step(optimizer)
+            ~             optimizer.step()
             +             scaler.update()
 
               model = nn.Linear(2, 2)
@@ -86,14 +82,11 @@ def test_step_in_a_method_with_the_name_of_one_that_every_module_has(rewrites: C
         +     def train(self, model, optimizer, scaler, loader):
                   model.train()
                   for x, y in loader:
-        -             loss = nn.functional.mse_loss(model(x), y)
+        ~             loss = nn.functional.mse_loss(model(x), y)
         -             with amp.scale_loss(loss, optimizer) as scaled_loss:
         -                 scaled_loss.backward()
-        -             optimizer.step()
-        +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +                 loss = nn.functional.mse_loss(model(x), y)
         +             scaler.scale(loss).backward()
-        +             scaler.step(optimizer)
+        ~             optimizer.step()
         +             scaler.update()
 
           def main(kind):
@@ -118,17 +111,14 @@ def test_master_parameters_of_an_optimizer_made_elsewhere(rewrites: Check) -> No
         - def train(model, optimizer, loader):
         + def train(model, optimizer, scaler, loader):
               for x in loader:
-        -         loss = model(x).mean()
+        ~         loss = model(x).mean()
         -         with amp.scale_loss(loss, optimizer) as scaled_loss:
         -             scaled_loss.backward()
         -         torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
-        -         optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = model(x).mean()
         +         scaler.scale(loss).backward()
         +         scaler.unscale_(optimizer)
         +         torch.nn.utils.clip_grad_norm_((p for group in optimizer.param_groups for p in group["params"]), 1.0)
-        +         scaler.step(optimizer)
+        ~         optimizer.step()
         +         scaler.update()
 
           def main():
@@ -151,9 +141,7 @@ def test_evaluation_ran_in_mixed_precision_too(rewrites: Check) -> None:
               model.eval()
               with torch.no_grad():
                   for x in loader:
-        -             out = model(x)
-        +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +                 out = model(x)
+        ~             out = model(x)
 
           def main():
               model = nn.Linear(2, 2)
@@ -161,14 +149,11 @@ def test_evaluation_ran_in_mixed_precision_too(rewrites: Check) -> None:
         -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
         +     scaler = torch.amp.GradScaler("cuda")
               for x in loader:
-        -         loss = model(x).mean()
+        ~         loss = model(x).mean()
         -         with amp.scale_loss(loss, optimizer) as scaled_loss:
         -             scaled_loss.backward()
-        -         optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = model(x).mean()
         +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         optimizer.step()
         +         scaler.update()
               evaluate(model, loader)
         """
@@ -201,11 +186,10 @@ def test_evaluation_with_the_switch_at_hand(rewrites: Check) -> None:
         -                 scaled_loss.backward()
         -         else:
         -             loss.backward()
-        -         optimizer.step()
         +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
         +             loss = model(x).mean()
         +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         optimizer.step()
         +         scaler.update()
               evaluate(model, loader, args)
         """
@@ -241,11 +225,10 @@ def test_evaluation_with_a_copy_of_the_switch(rewrites: Check) -> None:
         -                 scaled_loss.backward()
         -         else:
         -             loss.backward()
-        -         optimizer.step()
         +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
         +             loss = model(x).mean()
         +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         optimizer.step()
         +         scaler.update()
               evaluate(model, loader, args)
         """
@@ -272,11 +255,10 @@ def test_evaluation_without_the_switch_stays_in_float32(rewrites: Check) -> None
         -         loss = nn.functional.mse_loss(model(x), y)
         -         with amp.scale_loss(loss, optimizer) as s:
         -             s.backward()
-        -         optimizer.step()
         +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=amp_enabled):
         +             loss = nn.functional.mse_loss(model(x), y)
         +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         optimizer.step()
         +         scaler.update()
               evaluate(model, loader)
         """
@@ -292,9 +274,7 @@ def test_inference_has_a_region_and_no_scaler(rewrites: Check) -> None:
         - model = amp.initialize(model, opt_level="O1")
           model.eval()
           with torch.no_grad():
-        -     out = model(x)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         out = model(x)
+        ~     out = model(x)
         """
     )
 
@@ -340,14 +320,11 @@ def test_step_in_another_file_is_given_the_scaler(rewrites_files: Check) -> None
                 - def train(model, optimizer, loader):
                 + def train(model, optimizer, scaler, loader):
                       for x, y in loader:
-                -         loss = torch.nn.functional.mse_loss(model(x), y)
+                ~         loss = torch.nn.functional.mse_loss(model(x), y)
                 -         with amp.scale_loss(loss, optimizer) as scaled_loss:
                 -             scaled_loss.backward()
-                -         optimizer.step()
-                +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                +             loss = torch.nn.functional.mse_loss(model(x), y)
                 +         scaler.scale(loss).backward()
-                +         scaler.step(optimizer)
+                ~         optimizer.step()
                 +         scaler.update()
                 """,
             "main.py": """
@@ -414,14 +391,11 @@ def test_two_scripts_in_one_folder_do_not_hold_each_other_up(rewrites_files: Che
                 - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
                 + scaler = torch.amp.GradScaler("cuda")
                   for x in loader:
-                -     loss = model(x).mean()
+                ~     loss = model(x).mean()
                 -     with amp.scale_loss(loss, optimizer) as scaled_loss:
                 -         scaled_loss.backward()
-                -     optimizer.step()
-                +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                +         loss = model(x).mean()
                 +     scaler.scale(loss).backward()
-                +     scaler.step(optimizer)
+                ~     optimizer.step()
                 +     scaler.update()
                 """,
         },
@@ -437,14 +411,11 @@ def test_a_step_that_comes_by_a_star_import(rewrites_files: Check) -> None:
                 - def train(model, optimizer, x):
                 -     from apex import amp
                 + def train(model, optimizer, scaler, x):
-                -     loss = model(x).mean()
+                ~     loss = model(x).mean()
                 -     with amp.scale_loss(loss, optimizer) as scaled:
                 -         scaled.backward()
-                -     optimizer.step()
-                +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                +         loss = model(x).mean()
                 +     scaler.scale(loss).backward()
-                +     scaler.step(optimizer)
+                ~     optimizer.step()
                 +     scaler.update()
 
                   def main(model):

@@ -23,11 +23,10 @@ def test_calls_through_the_attribute_are_those_of_amp(rewrites: Check) -> None:
         -                 scaled_loss.backward()
         -         else:
         -             loss.backward()
-        -         optimizer.step()
         +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
         +             loss = model(x).mean()
         +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         optimizer.step()
         +         scaler.update()
 
           def main(args, loader):
@@ -135,14 +134,11 @@ def test_amp_that_only_another_function_imports(rewrites: Check) -> None:
         - def train(model, optimizer, loader):
         + def train(model, optimizer, scaler, loader):
               for x in loader:
-        -         loss = model(x).mean()
+        ~         loss = model(x).mean()
         -         with amp.scale_loss(loss, optimizer) as scaled_loss:
         -             scaled_loss.backward()
-        -         optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = model(x).mean()
         +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         optimizer.step()
         +         scaler.update()
         """
     )

@@ -19,14 +19,11 @@ def test_o1(rewrites: Check) -> None:
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
               optimizer.zero_grad()
-        -     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss = nn.functional.mse_loss(model(x), y)
         -     with amp.scale_loss(loss, optimizer) as scaled_loss:
         -         scaled_loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
         +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -42,11 +39,9 @@ def test_o1_in_bfloat16(rewrites: Check) -> None:
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
           for x, y in loader:
               optimizer.zero_grad()
-        -     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss = nn.functional.mse_loss(model(x), y)
         -     with amp.scale_loss(loss, optimizer) as scaled_loss:
         -         scaled_loss.backward()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +         loss = nn.functional.mse_loss(model(x), y)
         +     loss.backward()
               optimizer.step()
         """,
@@ -66,12 +61,10 @@ def test_attributes_of_self(rewrites: Check) -> None:
         -         self.model, self.optimizer = amp.initialize(self.model, self.optimizer, opt_level="O1")
         +         self.scaler = torch.amp.GradScaler("cuda")
               def step(self, x, y):
-        -         loss = nn.functional.mse_loss(self.model(x), y)
+        ~         loss = nn.functional.mse_loss(self.model(x), y)
         -         with amp.scale_loss(loss, self.optimizer) as scaled_loss:
         -             scaled_loss.backward()
         -         self.optimizer.step()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = nn.functional.mse_loss(self.model(x), y)
         +         self.scaler.scale(loss).backward()
         +         self.scaler.step(self.optimizer)
         +         self.scaler.update()
@@ -90,11 +83,9 @@ def test_attributes_of_self_in_bfloat16(rewrites: Check) -> None:
                   self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         -         self.model, self.optimizer = amp.initialize(self.model, self.optimizer, opt_level="O1")
               def step(self, x, y):
-        -         loss = nn.functional.mse_loss(self.model(x), y)
+        ~         loss = nn.functional.mse_loss(self.model(x), y)
         -         with amp.scale_loss(loss, self.optimizer) as scaled_loss:
         -             scaled_loss.backward()
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +             loss = nn.functional.mse_loss(self.model(x), y)
         +         loss.backward()
                   self.optimizer.step()
         """,
@@ -114,14 +105,11 @@ def test_new_names_for_model_and_optimizer_stay(rewrites: Check) -> None:
         + optimizer = sgd
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss = nn.functional.mse_loss(model(x), y)
         -     with amp.scale_loss(loss, optimizer) as s:
         -         s.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
         +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -138,22 +126,16 @@ def test_lists_of_models_and_optimizers_share_a_scaler(rewrites: Check) -> None:
         - [netD, netG], [optD, optG] = amp.initialize([netD, netG], [optD, optG], opt_level="O1")
         + scaler = torch.amp.GradScaler("cuda")
           for x in loader:
-        -     errD = netD(x).mean()
+        ~     errD = netD(x).mean()
         -     with amp.scale_loss(errD, optD) as scaled:
         -         scaled.backward()
-        -     optD.step()
-        -     errG = netD(netG(x)).mean()
+        +     scaler.scale(errD).backward()
+        ~     optD.step()
+        ~     errG = netD(netG(x)).mean()
         -     with amp.scale_loss(errG, optG) as scaled:
         -         scaled.backward()
-        -     optG.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         errD = netD(x).mean()
-        +     scaler.scale(errD).backward()
-        +     scaler.step(optD)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         errG = netD(netG(x)).mean()
         +     scaler.scale(errG).backward()
-        +     scaler.step(optG)
+        ~     optG.step()
         +     scaler.update()
         """
     )
@@ -169,15 +151,12 @@ def test_delayed_unscaling_is_what_the_scaler_does(rewrites: Check) -> None:
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
         + scaler = torch.amp.GradScaler("cuda")
           for i, (x, y) in enumerate(loader):
-        -     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss = nn.functional.mse_loss(model(x), y)
         -     with amp.scale_loss(loss, optimizer, delay_unscale=(i + 1) % 4 != 0) as scaled_loss:
         -         scaled_loss.backward()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
         +     scaler.scale(loss).backward()
               if (i + 1) % 4 == 0:
-        -         optimizer.step()
-        +         scaler.step(optimizer)
+        ~         optimizer.step()
         +         scaler.update()
                   optimizer.zero_grad()
         """
@@ -194,13 +173,10 @@ def test_scaled_backward_on_one_line_keeps_its_arguments(rewrites: Check) -> Non
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss = nn.functional.mse_loss(model(x), y)
         -     with amp.scale_loss(loss, optimizer) as s: s.backward(retain_graph=True)
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
         +     scaler.scale(loss).backward(retain_graph=True)
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -216,18 +192,15 @@ def test_master_parameters_in_a_loop(rewrites: Check) -> None:
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss = nn.functional.mse_loss(model(x), y)
         -     with amp.scale_loss(loss, [optimizer]) as s:
         -         s.backward()
         -     for p in amp.master_params(optimizer):
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
         +     scaler.scale(loss).backward()
         +     scaler.unscale_(optimizer)
         +     for p in model.parameters():
                   p.grad.mul_(0.5)
-        -     optimizer.step()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -243,22 +216,16 @@ def test_several_losses_share_one_scaler(rewrites: Check) -> None:
         - [d, g], [opt_d, opt_g] = amp.initialize([d, g], [opt_d, opt_g], opt_level="O1", num_losses=2)
         + scaler = torch.amp.GradScaler("cuda")
           for x in loader:
-        -     loss_d = d(x).mean()
+        ~     loss_d = d(x).mean()
         -     with amp.scale_loss(loss_d, opt_d, loss_id=0) as scaled_loss:
         -         scaled_loss.backward()
-        -     opt_d.step()
-        -     loss_g = d(g(x)).mean()
+        +     scaler.scale(loss_d).backward()
+        ~     opt_d.step()
+        ~     loss_g = d(g(x)).mean()
         -     with amp.scale_loss(loss_g, opt_g, loss_id=1) as scaled_loss:
         -         scaled_loss.backward()
-        -     opt_g.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss_d = d(x).mean()
-        +     scaler.scale(loss_d).backward()
-        +     scaler.step(opt_d)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss_g = d(g(x)).mean()
         +     scaler.scale(loss_g).backward()
-        +     scaler.step(opt_g)
+        ~     opt_g.step()
         +     scaler.update()
         """
     )
@@ -274,9 +241,7 @@ def test_a_layer_of_apex_is_known_for_a_model(rewrites: Check) -> None:
         + layer = nn.LayerNorm(2).cuda()
           optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
           for x, y in loader:
-        -     out = layer(x)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +         out = layer(x)
+        ~     out = layer(x)
               out.backward(y)
               optimizer.step()
         """,

@@ -389,14 +389,11 @@ def test_script_of_another_folder_is_decided_by_itself(rewrites_files: Check) ->
                 - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
                 + scaler = torch.amp.GradScaler("cuda")
                   for x in loader:
-                -     loss = model(x).mean()
+                ~     loss = model(x).mean()
                 -     with amp.scale_loss(loss, optimizer) as scaled_loss:
                 -         scaled_loss.backward()
-                -     optimizer.step()
-                +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                +         loss = model(x).mean()
                 +     scaler.scale(loss).backward()
-                +     scaler.step(optimizer)
+                ~     optimizer.step()
                 +     scaler.update()
                 """,
             "b/train.py": """

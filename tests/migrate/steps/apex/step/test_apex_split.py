@@ -74,13 +74,12 @@ def test_function_that_is_given_the_loss_only_goes_backward(rewrites: Check) -> 
         -         loss = nn.functional.mse_loss(model(x), y)
         -         backward(loss, optimizer, args.fp16)
         -         nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
-        -         optimizer.step()
         +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
         +             loss = nn.functional.mse_loss(model(x), y)
         +         backward(loss, optimizer, args.fp16, scaler)
         +         scaler.unscale_(optimizer)
         +         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        +         scaler.step(optimizer)
+        ~         optimizer.step()
         +         scaler.update()
         """
     )
@@ -224,10 +223,9 @@ def test_method_runs_all_but_the_step(rewrites: Check) -> None:
         -                     nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
         -                 else:
         -                     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        -                 optimizer.step()
         +                 scaler.unscale_(optimizer)
         +                 nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        +                 scaler.step(optimizer)
+        ~                 optimizer.step()
         +                 scaler.update()
                           model.zero_grad()
         -     def backward(self, model, x, optimizer):
@@ -261,18 +259,13 @@ def test_function_that_scales_one_loss_and_hands_on_another(rewrites: Check) -> 
         - model, optimizer = amp.initialize(model, optimizer)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = model(x).mean()
+        ~     loss = model(x).mean()
         -     with amp.scale_loss(loss, optimizer) as scaled_loss:
         -         scaled_loss.backward()
-        -     other = model(y).mean()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = model(x).mean()
         +     scaler.scale(loss).backward()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         other = model(y).mean()
+        ~     other = model(y).mean()
               backward(other, optimizer)
-        -     optimizer.step()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -288,10 +281,9 @@ def test_parts_in_several_files(rewrites_files: Check) -> None:
             - def go_backward(loss, optimizer):
             -     with amp.scale_loss(loss, optimizer) as scaled_loss:
             -         scaled_loss.backward()
-            -     optimizer.step()
             + def go_backward(loss, optimizer, scaler):
             +     scaler.scale(loss).backward()
-            +     scaler.step(optimizer)
+            ~     optimizer.step()
             +     scaler.update()
             """,
             "loop.py": """
@@ -301,10 +293,8 @@ def test_parts_in_several_files(rewrites_files: Check) -> None:
             - def train(model, optimizer, loader):
             + def train(model, optimizer, scaler, loader):
                   for x in loader:
-            -         loss = model(x).mean()
+            ~         loss = model(x).mean()
             -         go_backward(loss, optimizer)
-            +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-            +             loss = model(x).mean()
             +         go_backward(loss, optimizer, scaler)
             """,
             "main.py": """
@@ -338,9 +328,7 @@ def test_parts_in_bfloat16(rewrites: Check) -> None:
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         - model, optimizer = amp.initialize(model, optimizer)
           for x in loader:
-        -     loss = model(x).mean()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +         loss = model(x).mean()
+        ~     loss = model(x).mean()
               backward(loss, optimizer)
               optimizer.step()
         """,

@@ -30,10 +30,8 @@ def test_branches_that_clip_apart_are_both_scaled(rewrites: Check) -> None:
         +         scaler.unscale_(optimizer)
         +         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
               else:
-        -         loss.backward()
-        -     optimizer.step()
-        +         scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~         loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -63,8 +61,7 @@ def test_clipping_of_every_micro_batch_goes_by_a_scaled_limit(rewrites: Check) -
         +     scaler.scale(loss).backward()
         +     torch.nn.utils.clip_grad_norm_(model.parameters(), args.max_norm * scaler.get_scale())
               if step % 4 == 3:
-        -         optimizer.step()
-        +         scaler.step(optimizer)
+        ~         optimizer.step()
         +         scaler.update()
                   optimizer.zero_grad()
         """
@@ -81,9 +78,7 @@ def test_gradients_that_are_reduced_under_the_scale_are_reduced_before_they_are_
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
         + scaler = torch.amp.GradScaler("cuda")
           for step, (x, y) in enumerate(loader):
-        -     loss = nn.functional.mse_loss(model(x), y)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
+        ~     loss = nn.functional.mse_loss(model(x), y)
               delay = step % 4 != 3
         -     with amp.scale_loss(loss, optimizer, delay_unscale=delay) as scaled_loss:
         -         scaled_loss.backward()
@@ -96,10 +91,9 @@ def test_gradients_that_are_reduced_under_the_scale_are_reduced_before_they_are_
         +         all_reduce([p.grad for p in model.parameters()])
               if not delay:
         -         torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
-        -         optimizer.step()
         +         scaler.unscale_(optimizer)
         +         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        +         scaler.step(optimizer)
+        ~         optimizer.step()
         +         scaler.update()
                   optimizer.zero_grad()
         """
@@ -116,17 +110,14 @@ def test_horovod_synchronizes_before_the_scaler_looks_at_gradients(rewrites: Che
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss = nn.functional.mse_loss(model(x), y)
         -     with amp.scale_loss(loss, optimizer) as scaled_loss:
         -         scaled_loss.backward()
         -         optimizer.synchronize()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
         +     scaler.scale(loss).backward()
         +     optimizer.synchronize()
               with optimizer.skip_synchronize():
-        -         optimizer.step()
-        +         scaler.step(optimizer)
+        ~         optimizer.step()
         +         scaler.update()
         """
     )
@@ -144,14 +135,11 @@ def test_a_step_on_cleared_gradients_needs_no_scaler(rewrites: Check) -> None:
           optimizer.zero_grad()
           optimizer.step()
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss = nn.functional.mse_loss(model(x), y)
         -     with amp.scale_loss(loss, optimizer) as scaled_loss:
         -         scaled_loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
         +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
               optimizer.zero_grad()
         """

@@ -42,18 +42,15 @@ def test_scaling_clipping_and_networks(rewrites: Check) -> None:
         + scaler = torch.amp.GradScaler("cuda")
           for x in loader:
         -     optimizer.zero_grad(set_grads_to_None=True)
-        -     loss = model(x).mean()
+        +     optimizer.zero_grad(set_to_none=True)
+        ~     loss = model(x).mean()
         -     optimizer.backward(loss, retain_graph=True)
         -     optimizer.clip_master_grads(1.0)
-        -     optimizer.step()
-        -     print(optimizer.loss_scale)
-        +     optimizer.zero_grad(set_to_none=True)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = model(x).mean()
         +     scaler.scale(loss).backward(retain_graph=True)
         +     scaler.unscale_(optimizer)
         +     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
+        -     print(optimizer.loss_scale)
         +     scaler.update()
         +     print(scaler.get_scale())
         """
@@ -83,13 +80,12 @@ def test_branches_for_both_precisions_are_one(rewrites: Check) -> None:
         -         else:
         -             loss.backward()
         -             nn.utils.clip_grad_norm_(model.parameters(), args.clip)
-        -         optimizer.step()
         +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
         +             loss = model(x).mean()
         +         scaler.scale(loss).backward()
         +         scaler.unscale_(optimizer)
         +         nn.utils.clip_grad_norm_(model.parameters(), args.clip)
-        +         scaler.step(optimizer)
+        ~         optimizer.step()
         +         scaler.update()
         """  # noqa: E501
     )
@@ -116,12 +112,10 @@ def test_branches_that_differ_are_unscaled_each(rewrites: Check) -> None:
         +         scaler.unscale_(optimizer)
         +         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
               else:
-        -         loss.backward()
-        +         scaler.scale(loss).backward()
+        ~         loss.backward()
         +         scaler.unscale_(optimizer)
                   nn.utils.clip_grad_norm_(model.parameters(), 5.0)
-        -     optimizer.step()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )

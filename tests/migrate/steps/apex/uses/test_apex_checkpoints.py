@@ -25,14 +25,11 @@ def test_restored_where_the_checkpoint_has_it(rewrites: Check) -> None:
         +     if checkpoint.get("scaler"):
         +         scaler.load_state_dict(checkpoint["scaler"])
           for x in loader:
-        -     loss = model(x).mean()
+        ~     loss = model(x).mean()
         -     with amp.scale_loss(loss, optimizer) as scaled_loss:
         -         scaled_loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = model(x).mean()
         +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -52,14 +49,11 @@ def test_test_of_the_checkpoint_asks_for_the_scaler(rewrites: Check) -> None:
         + if checkpoint.get("scaler"):
         +     scaler.load_state_dict(checkpoint["scaler"])
           for x in loader:
-        -     loss = model(x).mean()
+        ~     loss = model(x).mean()
         -     with amp.scale_loss(loss, optimizer) as scaled_loss:
         -         scaled_loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = model(x).mean()
         +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -86,11 +80,10 @@ def test_restored_under_the_flag_that_initializes(rewrites: Check) -> None:
         -             scaled_loss.backward()
         -     else:
         -         loss.backward()
-        -     optimizer.step()
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
         +         loss = model(x).mean()
         +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -106,15 +99,12 @@ def test_entry_of_a_dictionary(rewrites: Check) -> None:
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
         + scaler = torch.amp.GradScaler("cuda")
           for x in loader:
-        -     loss = model(x).mean()
+        ~     loss = model(x).mean()
         -     with amp.scale_loss(loss, optimizer) as scaled_loss:
         -         scaled_loss.backward()
-        -     optimizer.step()
-        - torch.save({"optimizer": optimizer.state_dict(), "amp": amp.state_dict()}, "last.pt")
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = model(x).mean()
         +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
+        - torch.save({"optimizer": optimizer.state_dict(), "amp": amp.state_dict()}, "last.pt")
         +     scaler.update()
         + torch.save({"optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}, "last.pt")
         """
@@ -131,14 +121,11 @@ def test_entry_by_assignment(rewrites: Check) -> None:
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
         + scaler = torch.amp.GradScaler("cuda")
           for x in loader:
-        -     loss = model(x).mean()
+        ~     loss = model(x).mean()
         -     with amp.scale_loss(loss, optimizer) as scaled_loss:
         -         scaled_loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = model(x).mean()
         +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
           state = {}
         - state["amp"] = amp.state_dict()
@@ -163,15 +150,12 @@ def test_saved_by_a_function_that_is_given_the_optimizer(rewrites: Check) -> Non
         -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
         +     scaler = torch.amp.GradScaler("cuda")
               for x in loader:
-        -         loss = model(x).mean()
+        ~         loss = model(x).mean()
         -         with amp.scale_loss(loss, optimizer) as scaled_loss:
         -             scaled_loss.backward()
-        -         optimizer.step()
-        -     save(model, optimizer)
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +             loss = model(x).mean()
         +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         optimizer.step()
+        -     save(model, optimizer)
         +         scaler.update()
         +     save(model, optimizer, scaler)
         """
@@ -187,11 +171,9 @@ def test_entry_of_a_dictionary_goes_in_bfloat16(rewrites: Check) -> None:
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
           for x in loader:
-        -     loss = model(x).mean()
+        ~     loss = model(x).mean()
         -     with amp.scale_loss(loss, optimizer) as scaled_loss:
         -         scaled_loss.backward()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +         loss = model(x).mean()
         +     loss.backward()
               optimizer.step()
         - torch.save({"optimizer": optimizer.state_dict(), "amp": amp.state_dict()}, "last.pt")
@@ -210,11 +192,9 @@ def test_entry_by_assignment_goes_in_bfloat16(rewrites: Check) -> None:
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
           for x in loader:
-        -     loss = model(x).mean()
+        ~     loss = model(x).mean()
         -     with amp.scale_loss(loss, optimizer) as scaled_loss:
         -         scaled_loss.backward()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +         loss = model(x).mean()
         +     loss.backward()
               optimizer.step()
           state = {}
@@ -236,11 +216,9 @@ def test_restoring_goes_in_bfloat16(rewrites: Check) -> None:
               checkpoint = torch.load(args.resume)
         -     amp.load_state_dict(checkpoint["amp"])
           for x in loader:
-        -     loss = model(x).mean()
+        ~     loss = model(x).mean()
         -     with amp.scale_loss(loss, optimizer) as scaled_loss:
         -         scaled_loss.backward()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +         loss = model(x).mean()
         +     loss.backward()
               optimizer.step()
         """,
@@ -259,11 +237,9 @@ def test_tested_restoring_goes_in_bfloat16(rewrites: Check) -> None:
         - if "amp" in checkpoint:
         -     amp.load_state_dict(checkpoint["amp"])
           for x in loader:
-        -     loss = model(x).mean()
+        ~     loss = model(x).mean()
         -     with amp.scale_loss(loss, optimizer) as scaled_loss:
         -         scaled_loss.backward()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-        +         loss = model(x).mean()
         +     loss.backward()
               optimizer.step()
         """,
@@ -308,15 +284,12 @@ def test_module_that_is_passed_to_be_restored_gives_way_to_the_scaler(rewrites: 
         + scaler = torch.amp.GradScaler("cuda")
         + restart_from("last.pt", state_dict=model, optimizer=optimizer, scaler=scaler)
           for x in loader:
-        -     loss = model(x).mean()
+        ~     loss = model(x).mean()
         -     with apex.amp.scale_loss(loss, optimizer) as scaled_loss:
         -         scaled_loss.backward()
-        -     optimizer.step()
-        -     state["amp"] = apex.amp.state_dict()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = model(x).mean()
         +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
+        -     state["amp"] = apex.amp.state_dict()
         +     scaler.update()
         +     state["scaler"] = scaler.state_dict()
         """,

@@ -23,14 +23,11 @@ def test_import_that_must_succeed(rewrites: Check) -> None:
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
         + scaler = torch.amp.GradScaler("cuda")
           for x in loader:
-        -     loss = model(x).mean()
+        ~     loss = model(x).mean()
         -     with amp.scale_loss(loss, optimizer) as scaled_loss:
         -         scaled_loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = model(x).mean()
         +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -49,14 +46,11 @@ def test_import_that_complains(rewrites: Check) -> None:
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
         + scaler = torch.amp.GradScaler("cuda")
           for x in loader:
-        -     loss = model(x).mean()
+        ~     loss = model(x).mean()
         -     with amp.scale_loss(loss, optimizer) as scaled_loss:
         -         scaled_loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = model(x).mean()
         +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -75,14 +69,11 @@ def test_import_that_may_give_none(rewrites: Check) -> None:
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss = nn.functional.mse_loss(model(x), y)
         -     with amp.scale_loss(loss, optimizer) as scaled_loss:
         -         scaled_loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
         +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -98,14 +89,11 @@ def test_module_and_its_attribute(rewrites: Check) -> None:
         - model, optimizer = apex.amp.initialize(model, optimizer, opt_level="O1")
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss = nn.functional.mse_loss(model(x), y)
         -     with apex.amp.scale_loss(loss, optimizer) as scaled_loss:
         -         scaled_loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
         +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -121,14 +109,11 @@ def test_module_under_another_name(rewrites: Check) -> None:
         - model, optimizer = apex_amp.initialize(model, optimizer, opt_level="O1")
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss = nn.functional.mse_loss(model(x), y)
         -     with apex_amp.scale_loss(loss, optimizer) as scaled_loss:
         -         scaled_loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = nn.functional.mse_loss(model(x), y)
         +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -163,10 +148,9 @@ def test_flag_with_import_inside(rewrites: Check) -> None:
         -                 torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), args.max_grad_norm)
         -             else:
         -                 torch.nn.utils.clip_grad_norm_(model.parameters(), args.max_grad_norm)
-        -             optimizer.step()
         +             scaler.unscale_(optimizer)
         +             torch.nn.utils.clip_grad_norm_(model.parameters(), args.max_grad_norm)
-        +             scaler.step(optimizer)
+        ~             optimizer.step()
         +             scaler.update()
                       scheduler.step()
                       model.zero_grad()
@@ -231,9 +215,8 @@ def test_flag_at_module_level(rewrites: Check) -> None:
         -             scaled_loss.backward()
         -     else:
         -         loss.backward()
-        -     optimizer.step()
         +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -260,11 +243,10 @@ def test_flag_declared_as_a_bool_is_passed_as_it_is(rewrites: Check) -> None:
         -             scaled_loss.backward()
         -     else:
         -         loss.backward()
-        -     optimizer.step()
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=args.fp16):
         +         loss = model(x).mean()
         +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -287,11 +269,10 @@ def test_plain_branch_first(rewrites: Check) -> None:
         -     else:
         -         with amp.scale_loss(loss, optimizer) as scaled_loss:
         -             scaled_loss.backward()
-        -     optimizer.step()
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
         +         loss = nn.functional.mse_loss(model(x), y)
         +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -317,10 +298,8 @@ def test_branches_that_differ_in_more_than_apex_both_stay(rewrites: Check) -> No
         +         scaler.scale(loss).backward()
                   count += 1
               else:
-        -         loss.backward()
-        -     optimizer.step()
-        +         scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~         loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -344,11 +323,10 @@ def test_rest_of_the_guarded_block_stays(rewrites: Check) -> None:
         -             scaled_loss.backward()
         -     else:
         -         loss.backward()
-        -     optimizer.step()
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
         +         loss = model(x).mean()
         +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
@@ -376,11 +354,10 @@ def test_assertion_that_apex_is_there_goes_with_it(rewrites: Check) -> None:
         -                 scaled_loss.backward()
         -         else:
         -             loss.backward()
-        -         optimizer.step()
         +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=amp_enabled):
         +             loss = nn.functional.mse_loss(model(x), y)
         +         scaler.scale(loss).backward()
-        +         scaler.step(optimizer)
+        ~         optimizer.step()
         +         scaler.update()
 
           if __name__ == "__main__":
@@ -433,18 +410,12 @@ def test_import_that_nothing_uses_does_not_hold_back_float32_training(rewrites: 
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x in loader:
-        -     loss = model(x).mean()
-        -     loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = model(x).mean()
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     loss = model(x).mean()
+        ~     loss.backward()
+        ~     optimizer.step()
         +     scaler.update()
           with torch.no_grad():
-        -     output = model(y)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         output = model(y)
+        ~     output = model(y)
         """
     )
 

@@ -68,11 +68,10 @@ def test_a_scale_that_is_set_behind_initialize_is_the_one_to_begin_with(rewrites
         -             scaled_loss.backward()
         -     else:
         -         loss.backward()
-        -     optimizer.step()
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
         +         loss = model(x).mean()
         +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
+        ~     optimizer.step()
         +     scaler.update()
         """
     )
