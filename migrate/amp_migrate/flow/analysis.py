@@ -33,7 +33,7 @@ from amp_migrate.flow.domain.atoms import (
 )
 from amp_migrate.flow.domain.contexts import NO_CONTEXT, Context
 from amp_migrate.flow.domain.heap import Heap
-from amp_migrate.flow.domain.machine import EMPTY_MACHINE, START, Machine, World, Worlds
+from amp_migrate.flow.domain.machine import EMPTY_MACHINE, START, Machine, World, Worlds, common
 from amp_migrate.flow.domain.state import State, meet
 from amp_migrate.flow.domain.tensor import Tensor, join_tensors
 from amp_migrate.flow.events import Act, Event
@@ -41,7 +41,7 @@ from amp_migrate.flow.files import Files
 from amp_migrate.flow.overlay import Overlay
 from amp_migrate.flow.python import attributes, builtins, calls, containers
 from amp_migrate.flow.python.arguments import DEFAULT, Arguments
-from amp_migrate.flow.python.classes import BASES, is_module_class
+from amp_migrate.flow.python.classes import BASES, DATA_SETS, is_module_class
 from amp_migrate.flow.python.expressions import evaluate
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.python.statements import execute, under
@@ -56,8 +56,15 @@ _MOST_ENTRIES = 24
 _MOST_NESTED = 3
 # What still grows then is anything.
 _MOST_WIDENINGS = 4
+# A file that is only consulted is followed into as long as a run has not come to so many statements: what is asked of a
+# script is not worth more than this, however much lies around it.
+_STATEMENTS = 3_000
+_STATEMENTS_PER_LINE = 4
+_AT_MOST = 4  # times that, those of the script itself included, and what still changes is anything
+_FOR_CONSTRUCTORS = 2  # what a program is made of is asked for more often than what each part does
 # How deep calls are followed at once: what is further down is interpreted later, and its callers again.
 _DEEPEST = 40
+# How often a function is interpreted for one set of arguments, before nothing more is known of it.
 _MOST_RUNS = 40
 _RECURSION = 12_000
 
@@ -79,7 +86,11 @@ class Analysis:
         events: what happens anywhere, by kind and place.
         interpreted: how often a function was interpreted.
         executed: how many statements that were.
+        consulted: how many of these were of files that are only consulted.
         lowered: the lines of the files that were parsed.
+        not_followed: the functions whose calls gave something unknown, because they are none of the run's business, or
+            because it has come to its end.
+        given_up: the functions that did not come to rest: what they still changed is anything.
     """
 
     def __init__(
@@ -89,6 +100,7 @@ class Analysis:
         self.files = files
         self.focus = tuple(dict.fromkeys(focus))
         self.beside = tuple(each for each in dict.fromkeys(beside) if each not in self.focus)
+        self._own = frozenset((*self.focus, *self.beside))
         self.overlay = overlay
         self.float32 = overlay.float32
         self.heap = Heap(self._outdate)
@@ -106,7 +118,10 @@ class Analysis:
         self._escaped: dict[Func, None] = {}
         self.managers: dict[Obj, dict[Atom, Arguments]] = {}
         self.modules: dict[str, Module | None] = {}
-        self.interpreted = self.executed = self.evaluated = self.lowered = 0
+        self.interpreted = self.executed = self.consulted = self.evaluated = self.lowered = 0
+        self.not_followed: dict[Code, None] = {}
+        self.given_up: dict[Code, None] = {}
+        self._allowance = _STATEMENTS
         self._tasks: dict[tuple[Any, ...], Task] = {}
         self._by_code: dict[Code, list[Task]] = {}
         self._wide: dict[tuple[Any, ...], Task] = {}
@@ -128,6 +143,8 @@ class Analysis:
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(max(limit, _RECURSION))
         try:
+            own = [module for module in map(self.module, (*self.focus, *self.beside)) if module is not None]
+            self._allowance += _STATEMENTS_PER_LINE * sum(module.lines for module in own)
             for file in (*self.focus, *self.beside):
                 self._bring_module(file)
             self._settle()
@@ -147,7 +164,34 @@ class Analysis:
             self.lowered += 0 if found is None else found.lines
         return self.modules[file]
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether a run has come to so many statements that what still changes is given up."""
+        return self.executed > _AT_MOST * self._allowance
+
+    def follows(self, code: Code) -> bool:
+        """Whether a call of a function is followed into it. One of a file in focus always is."""
+        if self._is_asked_about(code):
+            return True
+        most = self._allowance * (_FOR_CONSTRUCTORS if code.name == "__init__" else 1)
+        if self.consulted <= most and code.parent not in self.not_followed:
+            return True
+        self.not_followed[code] = None
+        return False
+
+    def follows_objects(self, code: Code, bases: list[str]) -> bool:
+        """Whether an object of a class is looked into. Data sets of other files give what they read."""
+        if self._is_asked_about(code) or DATA_SETS.isdisjoint(bases):
+            return True
+        self.not_followed[code] = None
+        return False
+
+    def _is_asked_about(self, code: Code) -> bool:
+        return code.file in self._own
+
     def _outdate(self, task: Task) -> None:
+        if task.is_given_up:
+            return
         task.is_outdated = True
         if not task.is_active:
             self._pending[task] = None
@@ -198,13 +242,21 @@ class Analysis:
     def bring(self, task: Task, machines: set[Machine]) -> None:
         """See to it that a task has been run for these states, as far as it has to be."""
         while True:
+            if task.is_given_up:
+                task.leave_unknown(machines)
+                return
             keys = frozenset(task.touched)
             known = {each.only(keys) for each in task.entries}
-            missing = {each for each in machines if each.only(keys) not in known}
+            missing: dict[Machine, Machine] = {}
+            for each in machines:
+                if each.only(keys) not in known:
+                    missing.setdefault(each.only(keys), each)
             if missing or not task.has_run:
-                task.entries |= missing if task.has_run else machines
+                # Most of what is only consulted has nothing to do with states: a first run in one of them shows it.
+                is_first_asked = not task.has_run and self._is_asked_about(task.code)
+                task.entries |= machines if is_first_asked else set(missing.values())
                 if len(task.entries) > _MOST_ENTRIES:
-                    task.entries = {Machine(frozenset.intersection(*(each.items for each in task.entries)))}
+                    task.entries = {common(list(task.entries))}
                     machines = task.entries
                 task.is_outdated = True
             if not task.is_outdated or task.is_active:
@@ -217,7 +269,7 @@ class Analysis:
     def _run(self, task: Task) -> None:
         task.is_active = True
         self._active.append(task)
-        for _ in range(_MOST_RUNS):
+        while task.runs < _MOST_RUNS and (not self.is_spent or not task.has_run):
             task.is_outdated = False
             before = task.summary()
             self._interpret(task)
@@ -229,12 +281,24 @@ class Analysis:
                         self._outdate(caller)
             if not task.is_outdated:
                 break
+        else:
+            self._give_up(task)
         self._active.pop()
         task.is_active = False
+
+    def _give_up(self, task: Task) -> None:
+        """Let a function that does not come to rest give anything."""
+        self.given_up[task.code] = None
+        task.give_up()
+        for caller in list(task.callers):
+            self._outdate(caller)
 
     def _interpret(self, task: Task) -> None:
         self.interpreted += 1
         task.runs += 1
+        for event in task.happened:
+            event.seen_by.pop(task, None)
+        task.happened = {}
         module = self.module(task.code.file)
         assert module is not None
         worlds = frozenset(World(each, frozenset(), each) for each in task.entries)
@@ -678,7 +742,8 @@ class Analysis:
             found.tensor = tensor if found.tensor is None else join_tensors(found.tensor, tensor)
         context = frame.now.context
         found.context = context if found.context is None else found.context.join(context)
-        found.states.update((world.now, world.facts) for world in frame.now.worlds)
+        found.seen_by.setdefault(frame.task, set()).update((world.now, world.facts) for world in frame.now.worlds)
+        frame.task.happened[found] = None
         return found
 
 

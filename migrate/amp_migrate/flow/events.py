@@ -62,7 +62,8 @@ class Event:
         optimizer: the optimizers.
         subject: what it is about: the loss, the value that leaves, the module that runs.
         why: the reason in words, where there are several.
-        states: the states of scalers and gradients that it is reached in, each with what tests have come to.
+        seen_by: the states of scalers and gradients that it is reached in, each with what tests have come to, by what
+            was interpreted when it was: an earlier time that knew less says nothing.
         context: what is switched on, over all ways.
     """
 
@@ -75,8 +76,13 @@ class Event:
     subject: Value = frozenset()
     why: str = ""
     tensor: Tensor | None = None
-    states: set[tuple[Machine, Facts]] = field(default_factory=set)
+    seen_by: dict[object, set[tuple[Machine, Facts]]] = field(default_factory=dict)
     context: Context | None = None
     sources: frozenset[Site] = frozenset()
     leaves: frozenset[Atom] = frozenset()
     units: Units = frozenset()
+
+    @property
+    def states(self) -> set[tuple[Machine, Facts]]:
+        """The states that it is reached in, each with what tests have come to."""
+        return set().union(*self.seen_by.values())

@@ -149,6 +149,8 @@ class Questions:
 
     def _faults(self) -> Iterator[Fault]:
         for event in self.analysis.events.values():
+            if event.code in self.analysis.given_up or not event.seen_by:
+                continue  # nobody knows in which states it is reached; or it is not
             what = _WRONG_BY_ITSELF.get(event.act)
             if what is not None:
                 # A tensor that may be in another precision as well is wrong only on the ways on which it is low.
@@ -164,8 +166,10 @@ class Questions:
 
     @cached_property
     def has_regions(self) -> bool:
-        """Whether some region of autocast is entered anywhere."""
-        return any(each.act is Act.REGION for each in self.analysis.events.values()) or bool(self.analysis.regions)
+        """Whether some region of autocast may be entered anywhere."""
+        analysis = self.analysis
+        is_entered = any(each.act is Act.REGION for each in analysis.events.values()) or bool(analysis.regions)
+        return is_entered or bool(analysis.not_followed or analysis.given_up)
 
     def _wrong_states(self, event: Event) -> Iterator[Fault]:
         for what, is_wrong in _STATES.get(event.act, ()):

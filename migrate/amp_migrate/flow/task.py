@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from amp_migrate.flow.domain.atoms import NEVER, Atom, FrameRef, Value
+from collections.abc import Iterable
+
+from amp_migrate.flow.domain.atoms import NEVER, UNKNOWN, Atom, FrameRef, Value
 from amp_migrate.flow.domain.contexts import Context
 from amp_migrate.flow.domain.machine import Key, Machine, Worlds
 from amp_migrate.flow.domain.state import Cell
+from amp_migrate.flow.events import Event
 from amp_migrate.flow.source import Code, Site
 
 
@@ -22,7 +25,9 @@ class Task:
         cells: attributes whose value is known where it returns.
         written: attributes that it may change.
         casts: the leaves that it casts in the regions of its callers, with and without a gradient, and where.
+        happened: what happened when it was last interpreted.
         leaves_on: what is switched on where it returns; None where it does not return.
+        is_given_up: whether it did not come to rest, so that nothing is known of it.
         is_many: whether it may run more than once in a run of the program.
     """
 
@@ -37,11 +42,13 @@ class Task:
         self.written: set[Cell] = set()
         self.casts: set[tuple[Atom, bool, Site]] = set()
         self.leaves_on: Context | None = None
+        self.happened: dict[Event, None] = {}
         self.callers: dict[Task, int] = {}
         self.version = 0
         self.is_active = False
         self.is_outdated = False
         self.has_run = False
+        self.is_given_up = False
         self.is_many = False
         self.called_at: Site | None = None
         self.runs = 0
@@ -51,6 +58,22 @@ class Task:
         """Note that something may be raised in these worlds."""
         for world in worlds:
             self.raised.setdefault(world.entry, set()).add(world.now)
+
+    def give_up(self) -> None:
+        """Give anything from now on, and leave nothing behind that anybody knows."""
+        self.is_given_up, self.is_outdated = True, False
+        self.value = UNKNOWN
+        self.cells = {}
+        self.exits, self.raised = {}, {}
+        self.leave_unknown(self.entries)
+        self.version += 1
+
+    def leave_unknown(self, entries: Iterable[Machine]) -> None:
+        """Let what this changes be unknown behind it, for some states in which it is entered."""
+        self.entries |= set(entries)
+        for each in self.entries:
+            self.exits.setdefault(each, {each.losing(self.touched)})
+        self.leaves_on = self.leaves_on or self.context
 
     def summary(self) -> tuple[object, ...]:
         """What callers go by: they look again when it changes."""

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+
+import pytest
+from amp_migrate.flow import analysis
 from amp_migrate.flow.analysis import Analysis
+from amp_migrate.flow.domain.atoms import UNKNOWN, Opaque, Value, const, join_all, tensors_in
+from amp_migrate.flow.domain.tensor import CPU
+from amp_migrate.flow.python import statements
+from amp_migrate.flow.questions import faults
 
 from .conftest import HEAD, Texts
 
@@ -71,10 +79,10 @@ def test_files_that_nothing_asks_for_are_not_parsed() -> None:
     main = HEAD + "from lib.used import f\nimport lib.unused\n\n\nx = f()\n"
     texts = {"a.py": main, "lib/__init__.py": "", "lib/used.py": "def f():\n    return 1\n"}
     texts |= {f"lib/other{each}.py": program(3) for each in range(20)} | {"lib/unused.py": program(3)}
-    analysis = counted(texts, ["a.py"])
-    parsed = {file for file, module in analysis.modules.items() if module is not None}
+    told = counted(texts, ["a.py"])
+    parsed = {file for file, module in told.modules.items() if module is not None}
     assert parsed <= {"a.py", "lib/used.py", "lib/__init__.py"}
-    assert analysis.lowered < 20
+    assert told.lowered < 20
 
 
 def test_a_file_is_parsed_once() -> None:
@@ -82,5 +90,75 @@ def test_a_file_is_parsed_once() -> None:
         "a.py": HEAD + "import b\nfrom b import f\nx = f(), b.f()\n",
         "b.py": "from c import g\n\n\ndef f():\n    return g()\n",
     }
-    analysis = counted(texts | {"c.py": "def g():\n    return 1\n"}, ["a.py"])
-    assert analysis.lowered == sum(text.count("\n") + 1 for text in (*texts.values(), "def g():\n    return 1\n"))
+    told = counted(texts | {"c.py": "def g():\n    return 1\n"}, ["a.py"])
+    assert told.lowered == sum(text.count("\n") + 1 for text in (*texts.values(), "def g():\n    return 1\n"))
+
+
+def test_what_is_only_consulted_costs_no_more_than_the_script_is_worth() -> None:
+    """A model of a thousand layers beside a script is not followed to its end: what is left is unknown."""
+
+    def beside(layers: int) -> Analysis:
+        classes = "".join(
+            f"class Layer{n}(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+            f"        self.inner = {f'Layer{n - 1}()' if n else 'nn.Linear(4, 4)'}\n\n"
+            "    def forward(self, x):\n        y = self.inner(x)\n"
+            "        for _ in range(3):\n            y = y.relu() + x\n        return y\n\n\n"
+            for n in range(layers)
+        )
+        main = (
+            f"{HEAD}from model import Layer{layers - 1}\nmodel = Layer{layers - 1}()\n"
+            "opt = optim.SGD(model.parameters(), lr=0.1)\nscaler = torch.amp.GradScaler('cuda')\n"
+            "for x in [torch.ones(2, 4)]:\n    opt.zero_grad()\n    with torch.amp.autocast('cuda'):\n"
+            "        loss = model(x).mean()\n    scaler.scale(loss).backward()\n"
+            "    scaler.step(opt)\n    scaler.update()\n"
+        )
+        return counted({"a.py": main, "model.py": HEAD + classes}, ["a.py"])
+
+    short, long = beside(20), beside(400)
+    assert not short.not_followed
+    assert long.not_followed
+    assert long.consulted < 9_000
+    # The loss still depends on the model: the optimizer has gradients, and nothing is said against its step.
+    assert faults(long) == [] == faults(short)
+
+
+def test_a_loop_that_does_not_come_to_rest_leaves_what_changed_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"{HEAD}x, y = (), 1\nfor _ in range(9):\n    x = (x, y)\nz, w = x, y\n"
+    told = counted({"a.py": text}, ["a.py"])
+    assert not told.given_up
+    monkeypatch.setattr(statements, "_MOST_ROUNDS", 1)
+    told = counted({"a.py": text}, ["a.py"])
+    assert told.given_up
+    assert given(told, "z") == UNKNOWN
+    assert given(told, "w") == const(1)
+
+
+def given(told: Analysis, name: str) -> Value:
+    """What a name of the module is given."""
+    return join_all(
+        value
+        for node, value in told.values.items()
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+    )
+
+
+def test_a_function_that_does_not_come_to_rest_gives_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"{HEAD}n = ()\n\n\ndef f():\n    global n\n    n = (n, 1)\n    return n\n\n\nx = f()\n"
+    assert not counted({"a.py": text}, ["a.py"]).given_up
+    monkeypatch.setattr(analysis, "_MOST_RUNS", 1)
+    told = counted({"a.py": text}, ["a.py"])
+    assert [code.name for code in told.given_up] == ["f"]
+    assert given(told, "x") == UNKNOWN
+
+
+def test_data_sets_of_other_files_are_not_run() -> None:
+    data = (
+        f"{HEAD}from torch.utils.data import Dataset\nclass Images(Dataset):\n    def __init__(self, root):\n"
+        "        self.root = root\n\n    def __getitem__(self, i):\n        return torch.ones(3).cuda()\n"
+    )
+    main = f"{HEAD}from data import Images\nimages = Images('x')\nx = images[0]\nr = images.root\n"
+    told = counted({"a.py": main, "data.py": data}, ["a.py"])
+    assert told.consulted == 7  # those of the module itself
+    (tensor,) = tensors_in(given(told, "x"))
+    assert tensor.place == CPU
+    assert any(isinstance(each, Opaque) for each in given(told, "r"))

@@ -11,7 +11,7 @@ import pytest
 import torch
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import Atom, Obj, Part, Value
-from amp_migrate.flow.domain.machine import EMPTY, MIXED, SCALED, UNKNOWN, Machine
+from amp_migrate.flow.domain.machine import EMPTY, LOST, MIXED, SCALED, UNKNOWN, Machine
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.pytorch.gradients import stage
 
@@ -73,7 +73,7 @@ def said_of(machine: Machine, atoms: dict[str, Atom]) -> dict[str, str]:
 
 
 def fits(seen: str, said: str) -> bool:
-    if said in (UNKNOWN, MIXED):
+    if said in (UNKNOWN, LOST, MIXED):
         return True
     return {"none": said == EMPTY, "true": said in ("true", "unscaled"), "scaled": said == SCALED, "mixed": False}[seen]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from amp_migrate.flow.domain.interned import Interned
@@ -294,11 +295,12 @@ def join_all(values: Iterable[Value]) -> Value:
     return found
 
 
+@lru_cache(maxsize=100_000)
 def _merged(atoms: frozenset[Atom | Tensor], depth: int = 0) -> Value:
     """One tensor, one tuple of a length, few constants of a kind: a set that cannot grow for ever."""
     found: set[Atom | Tensor] = set()
     tensor: Tensor | None = None
-    unknown: Opaque | None = None
+    unknown: dict[tuple[tuple[Any, ...], str], Opaque] = {}
     tuples: list[Tup] = []
     plain: dict[str, list[Const]] = {}
     kinds: dict[str, Some] = {}
@@ -314,14 +316,14 @@ def _merged(atoms: frozenset[Atom | Tensor], depth: int = 0) -> Value:
             kinds[each.kind] = (
                 each if twin is None else Some(each.kind, twin.units | each.units, twin.reads | each.reads)
             )
-        elif isinstance(each, Opaque) and not each.path:
-            unknown = each if unknown is None else _join_unknown(unknown, each)
+        elif isinstance(each, Opaque):
+            key = (each.path, each.hint if each.path else "")
+            unknown[key] = _join_unknown(unknown[key], each) if key in unknown else each
         else:
             found.add(each)
     if tensor is not None:
         found.add(tensor)
-    if unknown is not None:
-        found.add(unknown)
+    found.update(unknown.values())
     for kind, constants in plain.items():
         if kind in kinds:
             continue
@@ -344,10 +346,12 @@ def _merged(atoms: frozenset[Atom | Tensor], depth: int = 0) -> Value:
 
 
 def _join_unknown(a: Opaque, b: Opaque) -> Opaque:
+    """One of two unknown things from the same place."""
+    hint = a.hint if a.path else ""
     if a.tensor is None or b.tensor is None:
         known = a.tensor or b.tensor
-        return Opaque((), None if known is None else join_tensors(known, SOME_TENSOR))
-    return Opaque((), join_tensors(a.tensor, b.tensor))
+        return Opaque(a.path, None if known is None else join_tensors(known, SOME_TENSOR), hint)
+    return Opaque(a.path, join_tensors(a.tensor, b.tensor), hint)
 
 
 def _join_tuples(tuples: list[Tup], depth: int) -> Tup:

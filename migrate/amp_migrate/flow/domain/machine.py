@@ -8,16 +8,21 @@ and what the tests on the way came to. Worlds are kept apart, and merged only wh
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from amp_migrate.flow.domain.interned import Interned
 
 # What may be in the gradients of an optimizer's parameters, or of one tensor.
 EMPTY, TRUE, SCALED, UNSCALED, MIXED, UNKNOWN = "none", "true", "scaled", "unscaled", "mixed", "unknown"
+# What was known on each of several ways, and differs: unlike what nobody has seen yet, nothing makes it known again but
+# a `zero_grad` or an `update`.
+LOST = "lost"
 # What a scaler has done for an optimizer since its last update.
 READY, UNSCALED_BY, STEPPED = "ready", "unscaled", "stepped"
-_MOST_WORLDS = 64
+_MOST_WAYS = 32  # from one entry
+_MOST_WORLDS = 256
 
 Fact: TypeAlias = "tuple[str, bool, frozenset[str]]"  # the text of a test, what it came to, the names in it
 Facts: TypeAlias = "frozenset[Fact]"
@@ -49,16 +54,18 @@ class Grad(metaclass=Interned):
 
 UNKNOWN_GRAD = Grad(UNKNOWN)
 NO_GRAD = Grad(EMPTY)
+_LOSSES = {"grad": Grad(LOST), "stage": LOST}
 
 
 class Machine(metaclass=Interned):
     """A state, by keys: `("grad", optimizer)`, `("stage", scaler, optimizer)`, `("checked", scaler)` and the like."""
 
-    __slots__ = ("_known", "items")
+    __slots__ = ("_known", "_only", "items")
 
     def __init__(self, items: frozenset[tuple[Key, Any]] = frozenset()) -> None:
         self.items = items
         self._known = dict(items)
+        self._only: dict[frozenset[Key], Machine] = {}
 
     def get(self, key: Key, default: Any = None) -> Any:
         """What is known under a key."""
@@ -71,7 +78,14 @@ class Machine(metaclass=Interned):
 
     def only(self, keys: frozenset[Key]) -> Machine:
         """What is known under these keys."""
-        return Machine(frozenset(each for each in self.items if each[0] in keys))
+        found = self._only.get(keys)
+        if found is None:
+            found = self._only[keys] = Machine(frozenset(each for each in self.items if each[0] in keys))
+        return found
+
+    def losing(self, keys: Iterable[Key]) -> Machine:
+        """This state with what is known under some keys lost."""
+        return self.but({key: _LOSSES.get(key[0]) for key in keys})
 
     @property
     def keys(self) -> frozenset[Key]:
@@ -100,6 +114,7 @@ EMPTY_MACHINE = Machine()
 START: Worlds = frozenset({World(EMPTY_MACHINE, frozenset(), EMPTY_MACHINE)})
 
 
+@lru_cache(maxsize=10_000)
 def joined(a: Worlds, b: Worlds) -> Worlds:
     """The worlds of two ways that meet."""
     return a if b <= a else b if a <= b else merged(a | b)
@@ -111,17 +126,30 @@ def merged(worlds: Iterable[World]) -> Worlds:
     for world in worlds:
         key = (world.entry, world.now)
         by_state[key] = by_state[key] & world.facts if key in by_state else world.facts
-    if len(by_state) <= _MOST_WORLDS:
-        return frozenset(World(entry, facts, now) for (entry, now), facts in by_state.items())
+    found = frozenset(World(entry, facts, now) for (entry, now), facts in by_state.items())
+    if len(found) <= _MOST_WAYS:
+        return found
+    by_entry: dict[Machine, set[World]] = defaultdict(set)
+    for world in found:
+        by_entry[world.entry].add(world)
+    is_over = len(found) > _MOST_WORLDS
+    return frozenset().union(
+        *(one_way(each) if is_over or len(each) > _MOST_WAYS else each for each in by_entry.values())
+    )
+
+
+def one_way(worlds: Iterable[World]) -> Worlds:
+    """The ways from each entry as one, on which only that is known which is known on all of them."""
     by_entry: dict[Machine, list[Machine]] = defaultdict(list)
-    for entry, now in by_state:
-        by_entry[entry].append(now)
-    return frozenset(World(entry, frozenset(), _common(states)) for entry, states in by_entry.items())
+    for world in worlds:
+        by_entry[world.entry].append(world.now)
+    return frozenset(World(entry, frozenset(), common(states)) for entry, states in by_entry.items())
 
 
-def _common(states: list[Machine]) -> Machine:
-    """What is known in all of some states."""
-    return Machine(states[0].items.intersection(*(each.items for each in states[1:])))
+def common(states: Sequence[Machine]) -> Machine:
+    """What is known in all of some states; what differs is lost."""
+    found = Machine(states[0].items.intersection(*(each.items for each in states[1:])))
+    return found.losing({key for each in states for key in each.keys} - found.keys)
 
 
 def changed(worlds: Worlds, change: Callable[[Machine], Iterable[Machine]]) -> Worlds:
@@ -139,6 +167,7 @@ def assuming(worlds: Worlds, facts: Facts) -> Worlds:
     )
 
 
+@lru_cache(maxsize=10_000)
 def forgetting(worlds: Worlds, name: str) -> Worlds:
     """The worlds without what is known of a name, which gets a new value."""
     if not any(name in fact[2] for each in worlds for fact in each.facts):

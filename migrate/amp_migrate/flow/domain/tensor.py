@@ -151,6 +151,16 @@ def join_tensors(a: Tensor, b: Tensor) -> Tensor:
     """What is known of a tensor that is one of two."""
     if a is b:
         return a
+    found = _joined.get((a, b))
+    if found is None:
+        found = _joined[a, b] = _join_tensors(a, b)
+    return found
+
+
+_joined: dict[tuple[Tensor, Tensor], Tensor] = {}
+
+
+def _join_tensors(a: Tensor, b: Tensor) -> Tensor:
     born = a.born | b.born if a.born and b.born else NOTHING
     units = a.units | b.units
     return Tensor(

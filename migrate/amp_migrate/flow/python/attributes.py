@@ -211,7 +211,10 @@ def is_module(frame: Frame, atom: Atom | Tensor) -> bool:
 
 def resolve(frame: Frame, value: Value) -> Value:
     """A value with the names that are imported read now."""
-    if not any(isinstance(each, Lazy) for each in value):
+    for each in value:
+        if type(each) is Lazy:
+            break
+    else:
         return value
     found = NEVER
     for atom in value:

@@ -130,6 +130,8 @@ def call_function(frame: Frame, function: Func, args: Arguments, node: ast.AST) 
     """Calling a function of the project: by its summary."""
     analysis = frame.analysis
     analysis.note_callee(frame, node, function.code)
+    if not analysis.follows(function.code):
+        return analysis.pytorch.call_not_followed(frame, function, args, node)
     given = bind(frame, function.code, function, args, node)
     if given is None:
         frame.is_dead = not args.rest and not args.others
@@ -226,6 +228,9 @@ def instantiate(frame: Frame, kind: Class, args: Arguments, node: ast.AST) -> Va
         del frame.now.cells[cell]
     analysis.instances.setdefault(kind.code, {})[made] = None
     bases = [each.name for each in lineage(frame, kind) if isinstance(each, External)]
+    if not analysis.follows_objects(kind.code, bases):
+        analysis.pytorch.hide(frame, made)
+        return one(made)
     init = attributes.load_of_class(frame, kind, made, made, "__init__")
     own = frozenset(each for each in init if not isinstance(each, (Native, Opaque)))
     if own:

@@ -11,6 +11,7 @@ from amp_migrate.flow.python.frame import Frame
 BASES = "<bases>"
 MODULE = "torch.nn.Module"
 FUNCTION = "torch.autograd.Function"
+DATA_SETS = frozenset(f"torch.utils.data.{name}" for name in "Dataset IterableDataset Sampler BatchSampler".split())
 
 
 def lineage(frame: Frame, owner: Atom) -> list[Atom]:

@@ -36,7 +36,7 @@ def assume(frame: Frame, test: ast.expr, truth: bool) -> None:
     if frame.state is None:
         return
     worlds = frame.state.worlds
-    if any(world.now.items for world in worlds):
+    if frame.is_recorded or any(world.now.items for world in worlds):
         frame.state.worlds = assuming(worlds, implied(test, truth))
         if not frame.state.worlds:
             frame.state = None

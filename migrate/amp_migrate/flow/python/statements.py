@@ -22,7 +22,7 @@ from amp_migrate.flow.domain.atoms import (
     some,
 )
 from amp_migrate.flow.domain.contexts import Context
-from amp_migrate.flow.domain.machine import changed
+from amp_migrate.flow.domain.machine import World, changed, one_way
 from amp_migrate.flow.domain.state import State, meet
 from amp_migrate.flow.python import containers
 from amp_migrate.flow.python.expressions import assign, binary, evaluate
@@ -32,6 +32,7 @@ from amp_migrate.flow.python.narrow import assume
 AGAIN = ("again",)
 # More rounds than any of the domains is high, so that a fault in one of them cannot hang the tool.
 _MOST_ROUNDS = 40
+_ROUNDS_WITH_ALL_WAYS = 10
 
 
 def execute(frame: Frame, statements: list[ast.stmt]) -> None:
@@ -69,7 +70,9 @@ def _execute_overlaid(frame: Frame, statements: list[ast.stmt]) -> None:
 def step(frame: Frame, node: ast.stmt) -> None:
     """Interpret one statement."""
     frame.analysis.executed += 1
-    if frame.is_recorded:
+    if not frame.is_recorded:
+        frame.analysis.consulted += 1
+    else:
         contexts = frame.analysis.contexts
         own = contexts.get(node)
         contexts[node] = frame.now.context if own is None else own.join(frame.now.context)
@@ -143,10 +146,11 @@ def _loop(frame: Frame, node: ast.For | ast.AsyncFor | ast.While) -> None:
         if frame.is_dead:
             return
     entry = frame.now.copy()
+    before: State | None = None
     head: State | None = frame.now
     leaving: State | None = None
     frame.depth += 1
-    for _ in range(_MOST_ROUNDS):
+    for rounds in range(_MOST_ROUNDS):
         assert head is not None
         frame.state = head.copy()
         loop = Loop()
@@ -175,14 +179,36 @@ def _loop(frame: Frame, node: ast.For | ast.AsyncFor | ast.While) -> None:
             leaving = _having_run(frame, leaving, behind, node, entry, loop.breaks)
         new = meet(head, behind, loop=True)
         assert new is not None
+        if rounds > _ROUNDS_WITH_ALL_WAYS:
+            new.worlds = one_way(new.worlds)  # which can only know less from round to round
         if new.same(head):
             break
-        head = new
+        head, before = new, head
+        if frame.analysis.is_spent and rounds > 1:
+            leaving = _given_up(frame, leaving, before, head)
+            break
+    else:
+        leaving = _given_up(frame, leaving, before, head)
     frame.depth -= 1
     frame.state = leaving
     if node.orelse:
         execute(frame, node.orelse)
     frame.state = meet(frame.state, loop.breaks)
+
+
+def _given_up(frame: Frame, leaving: State | None, before: State | None, head: State | None) -> State | None:
+    """The state behind a loop that does not come to rest: what still changed is anything."""
+    frame.analysis.given_up[frame.code] = None
+    assert head is not None
+    if leaving is not None:
+        known = {} if before is None else before.names
+        changed_names = {name for name, value in head.names.items() if known.get(name) != value}
+        leaving.names |= dict.fromkeys(changed_names, UNKNOWN)
+        leaving.cells = {}
+        leaving.worlds = frozenset(
+            World(each.entry, frozenset(), each.now.losing(frame.task.touched)) for each in leaving.worlds
+        )
+    return leaving
 
 
 def _come_round(state: State) -> State:

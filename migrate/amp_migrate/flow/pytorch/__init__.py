@@ -34,6 +34,7 @@ from amp_migrate.flow.domain.tensor import (
     BOOL,
     COMPLEX,
     CPU,
+    CUT,
     DEVICE,
     F16,
     F32,
@@ -50,7 +51,7 @@ from amp_migrate.flow.events import Act
 from amp_migrate.flow.overlay import Region
 from amp_migrate.flow.python import attributes, containers
 from amp_migrate.flow.python.arguments import Arguments
-from amp_migrate.flow.python.classes import FUNCTION, MODULE, external_bases
+from amp_migrate.flow.python.classes import DATA_SETS, FUNCTION, MODULE, external_bases
 from amp_migrate.flow.python.expressions import assign
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import functions, gradients, modules, operators, switches, tensors
@@ -338,6 +339,35 @@ class PyTorch:
         if is_module:
             self.analysis.event(frame, Act.RUN, node, subject=one(callee))
         return modules.unknown_result(frame, one(callee), args, node, is_module=is_module)
+
+    def call_not_followed(self, frame: Frame, function: Func, args: Arguments, node: ast.AST) -> Value:
+        """A call of a function of the project that is not followed into."""
+        owner = None
+        for value in args.all():
+            gradients.gauge(frame, value, node, "given to something unknown")
+            gradients.handed_on(frame, value, node)
+            self.analysis.escaped(value)
+        for atom in args.positional[0] if args.positional else NEVER:
+            if isinstance(atom, Obj) and isinstance(atom.made_of, Class) and atom.made_of.code is function.code.parent:
+                # What a constructor makes is what everybody asks for; what other methods store is seldom new.
+                owner = self.hide(frame, atom) if function.code.name == "__init__" else Opaque((atom, ".*"))
+        if owner is not None and self.is_data_set(frame, owner):
+            return one(Opaque((frame.site(node), "()"), SOME_TENSOR.but(place=CPU, flows=CUT)))
+        is_module = owner is not None and function.code.name in ("forward", "__call__")
+        found = modules.unknown_result(frame, one(owner or Opaque()), args, node, is_module=is_module)
+        return modules.depending_on(frame, found, owner.path[0]) if owner is not None and is_module else found
+
+    @staticmethod
+    def is_data_set(frame: Frame, owner: Opaque) -> bool:
+        """Whether an object into which nobody looks gives what is read: on the CPU, with no gradient."""
+        made_of = owner.path[0].made_of
+        return not DATA_SETS.isdisjoint(external_bases(frame, made_of))
+
+    def hide(self, frame: Frame, owner: Obj) -> Opaque:
+        """An object into which nobody looks: anything may be in it."""
+        inside = Opaque((owner, ".*"))
+        frame.write(owner, attributes.ANY_ATTRIBUTE, one(inside), strong=False)
+        return inside
 
     def is_like_module(self, frame: Frame, unknown: Opaque) -> bool:
         """Whether something unknown is used like a module: the evidence of last resort, but for its name."""

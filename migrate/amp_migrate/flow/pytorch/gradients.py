@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 from amp_migrate.flow.domain import machine as states
 from amp_migrate.flow.domain.atoms import (
@@ -30,6 +31,7 @@ from amp_migrate.flow.domain.atoms import (
 )
 from amp_migrate.flow.domain.machine import (
     EMPTY,
+    LOST,
     MIXED,
     NO_GRAD,
     READY,
@@ -148,35 +150,40 @@ def relevant(frame: Frame, kind: dict[Atom, object]) -> list[Atom]:
     return [each for each in kind if each in known or places.get(each, set()) & homes]
 
 
-def overlap(parameters: frozenset[Atom] | None, leaves: Iterable[Atom]) -> bool | None:
+@lru_cache(maxsize=50_000)
+def overlap(parameters: frozenset[Atom] | None, leaves: frozenset[Atom]) -> bool | None:
     """Whether some leaves are parameters of an optimizer; None where nobody can tell."""
-    leaves = list(leaves)
     if not leaves:
         return False
     if parameters is None:
         return None
-    answer: bool | None = False
-    for one_leaf in leaves:
-        for other in parameters:
-            found = _same_leaf(one_leaf, other)
-            if found:
+    known, own = _by_owner(parameters), _by_owner(leaves)
+    for owner, names in own.items():
+        if owner is not None and owner in known and (known[owner] & names or "*" in known[owner] | names):
+            return True
+    unknown = [[each for each in side if each is None or isinstance(each, Opaque)] for side in (known, own)]
+    for a in unknown[0]:
+        for b in unknown[1]:
+            if a is not None and b is not None and _is_within(a, b):
                 return True
-            answer = None if found is None else answer
-    return answer
+    return None if parameters and any(unknown) else False
 
 
-def _same_leaf(a: Atom, b: Atom) -> bool | None:
-    if not isinstance(a, Part) or not isinstance(b, Part):
-        return None
-    if a.owner is b.owner:
-        return a.name == b.name or "*" in (a.name, b.name)
-    if isinstance(a.owner, Opaque) or isinstance(b.owner, Opaque):
-        if isinstance(a.owner, Opaque) and isinstance(b.owner, Opaque) and a.owner.path and b.owner.path:
-            short, long = sorted((a.owner.path, b.owner.path), key=len)
-            if long[: len(short)] == short:
-                return True
-        return None
-    return False
+def _by_owner(leaves: frozenset[Atom]) -> dict[Atom | None, set[str]]:
+    """The names of leaves by their owner; under None what has none."""
+    found: dict[Atom | None, set[str]] = {}
+    for each in leaves:
+        owner, name = (each.owner, each.name) if isinstance(each, Part) else (None, "")
+        found.setdefault(owner, set()).add(name)
+    return found
+
+
+def _is_within(a: Atom, b: Atom) -> bool:
+    """Whether one of two unknown things is taken from the other."""
+    assert isinstance(a, Opaque)
+    assert isinstance(b, Opaque)
+    short, long = sorted((a.path, b.path), key=len)
+    return bool(short) and long[: len(short)] == short
 
 
 def holders(frame: Frame, leaves: frozenset[Atom], surely: frozenset[Atom] | None = None) -> dict[Atom, bool | None]:
@@ -238,7 +245,7 @@ def _accumulated(old: Grad, new: Grad) -> Grad:
     """What is in gradients once those of another loss are added."""
     if old.kind in (EMPTY, states.UNKNOWN):
         return new
-    if old.kind == MIXED:
+    if old.kind in (MIXED, LOST):
         return old
     if old.kind == new.kind and old.scaler is new.scaler and not old.outdated:
         return new if not old.spent else new.but(spent=True)
@@ -270,7 +277,9 @@ def backward(frame: Frame, loss: Value, args: Arguments, node: ast.AST) -> None:
         leaf
         for leaf in standalone_leaves(reach)
         if not any(
-            answer for each, answer in optimizers.items() if overlap(analysis.pytorch.registry.optimizers[each], [leaf])
+            answer
+            for each, answer in optimizers.items()
+            if overlap(analysis.pytorch.registry.optimizers[each], frozenset({leaf}))
         )
     ]
     targets: dict[Atom, bool | None] = {**optimizers, **{leaf: leaf in surely or None for leaf in owned}}
@@ -310,7 +319,7 @@ def units_of_grad(grad: Grad) -> Units:
         return frozenset({(grad.scaler, 1)})
     if grad.kind == MIXED:
         return frozenset({ANY_UNIT})
-    return UNKNOWN_UNITS if grad.kind == states.UNKNOWN else PURE
+    return UNKNOWN_UNITS if grad.kind in (states.UNKNOWN, LOST) else PURE
 
 
 def states_of(frame: Frame, leaves: frozenset[Atom]) -> tuple[Units, list[Key]]:
@@ -515,7 +524,7 @@ def clear_leaves(frame: Frame, leaves: frozenset[Atom], node: ast.AST) -> None:
 
 def _covers(parameters: frozenset[Atom] | None, leaves: frozenset[Atom]) -> bool:
     """Whether some leaves are all the parameters of an optimizer, as far as it can be seen."""
-    return parameters is None or all(overlap(leaves, [each]) is not False for each in parameters)
+    return parameters is None or all(overlap(leaves, frozenset({each})) is not False for each in parameters)
 
 
 # Scalers
@@ -619,7 +628,7 @@ def _one_by_one(
     frame: Frame, optimizers: Value, change: Callable[[Atom, Machine], Machine], keys: Callable[[Atom], list[Key]]
 ) -> None:
     atoms = [each for each in optimizers if isinstance(each, Atom) and each not in frame.analysis.plural]
-    known = [each for each in atoms if not isinstance(each, Opaque) or each.path]
+    known = [each for each in atoms if not isinstance(each, Opaque) or (each.path and "[]" not in each.path)]
     if not known:
         return
     for each in known:
@@ -671,11 +680,14 @@ def _unscale(frame: Frame, scaler: Atom, optimizers: Value, node: ast.AST) -> No
         change,
         lambda each: [*_keys(scaler)(each), *(shared if registry.optimizers.get(each) else [])],
     )
+    _look_at(frame, scaler)
 
 
 def _divided(old: Grad, scaler: Atom) -> Grad:
     if old.kind == SCALED and old.scaler is scaler:
         return Grad(UNSCALED, scaler, old.spent)
+    if old.kind == LOST:
+        return old
     if old.kind in (EMPTY, states.UNKNOWN):
         return old if old.kind == EMPTY else Grad(UNSCALED, scaler)
     return Grad(MIXED, scaler)
@@ -697,6 +709,12 @@ def _scaler_step(frame: Frame, scaler: Atom, optimizers: Value, node: ast.AST) -
         )
 
     _one_by_one(frame, optimizers, change, _keys(scaler))
+    _look_at(frame, scaler)
+
+
+def _look_at(frame: Frame, scaler: Atom) -> None:
+    """Gradients have been looked at for infinities, be it those of an optimizer that cannot be told from others."""
+    _change(frame, [("checked", scaler)], lambda machine: (machine.but({("checked", scaler): True}),))
 
 
 def _update(frame: Frame, scaler: Atom, node: ast.AST) -> None:
@@ -731,9 +749,15 @@ def handed_on(frame: Frame, value: Value, node: ast.AST) -> None:
     frame.analysis.event(frame, Act.HANDED_ON, node, subject=frozenset(gone))
 
     def change(machine: Machine) -> Iterable[Machine]:
-        yield machine.but({key: None for key in machine.keys if any(each in key for each in gone)})
+        yield machine.but({key: UNKNOWN_GRAD if key[0] == "grad" else None for key in concerned(machine)})
 
-    keys = {key for world in frame.now.worlds for key in world.now.keys if any(each in key for each in gone)}
+    def concerned(machine: Machine) -> set[Key]:
+        known = machine.gradients()
+        return {key for key in machine.keys if any(each in key for each in gone)} | {
+            grad_key(atom) for atom, grad in known.items() if grad.scaler in gone
+        }
+
+    keys = {key for world in frame.now.worlds for key in concerned(world.now)}
     _change(frame, keys, change)
 
 

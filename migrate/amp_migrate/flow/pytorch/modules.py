@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 
 from amp_migrate.flow.domain.atoms import (
     NEVER,
@@ -79,6 +80,7 @@ HOOKS = "<hooks>"
 DTYPE, PLACE, FROZEN = "<dtype>", "<place>", "<frozen>"
 
 
+@lru_cache(maxsize=10_000)
 def is_module_name(name: str) -> bool:
     """Whether a class or factory of another package makes modules of PyTorch."""
     if name.startswith(("torch.nn.utils.", "torch.nn.functional.", "torch.nn.init.", "torch.nn.parameter")):
@@ -360,6 +362,17 @@ def unknown_result(frame: Frame, callee: Value, args: Arguments, node: ast.AST, 
     return one(Opaque((frame.site(node), "()"), tensor))
 
 
+def depending_on(frame: Frame, result: Value, owner: Atom) -> Value:
+    """What an unknown forward of a known module gives: it depends on the module's parameters."""
+    own = leaves(frame, owner)
+    return frozenset(
+        Opaque(each.path, each.tensor.but(reach=few_leaves(each.tensor.reach | own), surely=each.tensor.surely | own))
+        if isinstance(each, Opaque) and each.tensor is not None and each.tensor.flows & FLOWS
+        else each
+        for each in result
+    )
+
+
 def cast_weight(frame: Frame, leaf: Atom, with_gradient: bool, site: object) -> None:
     """Autocast casts a weight, and keeps the cast until the outermost region ends."""
     state = frame.now
@@ -367,7 +380,7 @@ def cast_weight(frame: Frame, leaf: Atom, with_gradient: bool, site: object) -> 
         return
     outermost = state.context.cuda.outermost
     if with_gradient:
-        if any(gradients._same_leaf(leaf, each) for each in state.casts):
+        if gradients.overlap(state.casts, frozenset({leaf})):
             frame.analysis.cached_casts.setdefault((leaf, site), None)  # type: ignore[arg-type]
             event = frame.analysis.event(frame, Act.WEIGHT_CAST, _At(site), leaves=frozenset({leaf}))
             event.code = frame.code
