@@ -8,7 +8,9 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.catalog.apex_rules import APEX_INITIALIZE, APEX_STEP
 from amp_migrate.catalog.step_rules import FP32_STEP, OTHER_DTYPE
+from amp_migrate.flow.files import Files
 from amp_migrate.hazards.find_hazards import find_hazards
+from amp_migrate.hazards.seen.flowing import Flowing
 from amp_migrate.hazards.seen.script import Script, speaks_of_amp
 from amp_migrate.plan.move import Move
 from amp_migrate.renames.change.across_files import handed_on
@@ -34,11 +36,12 @@ def wishes_of(settings: Settings) -> Wishes:
 
 
 def moves_of(
-    project: Project, files: Sequence[File], wishes: Wishes, is_planned_elsewhere: Callable[[str], bool]
+    project: Project, files: Sequence[File], wishes: Wishes, texts: Files, is_planned_elsewhere: Callable[[str], bool]
 ) -> Iterator[Move]:
     """All that becomes of `files`, and of others for their sake.
 
     Args:
+        texts: the texts of all files of the project.
         is_planned_elsewhere: whether a file with this text, which is none of `files`, has a plan of its own.
     """
     if not files:
@@ -59,11 +62,12 @@ def moves_of(
     for file in handed:
         yield rename_names(renaming, file, handed[file])
     given = frozenset(files)
+    flowing = Flowing(texts, files)
     for file in files:
         has_amp = speaks_of_amp(file.tree.text)
         if not has_amp and file.name not in moved:
             continue
-        script = Script(file, steps.roles, wishes.settings, has_amp, file.name in moved, other.regions)
+        script = Script(file, steps.roles, wishes.settings, flowing, has_amp, file.name in moved, other.regions)
         for hazard, move in find_hazards(script, other.dtype, wishes):
             where = hazard.file or file
             # A script planned elsewhere has its own hazards found there, with all that changes.

@@ -46,9 +46,9 @@ ALLOWED = {
     "wishes": ("plan", "trees", "pragmas", "settings"),
     "write": ("plan", "wishes", "analysis", "trees", "tables", "report", "settings"),
     "steps": (*BELOW_RULES, "wishes", "pragmas"),
-    "hazards": (*BELOW_RULES, "wishes", "steps"),
+    "hazards": (*BELOW_RULES, "flow", "wishes", "steps"),
     "renames": (*BELOW_RULES, "wishes", "steps"),
-    "moves": (*BELOW_RULES, "wishes", "steps", "hazards", "renames"),
+    "moves": (*BELOW_RULES, "flow", "wishes", "steps", "hazards", "renames"),
     "rulebook": ("catalog", "hazards", "renames"),
     "engine": (
         "moves",

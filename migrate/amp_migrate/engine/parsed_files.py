@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from amp_migrate.analysis.files import File
+from amp_migrate.engine.flow_files import FlowFiles
 from amp_migrate.engine.imports.import_graph import ImportGraph
 from amp_migrate.engine.imports.neighbours import Neighbours
 from amp_migrate.engine.source import Source
@@ -41,6 +42,7 @@ class ParsedLibrary:
 
     def __init__(self, workspace: Workspace, parsed: Parsed, target_torch: Version) -> None:
         self._workspace = workspace
+        self.texts = FlowFiles(workspace)
         self._target_torch = target_torch
         self._parsed_before = parsed
         self._files: dict[Path, File | None] = {}

@@ -78,7 +78,7 @@ def settle(library: ParsedLibrary, settings: Settings) -> Settled:
     """The plan of one project, edit by edit."""
     wishes = wishes_of(settings)
     candidates = tuple(library.candidates())
-    moves = list(moves_of(Project(library), candidates, wishes, _has_own_plan))
+    moves = list(moves_of(Project(library), candidates, wishes, library.texts, _has_own_plan))
     trees = {file.name: file.tree for file in library.parsed}
     settled = consume(moves, wishes, trees)
     if not settings.annotate:

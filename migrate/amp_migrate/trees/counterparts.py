@@ -47,6 +47,14 @@ class Counterparts:
         """The LibCST node of a statement or expression; None for one inside a string, in a pattern, or not found."""
         return self._found.get(node)
 
+    def back(self, node: cst.CSTNode) -> ast.AST | None:
+        """The node of Python's that a LibCST node stands for."""
+        return self._back.get(node)
+
+    @cached_property
+    def _back(self) -> Mapping[cst.CSTNode, ast.AST]:
+        return {own: other for other, own in self._found.items()}
+
     @cached_property
     def _found(self) -> Mapping[ast.AST, cst.CSTNode]:
         ours = [node for node in self._tree.order if is_kind(type(node), STATEMENT_TYPES)]

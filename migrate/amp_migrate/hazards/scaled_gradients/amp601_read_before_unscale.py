@@ -10,10 +10,9 @@ from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.hazards.seen.course import Course
 from amp_migrate.hazards.seen.hazard import Hazard
-from amp_migrate.hazards.seen.paths import Seen
 from amp_migrate.hazards.seen.scaler_events import Act, Event
 from amp_migrate.hazards.seen.script import Script
-from amp_migrate.hazards.seen.states import Gradients
+from amp_migrate.hazards.seen.states import Gradients, Seen
 from amp_migrate.plan.edit import Edit
 from amp_migrate.trees.nodes import find
 

@@ -77,7 +77,7 @@ def detect(script: Script) -> Iterator[Hazard]:
     for course in script.courses:
         for event, seen in course.reached(Act.UNSCALE):
             for stage, before in ((Stage.UNSCALED, "a second time"), (Stage.STEPPED, "after step()")):
-                if seen.always(lambda state, e=event, s=stage: state.stage(e.optimizer) is s):  # type: ignore[misc]
+                if seen.always(lambda state, s=stage: state.stage is s):  # type: ignore[misc]
                     update = f"{course.scaler}.update()"
                     yield Hazard(
                         event.node,

@@ -70,7 +70,7 @@ def detect(script: Script) -> Iterator[Hazard]:
     for course in script.courses:
         told: set[str] = set()
         for event, seen in course.reached(Act.SCALER_STEP):
-            repeated = seen.always(lambda state, e=event: state.stage(e.optimizer) is Stage.STEPPED)  # type: ignore[misc]
+            repeated = seen.always(lambda state: state.stage is Stage.STEPPED)
             never_updated = _is_never_updated(script.file, course, event)
             if (repeated or never_updated) and event.optimizer not in told:
                 told.add(event.optimizer)

@@ -15,6 +15,7 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.hazards.seen import autocast_regions
 from amp_migrate.hazards.seen.autocast_regions import AutocastRegion
 from amp_migrate.hazards.seen.course import Course, courses
+from amp_migrate.hazards.seen.flowing import Flowing
 from amp_migrate.hazards.seen.scalers import Scalers
 from amp_migrate.settings import Dtype, Settings
 from amp_migrate.write.editor import Editor
@@ -30,6 +31,7 @@ class Script:
         file: the file.
         roles: what its objects are.
         settings: the PyTorch and the device it is for.
+        flowing: what its values are, in which states its gradients.
         has_amp: whether it has AMP already, as the file is written.
         moved: whether it was float32, and this run moves it to AMP.
         becomes: the calls of autocast that this run gives another dtype, with that dtype.
@@ -38,6 +40,7 @@ class Script:
     file: File
     roles: Roles
     settings: Settings
+    flowing: Flowing
     has_amp: bool = True
     moved: bool = False
     becomes: Mapping[cst.Call, Dtype] = field(default_factory=dict)
@@ -54,7 +57,7 @@ class Script:
     @cached_property
     def courses(self) -> tuple[Course, ...]:
         """How each function uses each scaler."""
-        return tuple(courses(self.file, self.roles, self.scalers))
+        return tuple(courses(self.file, self.roles, self.scalers, self.flowing))
 
     @cached_property
     def regions(self) -> dict[cst.CSTNode, AutocastRegion]:

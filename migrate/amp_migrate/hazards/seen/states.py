@@ -1,85 +1,99 @@
-"""What a scaler and the gradients are in at one place of a function, and what each event makes of it."""
+"""What a scaler and the gradients are in where something happens, on every way to it, as `flow` has found it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from enum import Enum
 
-from amp_migrate.hazards.seen.facts import Facts
-from amp_migrate.hazards.seen.scaler_events import Act, Event
+from amp_migrate.flow.domain import machine as states
+from amp_migrate.flow.domain.atoms import Atom
+from amp_migrate.flow.domain.machine import NO_GRAD, Grad, Machine
+from amp_migrate.flow.pytorch.gradients import AGAIN, stage
 
 
 class Gradients(Enum):
     """What is in the gradients."""
 
-    NONE = "none"  # nothing that this function has seen
+    NONE = "none"  # or what nobody in sight has made
     TRUE = "true"  # of a loss that was not scaled
     SCALED = "scaled"
     UNSCALED = "unscaled"  # scaled, and divided by the scale again
     SPENT = "spent"  # an optimizer has stepped on them
-    UNKNOWN = "unknown"
+    UNKNOWN = "unknown"  # or of several losses, scaled in different ways
 
 
 class Stage(Enum):
     """What a scaler has done for an optimizer since its last update."""
 
-    READY = "ready"
-    UNSCALED = "unscaled"
-    STEPPED = "stepped"
+    READY = states.READY
+    UNSCALED = states.UNSCALED_BY
+    STEPPED = states.STEPPED
+
+
+_GRADIENTS = {
+    states.EMPTY: Gradients.NONE,
+    states.TRUE: Gradients.TRUE,
+    states.SCALED: Gradients.SCALED,
+    states.UNSCALED: Gradients.UNSCALED,
+}
 
 
 @dataclass(frozen=True)
 class State:
-    """What holds before a statement, on one way to it.
+    """What holds before something happens, on one way to it, for one scaler and one optimizer.
 
     Attributes:
-        gradients: what is in them.
-        stages: of each optimizer that is not `READY`.
-        stages_known: whether an optimizer without a stage is known to be `READY`.
+        gradients: what is in the optimizer's.
+        stage: what the scaler has done for it; None where nobody knows.
         checked: whether gradients were looked at for infinities since the last update, which `update()` insists on;
             None where nobody knows.
-        outdated: whether `update()` has changed the scale since the gradients were scaled.
-        facts: what the tests on the way came to.
+        outdated: whether the scale was updated since the backward pass.
+        is_others: whether the gradients were scaled by another scaler.
     """
 
-    gradients: Gradients = Gradients.NONE
-    stages: frozenset[tuple[str, Stage]] = frozenset()
-    stages_known: bool = False
-    checked: bool | None = None
-    outdated: bool = False
-    facts: Facts = frozenset()
+    gradients: Gradients
+    stage: Stage | None
+    checked: bool | None
+    outdated: bool
+    is_others: bool
 
-    def stage(self, optimizer: str) -> Stage | None:
-        """The stage of an optimizer; None where it is not known."""
-        known = dict(self.stages)
-        return known.get(optimizer, Stage.READY if self.stages_known else None)
-
-
-def after(state: State, event: Event) -> State:
-    """The state that an event leaves behind."""
-    act = event.act
-    if act is Act.SCALED_BACKWARD:
-        mixed = state.gradients is Gradients.TRUE
-        return replace(state, gradients=Gradients.UNKNOWN if mixed else Gradients.SCALED, outdated=False)
-    if act is Act.BACKWARD:
-        mixed = state.gradients in (Gradients.SCALED, Gradients.UNKNOWN)
-        return replace(state, gradients=Gradients.UNKNOWN if mixed else Gradients.TRUE, outdated=False)
-    if act is Act.UNSCALE:
-        return replace(
-            state, gradients=Gradients.UNSCALED, stages=_staged(state, event.optimizer, Stage.UNSCALED), checked=True
+    @classmethod
+    def of(cls, machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> State:
+        """What a state of `flow` says of a scaler and an optimizer."""
+        grad: Grad = machine.get(("grad", optimizer), NO_GRAD)
+        known = None if scaler is None or optimizer is None else stage(machine, scaler, optimizer)
+        return cls(
+            Gradients.SPENT if grad.spent else _GRADIENTS.get(grad.kind, Gradients.UNKNOWN),
+            Stage(known) if known in (states.READY, states.UNSCALED_BY, states.STEPPED) else None,
+            machine.get(("checked", scaler)),
+            grad.outdated,
+            grad.kind == states.SCALED and scaler is not None and grad.scaler is not scaler,
         )
-    if act is Act.SCALER_STEP:
-        return replace(
-            state, gradients=Gradients.SPENT, stages=_staged(state, event.optimizer, Stage.STEPPED), checked=True
-        )
-    if act is Act.STEP:
-        return replace(state, gradients=Gradients.SPENT)
-    if act is Act.UPDATE:
-        return replace(state, stages=frozenset(), stages_known=True, checked=False, outdated=True)
-    if act is Act.HANDED_ON:
-        return State(gradients=Gradients.UNKNOWN, facts=state.facts)
-    return state
 
 
-def _staged(state: State, optimizer: str, stage: Stage) -> frozenset[tuple[str, Stage]]:
-    return frozenset({*(each for each in state.stages if each[0] != optimizer), (optimizer, stage)})
+@dataclass(frozen=True)
+class Seen:
+    """The states in which something happens.
+
+    Attributes:
+        first: when no loop around it has come round.
+        again: when one has.
+    """
+
+    first: set[State] = field(default_factory=set)
+    again: set[State] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, machines: Iterable[Machine], scalers: Iterable[Atom | None], optimizers: Iterable[Atom | None]) -> Seen:
+        """What is seen of some scalers and optimizers, of which it may be any."""
+        found = cls()
+        pairs = [(scaler, optimizer) for scaler in list(scalers) or [None] for optimizer in list(optimizers) or [None]]
+        for machine in machines:
+            into = found.again if machine.get(AGAIN) else found.first
+            into.update(State.of(machine, scaler, optimizer) for scaler, optimizer in pairs)
+        return found
+
+    def always(self, holds: Callable[[State], bool]) -> bool:
+        """Whether something holds on all ways, either at first or in every later iteration."""
+        return any(bool(known) and all(map(holds, known)) for known in (self.first, self.again))

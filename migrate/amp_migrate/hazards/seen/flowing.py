@@ -1,0 +1,86 @@
+"""What `flow` says of the files of a project that have a scaler: interpreted once, when the first rule asks."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.flow.analysis import Analysis
+from amp_migrate.flow.events import Act, Event
+from amp_migrate.flow.files import Files
+from amp_migrate.flow.questions import Questions
+from amp_migrate.flow.source import Code
+from amp_migrate.trees.counterparts import Counterparts
+
+_SCALER = re.compile(r"GradScaler|\bunscale_\b|scaler\.scale\b")
+
+
+class Flowing:
+    """The analysis of values, asked by the nodes of LibCST's trees.
+
+    Args:
+        texts: all files of the project.
+        files: those that rules may ask about; it is about those that have a scaler.
+    """
+
+    def __init__(self, texts: Files, files: Iterable[File]) -> None:
+        self._texts = texts
+        self._files = [file for file in files if _SCALER.search(file.tree.text)]
+        self._counterparts: dict[File, Counterparts | None] = {}
+
+    @cached_property
+    def questions(self) -> Questions:
+        """Everything else that may be asked."""
+        return Questions(Analysis(self._texts, [file.name for file in self._files]).run())
+
+    def events(self, file: File, node: cst.CSTNode, *acts: Act) -> list[Event]:
+        """What happens of some kinds at a node, as far as it is known in which states."""
+        own = self._node(file, node)
+        given_up = self.questions.analysis.given_up
+        return [each for each in self._events.get(own, ()) if each.act in acts and each.code not in given_up]
+
+    def called(self, file: File, call: cst.Call) -> Iterator[Code]:
+        """The functions that a call may run, with those that they call, as far as these are in files that have AMP."""
+        own = self._node(file, call)
+        seen: set[Code] = set()
+        stack = [] if own is None else list(self.questions.analysis.callees.get(own, ()))
+        while stack:
+            code = stack.pop()
+            if code not in seen:
+                seen.add(code)
+                yield code
+                stack += self._calls.get(code, ())
+
+    @cached_property
+    def _events(self) -> dict[ast.AST | None, list[Event]]:
+        found: dict[ast.AST | None, list[Event]] = defaultdict(list)
+        for event in self.questions.analysis.events.values():
+            found[event.node].append(event)
+        return found
+
+    @cached_property
+    def _calls(self) -> dict[Code, dict[Code, None]]:
+        """The functions that each function calls."""
+        analysis = self.questions.analysis
+        found: dict[Code, dict[Code, None]] = defaultdict(dict)
+        for file in analysis.focus:
+            module = analysis.module(file)
+            for code in () if module is None else module.codes.values():
+                for statement in code.body:
+                    for node in ast.walk(statement):
+                        found[code].update(analysis.callees.get(node, {}))
+        return found
+
+    def _node(self, file: File, node: cst.CSTNode) -> ast.AST | None:
+        if file not in self._counterparts:
+            is_asked = file in self._files
+            module = self.questions.analysis.module(file.name) if is_asked else None
+            self._counterparts[file] = None if module is None else Counterparts(file.tree, module.tree)
+        found = self._counterparts[file]
+        return None if found is None else found.back(node)
