@@ -53,6 +53,7 @@ def settings_of(options: Mapping[str, Any], base: Path | None) -> tuple[Settings
         unsafe=options["unsafe"],
         annotate=options["annotate"],
         add_flag=options["add_flag"],
+        prove=options["prove"],
         explain=options["explain_plan"],
         apex=Apex(options["apex"]),
         apex_o2=Apex(options["apex_o2"]),

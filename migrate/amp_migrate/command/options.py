@@ -180,6 +180,11 @@ _ADDITIONS: _Options = (
         "clipped before unscale_(). Training will not be the same.",
     ),
     click.option(
+        "--prove",
+        is_flag=True,
+        help="Write only what is shown to be the same program but for precision, and say what was checked.",
+    ),
+    click.option(
         "--annotate",
         is_flag=True,
         help="Put a comment with the reason above what is left as it was.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TextIO
 
 from amp_migrate.command.output import note, print_changes, shown
 from amp_migrate.engine import work
@@ -172,7 +173,16 @@ def _print_report(
         sys.stderr.write("".join(f"{line}\n" for line in places(errors)))
         return
     stream = sys.stderr if to_stderr else sys.stdout
+    if request.settings.prove:
+        _print_checks(outcome, stream if request.form is Format.TEXT else sys.stderr)
     stream.write(render(report, request.form))
+
+
+def _print_checks(outcome: Outcome, stream: TextIO) -> None:
+    """Print what was checked of each file that changes."""
+    for each in outcome.changed:
+        said = ", ".join(each.checked) or "nothing: it is written for a newer Python than the one that runs here"
+        stream.write(f"{plain(each.source.name)}: checked: {said}\n")
 
 
 def _print_edits(outcome: Outcome) -> None:

@@ -16,7 +16,8 @@ from amp_migrate.engine.imports.imports_of_text import imported_modules
 from amp_migrate.engine.notebooks.notebook import SUFFIX
 from amp_migrate.engine.parsed_files import Parsed
 from amp_migrate.engine.planner import FilePlan, plan
-from amp_migrate.engine.problems import in_the_file, refused
+from amp_migrate.engine.problems import PLEASE_REPORT, in_the_file, refused
+from amp_migrate.engine.proof import checks_of, refuted
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.texts.layout import LayoutError, restore
 from amp_migrate.engine.texts.parse import parse
@@ -28,7 +29,6 @@ from amp_migrate.settings import Dtype, Settings
 _ONCE_RELEASED = "give its calls the new arguments by hand once it installs a version that takes them"
 # Files that are planned together.
 Part: TypeAlias = "tuple[Path, ...]"
-_PLEASE_REPORT = "a fault of this tool, please report it; the file is untouched"
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,9 @@ def migrate_workspace(workspace: Workspace, settings: Settings, parsed: Parsed |
         plans, wrong = _checked(outcome.plans, settings, parsed)
         outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
         outcome = without_refused(workspace, outcome, _changed_again(workspace, outcome.plans, settings, parsed))
+        if settings.prove:
+            outcome = without_refused(workspace, outcome, refuted(workspace, outcome.changed, settings.target_torch))
+            outcome = replace(outcome, plans=tuple(map(_checked_by_proof, outcome.plans)))
         if settings.applies(STEP_LEFT.code):
             outcome = replace(outcome, problems=(*outcome.problems, *_of_notebooks_apart(workspace, outcome)))
     return replace(outcome, plans=tuple(map(_told_in_the_file, outcome.plans)))
@@ -151,6 +154,10 @@ def _told_in_the_file(each: FilePlan) -> FilePlan:
     return replace(each, findings=tuple(in_the_file(each.source, finding) for finding in each.findings))
 
 
+def _checked_by_proof(each: FilePlan) -> FilePlan:
+    return replace(each, checked=checks_of(each) if each.changed else ())
+
+
 def _withdrawn(each: FilePlan) -> FilePlan:
     # What was left before is still left, and hazards are still there; what was to be migrated is not.
     findings = tuple(finding for finding in each.findings if finding.kind in (Kind.LEFT, Kind.HAZARD, Kind.ERROR))
@@ -186,7 +193,7 @@ def _failure(source: Source, error: Exception) -> Finding:
     frames = traceback.extract_tb(error.__traceback__)
     place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}"
     message = " ".join(str(error).split())
-    return refused(source.name, f"internal error: {type(error).__name__}: {message} ({place})", _PLEASE_REPORT)
+    return refused(source.name, f"internal error: {type(error).__name__}: {message} ({place})", PLEASE_REPORT)
 
 
 def _checked(
@@ -236,4 +243,4 @@ def _changed_again(
 
 
 def _refusal(source: Source, message: str) -> Finding:
-    return refused(source.name, f"internal: {message}", _PLEASE_REPORT)
+    return refused(source.name, f"internal: {message}", PLEASE_REPORT)

@@ -34,12 +34,14 @@ class FilePlan:
         after: its new text; equal to `source.text` where only findings are to be told.
         findings: everything to be said about the file, in order of place.
         edits: what changes, edit by edit in words, where that was asked for.
+        checked: what of the new text was checked by `prove/`, by name, where that was asked for.
     """
 
     source: Source
     after: str
     findings: tuple[Finding, ...]
     edits: tuple[str, ...] = ()
+    checked: tuple[str, ...] = ()
 
     @property
     def changed(self) -> bool:

@@ -9,6 +9,7 @@ from amp_migrate.engine.source import Source, SourceError
 from amp_migrate.report.finding import Finding, Kind
 
 UNREADABLE = UNREADABLE_FILE.code  # the file cannot be found, read, decoded or parsed
+PLEASE_REPORT = "a fault of this tool, please report it; the file is untouched"
 REFUSED = REFUSED_RESULT.code  # a result did not pass its checks or could not be written
 
 

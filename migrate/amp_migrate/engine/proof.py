@@ -1,15 +1,58 @@
-"""What a check of results asks about the files around them, answered by the workspace that they are in."""
+"""What is checked of results before they are written: `prove/`, with the files around them by the workspace."""
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
+from amp_migrate.engine.imports.import_graph import ImportGraph
+from amp_migrate.engine.planner import FilePlan
+from amp_migrate.engine.problems import PLEASE_REPORT, in_the_file, refused
+from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
-from amp_migrate.prove.check import Project
+from amp_migrate.prove.check import CHECKS, Change, Fault, Project, faults, is_readable
 from amp_migrate.prove.code.program import Others
+from amp_migrate.report.finding import Finding
 from amp_migrate.settings import NEWEST_TORCH
 from amp_migrate.tables.signatures import Version
+
+
+def refuted(workspace: Workspace, plans: Iterable[FilePlan], torch: Version) -> dict[Path, Finding]:
+    """A finding for each file whose result is not the original but for its precision, or would not run.
+
+    Files that import one another are looked at together. What is written in a Python that is newer than the one which
+    runs here cannot be looked at.
+
+    Args:
+        torch: the oldest PyTorch that is written for.
+    """
+    changing = {each.source: each for each in plans}
+    found: dict[Path, Finding] = {}
+    for group in ImportGraph(workspace).groups(changing):
+        sources = {str(source.path): source for source in sorted(group, key=lambda source: source.name)}
+        changes = [Change(name, source.text, changing[source].after) for name, source in sources.items()]
+        project = project_of(workspace, (source.path for source in sources.values()), torch)
+        try:
+            wrong = faults([each for each in changes if is_readable(each)], project)
+        except Exception as error:  # a checker that fails has shown nothing
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            message = f"its check fails: {type(error).__name__} ({Path(frame.filename).name}:{frame.lineno})"
+            wrong = dict.fromkeys(sources, Fault(message))
+        for name, fault in wrong.items():
+            found[sources[name].path] = _finding(sources[name], fault)
+    return found
+
+
+def checks_of(plan: FilePlan) -> tuple[str, ...]:
+    """What was asked of a result that was not refuted; nothing where it cannot be read here."""
+    return CHECKS if is_readable(Change(plan.source.name, plan.source.text, plan.after)) else ()
+
+
+def _finding(source: Source, fault: Fault) -> Finding:
+    finding = refused(source.name, f"internal: {fault.message}", PLEASE_REPORT)
+    return in_the_file(source, replace(finding, line=fault.line_before))
 
 
 def project_of(workspace: Workspace, changed: Iterable[Path], torch: Version) -> Project:

@@ -71,19 +71,22 @@ class Project:
 
 def faults(changes: Sequence[Change], project: Project) -> dict[str, Fault]:
     """What is wrong with results, for each file with which something is: the first thing that was found."""
-    found: dict[str, Fault] = {}
-    readable: list[Change] = []
-    for each in changes:
-        try:
-            compile(each.before, each.name, "exec", dont_inherit=True, flags=ast.PyCF_ONLY_AST)
-            compile(each.after, each.name, "exec", dont_inherit=True, flags=ast.PyCF_ONLY_AST)
-            readable.append(each)
-        except SyntaxError as error:
-            found[each.name] = Fault(_SYNTAX, error.lineno or 0)
+    found = {each.name: Fault(_SYNTAX) for each in changes if not is_readable(each)}
+    readable = [each for each in changes if each.name not in found]
     sides = _Sides(readable, project)
     for name, fault in sides.faults():
         found.setdefault(name, fault)
     return found
+
+
+def is_readable(change: Change) -> bool:
+    """Whether this Python reads both texts: a newer one may have more syntax."""
+    try:
+        for text in (change.before, change.after):
+            compile(text, change.name, "exec", dont_inherit=True, flags=ast.PyCF_ONLY_AST)
+    except (SyntaxError, ValueError):
+        return False
+    return True
 
 
 class _Sides:
@@ -128,9 +131,6 @@ class _Sides:
         """Files in which another program is left when the precision is taken out, on any machine."""
         for name, each in differences(before, after).items():
             yield name, _other_program(each)
-        for name, file in after.files.items():
-            if len(file.idle) > len(before.files[name].idle):
-                yield name, Fault("the result keeps a `try` that has nothing left to fail", 0, file.idle[-1])
         # What is installed changes only files that ask for it; where that is another program, all files are looked at.
         asking = tuple(name for name in self._names if before.files[name].decides or after.files[name].decides)
         consulted = before.consulted | after.consulted
@@ -148,10 +148,11 @@ class _Sides:
             if new and "" not in before.files[name].needs:
                 place = min(new).lstrip(".") or "it"
                 yield name, Fault(f"{place} needs amp_shim in the result, where the original runs without Apex")
+        before.beside(after)
         claimed, known = self._program(0, _ALL, names).flags, before.flags
         for (name, flag), value in after.flags.items():
             was, is_now = known.get((name, flag)), claimed.get((name, flag))
-            is_for_others = self._project.others.mentions(flag) or after.uses(flag) < 2
+            is_for_others = self._project.others.mentions(flag) or self._both(_ALL)[1].uses(flag) < 2
             if value is is_now and was is not None and was is not value and is_for_others:
                 yield name, Fault(f"`{flag}` no longer tells whether Apex is installed")
 

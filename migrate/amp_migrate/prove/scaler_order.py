@@ -32,6 +32,7 @@ class Between:
 
     Attributes:
         scaled, plain: whether a scaled loss, or one that is not, has gone backward.
+        is_latest_plain: whether the latest that has is one that is not.
         is_new: whether the scaler was made here, so that there is nothing before.
         read_safely: whether gradients were unscaled since the last scaled backward.
         unscaled, stepped: the optimizers that were.
@@ -39,6 +40,7 @@ class Between:
 
     scaled: bool = False
     plain: bool = False
+    is_latest_plain: bool = False
     is_new: bool = False
     read_safely: bool = False
     unscaled: frozenset[str] = frozenset()
@@ -89,7 +91,8 @@ class _Code:
         self._labels: dict[ast.AST, str] = {}
         self._direct: dict[Function, bool] = {}
         self._called: set[Function] = set()
-        self.stepped: set[str] = set()
+        self.stepped: set[str] = set()  # the optimizers that step through a scaler somewhere
+        self.cleared: set[str] = set()  # what is an optimizer if it steps: `zero_grad()` is called on it
         for file in program.files.values():
             for node, scope in file.scopes.functions:
                 owner = f"{scope.node.name}." if isinstance(scope.node, ast.ClassDef) else ""
@@ -100,6 +103,8 @@ class _Code:
                         self._called.update(function for function, _, is_sure in self.callees(call, at))
                         if self.scaler_method(call, at) == "step" and call.args:
                             self.stepped.add(_key(call.args[0], {}))
+                        elif isinstance(call.func, ast.Attribute) and call.func.attr == "zero_grad":
+                            self.cleared.add(_key(call.func.value, {}))
 
     def starts(self) -> Iterator[tuple[str, ast.Module | Definition, Scope, str]]:
         """Where the code may be entered: modules, and functions that nobody in the files calls."""
@@ -205,7 +210,8 @@ class _Order(Walk[Between]):
         if isinstance(func, ast.Attribute) and func.attr == "step":
             key = _key(func.value, self._names)
             for state in states:
-                if key in self._code.stepped and state.scaled and key not in state.unscaled:
+                is_scaled = key in self._code.stepped or (key in self._code.cleared and not state.is_latest_plain)
+                if is_scaled and state.scaled and key not in state.unscaled:
                     self._note("an optimizer steps past its scaler, on scaled gradients", call)
                     break
         name = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
@@ -244,8 +250,8 @@ class _Order(Walk[Between]):
         if is_scaled and self._regions:
             self._note("backward() runs inside an autocast region", call)
         if is_scaled:
-            return frozenset(replace(each, scaled=True, read_safely=False) for each in states)
-        return frozenset(replace(each, plain=True) for each in states)
+            return frozenset(replace(s, scaled=True, is_latest_plain=False, read_safely=False) for s in states)
+        return frozenset(replace(each, plain=True, is_latest_plain=True) for each in states)
 
     def _unscale(self, call: ast.Call, state: Between) -> Between:
         key = _key(call.args[0], self._names) if call.args else ""
@@ -261,7 +267,7 @@ class _Order(Walk[Between]):
             self._note("an optimizer steps twice without an update of the scale", call)
         if state.is_new and not state.scaled:
             self._note("an optimizer steps through its scaler before a scaled loss has gone backward", call)
-        if state.plain and not state.scaled:
+        if state.is_latest_plain or (state.plain and not state.scaled):
             self._note("a loss goes backward unscaled before a step through the scaler", call)
         return replace(state, stepped=state.stepped | {key})
 

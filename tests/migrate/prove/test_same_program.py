@@ -309,3 +309,49 @@ def test_apex_is_what_stands_for_it_in_torch(wrong: Check) -> None:
 
 def test_a_newer_syntax_than_this_python_reads_is_told(wrong: Check) -> None:
     assert "newer Python" in wrong("x = 1\n", "x = (\n")
+
+
+def test_a_name_is_followed_through_files_that_hand_it_on(wrong: Check) -> None:
+    before = {
+        "compat.py": "from torch.cuda.amp import autocast\n",
+        "main.py": "import compat\nwith compat.autocast():\n    y = model(x)\n",
+    }
+    after = {
+        "compat.py": "from torch.amp import autocast\n",
+        "main.py": 'import compat\nwith compat.autocast(device_type="cuda"):\n    y = model(x)\n',
+    }
+    assert wrong(before, after) == ""
+    assert wrong(before, {**after, "main.py": after["main.py"].replace("model(x)", "model(y)")}) != ""
+
+
+def test_files_that_import_each_other_come_to_an_end(wrong: Check) -> None:
+    before = {
+        "a.py": "from b import f\nfrom torch.cuda.amp import autocast\n",
+        "b.py": "from a import autocast, f\nf()\n",
+    }
+    after = {**before, "a.py": "from b import f\nfrom torch.amp import autocast\n"}
+    assert wrong(before, after) == ""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("torch.backends.cudnn.benchmark = True", "torch.backends.cudnn.benchmark = False"),
+        ("model.training = False", "pass"),
+        ("lr = 0.1", "lr = 0.2"),
+    ],
+)
+def test_what_somebody_else_may_read_is_compared(wrong: Check, old: str, new: str) -> None:
+    text = f"import torch\nfrom torch.cuda.amp import autocast\n{old}\nwith autocast():\n    y = model(x)\n"
+    assert wrong(text, text) == ""
+    assert wrong(text, text.replace(old, new)) != ""
+
+
+def test_the_body_of_a_method_that_nobody_calls_is_compared(wrong: Check) -> None:
+    before = """
+    import torch
+    class Module(torch.nn.Module):
+        def training_step(self, batch):
+            return self.loss(batch)
+    """
+    assert wrong(before, before.replace("return self.loss(batch)", "return self.loss(batch) / 2")) != ""

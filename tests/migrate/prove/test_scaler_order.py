@@ -63,3 +63,30 @@ def test_an_order_that_does_not_work_is_refused(wrong: Check, old: str, new: str
 def test_what_the_original_did_wrong_may_stay(wrong: Check) -> None:
     lacking = AFTER.replace("    scaler.update()\n", "")
     assert wrong(lacking, lacking.replace("optimizer.zero_grad()", "optimizer.zero_grad( )")) == ""
+
+
+GAN = """
+import torch
+from data import batches
+d, g = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+opt_d = torch.optim.SGD(d.parameters(), 0.1)
+opt_g = torch.optim.SGD(g.parameters(), 0.1)
+for x in batches:
+    opt_d.zero_grad()
+    d(g(x)).sum().backward()
+    opt_d.step()
+    opt_g.zero_grad()
+    g(x).sum().backward()
+    opt_g.step()
+"""
+
+
+def test_each_loss_and_each_optimizer_of_a_gan_goes_through_the_scaler(wrong: Check) -> None:
+    after = GAN.replace("for x", 'scaler = torch.amp.GradScaler("cuda")\nfor x')
+    after = after.replace("d(g(x)).sum().backward()", "scaler.scale(d(g(x)).sum()).backward()")
+    after = after.replace("    g(x).sum().backward()", "    scaler.scale(g(x).sum()).backward()")
+    after = after.replace("opt_d.step()", "scaler.step(opt_d)").replace("opt_g.step()", "scaler.step(opt_g)")
+    after += "    scaler.update()\n"
+    assert wrong(GAN, after) == ""
+    assert wrong(GAN, after.replace("scaler.scale(g(x).sum())", "g(x).sum()")) != ""
+    assert wrong(GAN, after.replace("scaler.step(opt_g)", "opt_g.step()")) != ""

@@ -16,10 +16,10 @@ class File:
     Attributes:
         words: for each line of the text, the words that are in it.
         locate: gives the file that an import in this one loads, if it is among the files of this side.
+        handed_on: gives the file of this side, and its name there, that something comes from which other files hand on.
         outside: gives a function of a file that is the same on both sides, by its module and its name.
         decides: whether what is installed has decided something in it.
         needs: the functions that end with an error because a package is not installed, by their places.
-        idle: the lines of guards that have nothing to guard.
     """
 
     name: str
@@ -27,10 +27,10 @@ class File:
     scopes: Scopes
     words: list[set[str]]
     locate: Callable[[str], str | None]
+    handed_on: Callable[[str], tuple[str, str] | None]
     outside: Callable[[str, str], Definition | None]
     decides: bool = False
     needs: set[str] = field(default_factory=set)
-    idle: list[int] = field(default_factory=list)
 
     def words_of(self, node: ast.AST) -> set[str]:
         """The words in all lines of a node."""

@@ -17,6 +17,7 @@ from typing import Any
 from amp_migrate.prove.code.public_names import public
 from amp_migrate.prove.code.scopes import Scope, Scopes, full_module
 from amp_migrate.tables.apex_names import DELETED, SHIM, WITHDRAWN
+from amp_migrate.tables.apex_natives import NATIVES
 from amp_migrate.tables.signatures import FORMS, Version, forms
 
 APEX = "apex"
@@ -32,6 +33,7 @@ _CHOOSES = frozenset({"find_spec", "find_loader", "__version__", "modules", *_AS
 _OF_AMP = frozenset(
     {"ImportError", "ModuleNotFoundError", *_OF_APEX, SHIM, "amp", "autocast", "GradScaler", "custom_fwd", "custom_bwd"}
 )
+_NATIVES = frozenset(native.new for native in NATIVES)
 _GONE = tuple(f"{each}." for each in DELETED)
 _SIMPLE: Mapping[str, Callable[..., Any]] = {
     "int": int, "float": float, "str": str, "tuple": tuple, "list": list, "len": len, "bool": bool,
@@ -95,7 +97,6 @@ class Fold(ast.NodeTransformer):
         consulted: the packages that a choice asked for, filled while choices are taken.
         asks_for_living: whether a choice asked the shim for something that Apex itself still has.
         needs: the scopes that end with an error because a package is missing.
-        idle: the lines of guards that have nothing to guard.
     """
 
     scopes: Scopes
@@ -103,7 +104,6 @@ class Fold(ast.NodeTransformer):
     consulted: set[str] = field(default_factory=set)
     asks_for_living: bool = False
     needs: set[Scope] = field(default_factory=set)
-    idle: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._scope: Scope = self.scopes.module
@@ -131,8 +131,6 @@ class Fold(ast.NodeTransformer):
             self._scope = scope
 
     def visit_Try(self, node: ast.Try) -> Any:
-        if all(isinstance(each, (ast.Pass, ast.Return)) and _is_constant(each) for each in node.body):
-            self.idle.append(node.lineno)
         self.generic_visit(node)
         for index, statement in enumerate(node.body):
             outcome = self._outcome(statement)
@@ -206,7 +204,7 @@ class Fold(ast.NodeTransformer):
             return True if is_text else self._has(self._full(statement.value))
         if isinstance(statement, ast.Return) and (statement.value is None or isinstance(statement.value, ast.Constant)):
             return True
-        return True if isinstance(statement, ast.Pass) else None
+        return True if isinstance(statement, (ast.Pass, ast.Global, ast.Nonlocal)) else None
 
     def _has(self, full: str) -> bool | None:
         root = full.partition(".")[0]
@@ -218,7 +216,8 @@ class Fold(ast.NodeTransformer):
             if package == SHIM and public(full) != APEX and not f"{public(full)}.".startswith(_GONE):
                 self.asks_for_living = True
             return package in self.installed.packages
-        return True if full in _MODULES or (full in FORMS and forms(full, self.installed.torch[0])) else None
+        is_there = full in _MODULES or full in _NATIVES or (full in FORMS and forms(full, self.installed.torch[0]))
+        return True if is_there else None
 
     @staticmethod
     def _all(outcomes: Iterable[bool | None]) -> bool | None:
@@ -357,10 +356,6 @@ class Fold(ast.NodeTransformer):
         if isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
             return getattr(str(self._value(node.func.value)), node.func.attr)(*arguments)
         raise Unknown
-
-
-def _is_constant(node: ast.Pass | ast.Return) -> bool:
-    return isinstance(node, ast.Pass) or node.value is None or isinstance(node.value, ast.Constant)
 
 
 def _sequence(body: list[ast.stmt], instead: ast.stmt) -> Any:

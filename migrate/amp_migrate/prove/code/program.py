@@ -11,9 +11,10 @@ from functools import cache, cached_property, partial
 from amp_migrate.prove.code.file import File
 from amp_migrate.prove.code.installed import PACKAGES, Fold, Installed, may_choose
 from amp_migrate.prove.code.public_names import public
-from amp_migrate.prove.code.scopes import DEFINITIONS, Definition, Scope, Scopes
+from amp_migrate.prove.code.scopes import DEFINITIONS, Definition, Scope, Scopes, full_module
 from amp_migrate.prove.code.values import Values
 
+_HOPS = 8  # files that hand a name on
 _WORD = re.compile(r"[^\W\d]\w*")
 # Gives the file that an import in a file loads, if it is one of the project.
 Locate = Callable[[str, str], "str | None"]
@@ -30,16 +31,35 @@ class Others:
     def __init__(self, text: Callable[[str, str], str | None], mentions: Callable[[str], bool]) -> None:
         self.text = text
         self._known: dict[tuple[str, str], dict[str, Definition]] = {}
+        self._bodies: dict[tuple[str, str], list[ast.stmt]] = {}
         self.mentions = cache(mentions)
 
-    def function(self, importer: str, module: str, name: str) -> Definition | None:
-        """A function of such a file, as a file imports it."""
-        if (importer, module) not in self._known:
+    def imported(self, importer: str, module: str, name: str) -> tuple[str, str] | None:
+        """Where such a file takes a name from that is imported from it: a module as the file says it, and a name."""
+        found = None
+        for node in self._body(importer, module):
+            if not isinstance(node, ast.ImportFrom):
+                continue
+            for alias in node.names:
+                if (alias.asname or alias.name) == name:
+                    found = (full_module(node), alias.name)
+                elif alias.name == "*" and found is None:
+                    found = (full_module(node), name)
+        return found
+
+    def _body(self, importer: str, module: str) -> list[ast.stmt]:
+        if (importer, module) not in self._bodies:
             try:
                 body = ast.parse(self.text(module, importer) or "").body
             except (SyntaxError, ValueError, RecursionError):
                 body = []
-            found = {each.name: each for each in body if isinstance(each, DEFINITIONS)}
+            self._bodies[importer, module] = body
+        return self._bodies[importer, module]
+
+    def function(self, importer: str, module: str, name: str) -> Definition | None:
+        """A function of such a file, as a file imports it."""
+        if (importer, module) not in self._known:
+            found = {each.name: each for each in self._body(importer, module) if isinstance(each, DEFINITIONS)}
             self._known[importer, module] = found
         return self._known[importer, module].get(name)
 
@@ -53,6 +73,7 @@ class Program:
         installed: what the machine has.
         consulted: the packages that some choice of the files depends on.
         asks_for_living: whether a choice asks the shim for something that Apex itself still has.
+        decides: whether what is installed has decided something, in these files or in those compared with them.
         switches: what decides whether the regions and scalers of each file are on, filled when it is erased.
     """
 
@@ -62,6 +83,7 @@ class Program:
     others: Others
     consulted: set[str] = field(default_factory=set)
     asks_for_living: bool = False
+    decides: bool = False
     switches: dict[str, list[str]] = field(default_factory=dict)
     _loaded: dict[tuple[str, str], File | None] = field(default_factory=dict)
 
@@ -79,16 +101,17 @@ class Program:
         lines = text.splitlines()
         words = [set(_WORD.findall(line)) for line in lines]
         scopes = Scopes(tree, name, text)
-        file = File(name, tree, scopes, words, self._located(name), partial(self.others.function, name))
+        outside = partial(self.others.function, name)
+        file = File(name, tree, scopes, words, self._located(name), partial(self._handed_on, name), outside)
         chosen = [node for node in tree.body if may_choose(file.words_of(node))]
         if chosen:
             fold = Fold(scopes, self.installed)
             tree.body = [each for node in tree.body for each in (fold.taken(node) if node in chosen else [node])]
             if fold.consulted:
+                self.decides = True
                 self.consulted |= fold.consulted
                 self.asks_for_living |= fold.asks_for_living
                 file.decides = True
-            file.idle = fold.idle
             file.needs = set(map(_label, fold.needs))
             file.scopes = Scopes(tree, name, text)
         for node, scope in file.scopes.statements:
@@ -116,6 +139,19 @@ class Program:
                 self._loaded[key] = None
         return self._loaded[key]
 
+    def _handed_on(self, importer: str, full: str) -> tuple[str, str] | None:
+        """The file of this side that an import comes to through files that are the same on both, and the name there."""
+        module, name = split(full)
+        for _ in range(_HOPS if module else 0):
+            at = self.locate(module, importer)
+            if at is None or at in self.texts:
+                return None if at is None else (at, name)
+            found = self.others.imported(importer, module, name)
+            if found is None:
+                return None
+            importer, (module, name) = at, found
+        return None
+
     def _located(self, name: str) -> Callable[[str], str | None]:
         known: dict[str, str | None] = {}
 
@@ -130,14 +166,22 @@ class Program:
     @cached_property
     def values(self) -> Values:
         """What may have to do with precision."""
-        return Values(self.files)
+        return Values(self.files, follows_constants=self.decides)
+
+    def beside(self, other: Program) -> None:
+        """Look at both in the same way from now on: constants matter where something is decided in either."""
+        decides = any(file.decides for each in (self, other) for file in each.files.values())
+        for each in (self, other):
+            if each.decides is not decides:
+                each.decides = decides
+                each.__dict__.pop("values", None)
 
     @cached_property
     def flags(self) -> dict[tuple[str, str], bool]:
         """What is always true, or always false: names of modules, and what their functions return."""
         found: dict[tuple[str, str], bool] = {}
         for file in self.files.values():
-            for name in file.scopes.module.names if file.decides else ():
+            for name in file.scopes.module.names if self.decides else ():
                 value = self.values.constant(file.scopes.module, name)
                 if value is not None:
                     found[file.name, name] = value
@@ -152,6 +196,12 @@ class Program:
         """The names that imports bind anywhere, each with what it is."""
         scopes = {scope for file in self.files.values() for _, scope in file.scopes.statements}
         return {(name, public(full)) for scope in scopes for name, found in scope.imports.items() for full in found}
+
+
+def split(full: str) -> tuple[str, str]:
+    """The module of a full name, and what is named in it: `.` for what is beside the file."""
+    module, _, name = full.rpartition(".")
+    return (module, name) if module.strip(".") else (full.removesuffix(name), name)
 
 
 def _label(scope: Scope) -> str:

@@ -88,6 +88,8 @@ class Scopes:
             scope.elsewhere[name] = target
             scope.names.discard(name)
             target.names.add(name)
+            if target is not scope and name in scope.imports:
+                target.imports.setdefault(name, set()).update(scope.imports.pop(name))
 
     def inside(self, node: ast.AST, scope: Scope) -> Scope:
         """The scope inside a node that stands in a scope: its own, if it opens one."""

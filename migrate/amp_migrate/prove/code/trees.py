@@ -55,7 +55,8 @@ def is_quiet(node: ast.AST) -> bool:
     if isinstance(node, ast.Call):
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         is_method = isinstance(node.func, ast.Attribute) and node.func.attr in _QUIET_METHODS
-        if not (name in _QUIET or name.startswith("<") or is_method):
+        is_loss = name.startswith("torch.nn.") and name.endswith("Loss")
+        if not (name in _QUIET or name.startswith("<") or is_method or is_loss):
             return False
     elif isinstance(node, (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)):
         return False

@@ -57,6 +57,7 @@ from amp_migrate.prove.code.scopes import (
 # Where a value is: a name in a scope, an attribute of a class (None: of any), what a function returns.
 Place: TypeAlias = "tuple[Any, str]"
 
+_KNOWN = ("torch.", "apex.")  # packages that are not of the project
 _RETURN = "return"
 _STATE = "apex.amp._amp_state.loss_scalers"
 _BUILTINS = frozenset(dir(builtins))
@@ -70,9 +71,12 @@ class Values:
         words: the names that something with precision goes by.
     """
 
-    def __init__(self, files: Mapping[str, File], *, follows_optimizers: bool = False) -> None:
+    def __init__(
+        self, files: Mapping[str, File], *, follows_constants: bool = False, follows_optimizers: bool = False
+    ) -> None:
         """
         Args:
+            follows_constants: whether True and False are values of interest: where what is installed decides something.
             follows_optimizers: whether the calls that optimizers are made in are values of interest, too.
         """
         self.files = files
@@ -86,8 +90,8 @@ class Values:
         self._returns: dict[Function, set[int]] = {}
         self._function: dict[Scope, Definition] = {}
         self._scopes: dict[Function, Scope] = {}
-        # Constants matter where what is installed decides something.
-        self._constants = any(file.decides for file in files.values())
+        self._constants = follows_constants
+        self._importing: set[Atom] = set()
         self._imported: dict[tuple[Scope, str], Value] = {}
         for file in files.values():
             self._index(file)
@@ -143,9 +147,9 @@ class Values:
                 for name, fulls in scope.imports.items():
                     if any(is_interesting(("name", public(full))) for full in fulls):
                         self._wake(name)
-            if file.decides:
-                self._wake("True")
-                self._wake("False")
+        if self._constants:
+            self._wake("True")
+            self._wake("False")
         while self._due:
             due, self._due = sorted(self._due), set()
             for number in due:
@@ -318,7 +322,7 @@ class Values:
 
     def of(self, node: ast.AST, scope: Scope) -> Value:
         """All that an expression may be where it stands."""
-        if self._cache is None:
+        if self._cache is None or self._importing:  # what is found on the way round a circle of imports is not all
             return self._of(node, scope)
         found = self._cache.get(id(node))
         if found is None:
@@ -428,11 +432,18 @@ class Values:
             elif whole is not None:
                 self._imported[key] = frozenset({("module", whole, full)})
             else:
-                self._imported[key] = frozenset({("name", public(full))})
+                origin = self.files[scope.file].handed_on(full)
+                of = None if origin is None else ("of", *origin)
+                self._imported[key] = frozenset({of or ("name", public(full))})
         value = self._imported[key]
         for each in value:
             if each[0] == "of":
-                return self._of_name(each[2], self.files[each[1]].scopes.module)
+                if each in self._importing:
+                    return NOTHING  # files that import one another
+                self._importing.add(each)
+                found = self._of_name(each[2], self.files[each[1]].scopes.module)
+                self._importing.discard(each)
+                return found
         return value
 
     def _of_attribute(self, node: ast.Attribute, scope: Scope) -> Value:
@@ -443,7 +454,10 @@ class Values:
         for each in self.of(node.value, scope):
             if isinstance(each, tuple) and each[0] == "name":
                 full = public(f"{each[1]}.{node.attr}")
-                found.add(SCALE if full == f"{_STATE}._loss_scale" else ("name", full))
+                if full == f"{_STATE}._loss_scale":
+                    found.add(SCALE)
+                else:
+                    found |= {("name", full)} if full.startswith(_KNOWN) else self._of_import(full, scope)
             elif isinstance(each, tuple) and each[0] == "module":
                 module = self.files[each[1]].scopes.module
                 found |= self._of_name(node.attr, module) if node.attr in module.names else OTHERS

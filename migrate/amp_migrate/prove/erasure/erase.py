@@ -15,7 +15,7 @@ from amp_migrate.prove.code.arguments import arguments, bound
 from amp_migrate.prove.code.atoms import CONTEXT, FP16_OPTIMIZER, NONE, SCALE, SCALER, Value, is_carrier
 from amp_migrate.prove.code.file import File
 from amp_migrate.prove.code.public_names import FP16_OPTIMIZERS, HALVES, REGISTRIES, STATE_FUNCTIONS, WRAPPERS, of_torch
-from amp_migrate.prove.code.scopes import Function, Scope
+from amp_migrate.prove.code.scopes import FUNCTIONS, Function, Scope, parameters
 from amp_migrate.prove.code.trees import Same, dump, is_same
 from amp_migrate.prove.code.values import Values
 from amp_migrate.prove.erasure.calls_of_torch import native_call
@@ -26,6 +26,7 @@ _MARKS = {SCALER: "<scaler>", SCALE: "<scale>"}
 _CLIP = "torch.nn.utils.clip_grad_norm_"
 _LEAST = -3.4e38  # of float32, and of bfloat16
 _CAST = "torch.amp.autocast_mode._cast"  # its old form has no device
+_MODULES = frozenset({"apex", "apex.amp", "torch.amp"})
 _NO_STATEMENTS = frozenset({"unscale_", "update", "load_state_dict"})
 _NO_FUNCTIONS = frozenset({"apex.amp.load_state_dict", "apex.amp.init", *REGISTRIES})
 
@@ -157,7 +158,7 @@ class Eraser:
     def _Assign(self, node: ast.Assign) -> Iterator[ast.stmt]:
         targets: list[tuple[ast.expr, ast.expr]] = []
         value = self._of(node.value)
-        if is_carrier(value):
+        if _is_of_precision(value):
             self._switches(node.value)
             return
         erased = self.expression(node.value)
@@ -183,7 +184,8 @@ class Eraser:
                 if shapes and all(len(shape) == len(node.elts) and is_carrier(shape[index]) for shape in shapes)
             }
             return _unpacked(node, [self.expression(e) for i, e in enumerate(node.elts) if i not in gone], bool(gone))
-        if value <= {NONE} and is_carrier(self._stored(node)):
+        stored = self._stored(node)
+        if (value <= {NONE} and is_carrier(stored)) or (isinstance(node, ast.Attribute) and stored == {SCALE}):
             return None
         return self.expression(node)
 
@@ -222,7 +224,7 @@ class Eraser:
             yield ast.copy_location(ast.Delete(kept), node)
 
     def _Global(self, node: ast.Global | ast.Nonlocal) -> Iterator[ast.stmt]:
-        kept = sorted(name for name in node.names if not is_carrier(self._values.at(self._scope, name)))
+        kept = sorted(name for name in node.names if not _is_of_precision(self._values.at(self._scope, name)))
         if kept:
             yield ast.copy_location(type(node)(kept), node)
 
@@ -308,9 +310,21 @@ class Eraser:
         (each,) = value
         if isinstance(each, tuple) and each[0] == "name" and self._is_import(node, each[1]):
             return ast.copy_location(ast.Name(of_torch(each[1]), ast.Load()), node)
-        if isinstance(each, tuple) and each[0] == "constant" and isinstance(node, ast.Name):
+        if (
+            isinstance(each, tuple)
+            and each[0] == "constant"
+            and isinstance(node, ast.Name)
+            and not self._is_given(node.id)
+        ):
             return ast.copy_location(ast.Constant(each[1]), node)
         return None
+
+    def _is_given(self, name: str) -> bool:
+        """Whether a name is a parameter, which a caller outside of the files may fill."""
+        found = self._scope.find(name)
+        return (
+            found is not None and isinstance(found.node, FUNCTIONS) and name in map(_name, parameters(found.node.args))
+        )
 
     def _is_import(self, node: ast.expr, full: str) -> bool:
         """Whether an expression names something by an import, and not by a variable that holds it."""
@@ -514,6 +528,16 @@ _NO_EFFECT = frozenset(
 )
 
 
+def _name(node: ast.arg) -> str:
+    return node.arg
+
+
+def _is_of_precision(value: Value) -> bool:
+    """Whether a value carries precision, or is a module of it."""
+    are_modules = all(isinstance(each, tuple) and each[0] == "name" and each[1] in _MODULES for each in value)
+    return is_carrier(value) or (bool(value) and are_modules)
+
+
 def _number(node: ast.expr) -> float | None:
     """A number as it is written, `float("-1e20")` as well."""
     is_float = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "float"
@@ -553,7 +577,9 @@ def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.ex
     if isinstance(target, sequences) and isinstance(value, sequences) and len(target.elts) == len(value.elts):
         pairs = list(zip(target.elts, value.elts, strict=True))
         left = [pair for pair in pairs if not is_same(*pair) and list(_pairs(*pair))]
-        if len(left) < 2:
+        names = {each.id for each in target.elts if isinstance(each, ast.Name)}
+        read = {each.id for each in ast.walk(value) if isinstance(each, ast.Name)}
+        if len(left) < 2 or (len(names) == len(target.elts) and names.isdisjoint(read)):
             for pair in left:
                 yield from _pairs(*pair)
             return

@@ -21,6 +21,7 @@ from amp_migrate.prove.sources.updated import Updated
 
 def differences(before: Program, after: Program) -> dict[str, Difference]:
     """The first difference of each file in which two programs are not the same without their precision."""
+    before.beside(after)
     touched = before.values.words | after.values.words | {name for name, _ in before.imports ^ after.imports}
     trees: tuple[dict[str, ast.Module], dict[str, ast.Module]] = ({}, {})
     shared = {name: _texts(before, name) & _texts(after, name) for name in before.files}
@@ -100,6 +101,12 @@ class _Allowed:
         """Whether two calls of a loss differ by casts of what the original would not take unless it is floating."""
         if not (isinstance(one, ast.Call) and isinstance(other, ast.Call) and len(one.args) == len(other.args)):
             return False
+        a, b = one.func, other.func
+        if isinstance(a, ast.Attribute) and isinstance(b, ast.Attribute) and a.attr == b.attr:
+            cast = _cast(b.value)
+            is_cast = cast is not None and self._comparison.nodes(a.value, cast) is None
+            if is_cast and self._floating.is_demanded_by(a.attr):
+                return is_same([*one.args, *one.keywords], [*other.args, *other.keywords])
         casts = [index for index, each in enumerate(other.args) if _cast(each) is not None]
         if not casts or not is_same([one.func, *one.keywords], [other.func, *other.keywords]):
             return False

@@ -39,9 +39,8 @@ def tidied(before: Program, after: Program, is_used_elsewhere: Callable[[str], b
                     key
                     for key in names.stores
                     if names.is_dead(key, attributes[index])
-                    and not names.is_stored_like(others, key)
-                    and not (key[0] in _SEEN and key in others.stores)
-                    and not (key[0] not in ("local", "parameter") and is_used_elsewhere(key[1]))
+                    and not names.is_kept(others, key)
+                    and not (index == 0 and key[0] in _SHARED and key[1] != "_" and is_used_elsewhere(key[1]))
                 }
                 given |= {(key[1].partition(" ")[0], key[1].partition(" ")[2]) for key in dead if key[0] == "parameter"}
                 moved = {name for kind, name in names.stores if kind in _NAMES and not names.is_as_often(others, name)}
@@ -57,7 +56,7 @@ def tidied(before: Program, after: Program, is_used_elsewhere: Callable[[str], b
 
 
 _NAMES = ("name", "local")
-_SEEN = ("name", "attribute")  # what others than the files may read
+_SHARED = ("name", "attribute", "option")  # what other files may read
 Key = tuple[str, str]  # what kind of place a value has, and its name
 
 
@@ -72,10 +71,14 @@ class _Names:
         self.quiet: set[Key] = set()
         self._visit(tree)
 
-    def is_stored_like(self, other: _Names, key: Key) -> bool:
-        """Whether another program stores the same under a name."""
+    def is_kept(self, other: _Names, key: Key) -> bool:
+        """Whether what is stored under a name is to be compared, although nobody in the files reads it."""
+        kind, name = key
+        if kind == "local" or name == "_":
+            return False
         mine, theirs = self.stores.get(key, []), other.stores.get(key, [])
-        return len(mine) == len(theirs) and sorted(map(dump, mine)) == sorted(map(dump, theirs))
+        is_alike = len(mine) == len(theirs) and sorted(map(dump, mine)) == sorted(map(dump, theirs))
+        return is_alike or (kind in ("name", "attribute") and bool(theirs))
 
     def is_as_often(self, other: _Names, name: str) -> bool:
         """Whether another program stores something under a name as often."""

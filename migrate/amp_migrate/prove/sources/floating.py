@@ -10,6 +10,7 @@ import ast
 
 from amp_migrate.prove.code.scopes import Scope
 from amp_migrate.prove.sources.origins import ClassSource, Origins, Source
+from amp_migrate.tables.operators import NO_HALF_KERNEL
 
 _DEPTH = 12
 # Functions of torch, and methods of tensors, whose result is floating whatever they are given, or that raise.
@@ -71,11 +72,18 @@ class Floating:
     def demanded(self, call: ast.Call, scope: Scope) -> int:
         """How many arguments of a call are floating, or the call raises: it is a loss, by name or as an object."""
         func = call.func
+        if isinstance(func, ast.Name) and func.id.removeprefix("torch.") in NO_HALF_KERNEL:
+            return 2
         if isinstance(func, ast.Name) and func.id.startswith("torch.nn.functional."):
             name = func.id.rpartition(".")[2]
             return 0 if name not in _LOSSES else 2 if name in _PAIRED_FUNCTIONS else 1
         made = [Source(func, scope)] if isinstance(func, ast.Call) else self._origins.of(Source(func, scope))
         return min((self._demanded_by(self._bare(each)) for each in made), default=0)
+
+    @staticmethod
+    def is_demanded_by(method: str) -> bool:
+        """Whether a method raises where its tensor is not floating."""
+        return method in NO_HALF_KERNEL
 
     def _demanded_by(self, source: Source) -> int:
         full, _ = self._origins.made(source)
@@ -121,6 +129,7 @@ class Floating:
     def _is_call(self, node: ast.Call, source: Source, depth: int) -> bool:
         scope, func = source.scope, node.func
         name = func.id.rpartition(".")[2] if isinstance(func, ast.Name) else _last(func)
+        name = name if name in _KEEPS else name.removesuffix("_")
         if name in _OTHER_TYPES or any(_names_type(each) for each in (*node.args, *(k.value for k in node.keywords))):
             return _is_float_type(node)
         full, _ = self._origins.made(source)
@@ -136,11 +145,25 @@ class Floating:
         returned = self._origins.returned(source)
         if returned:
             return all(self._holds(each, depth + 1) for each in returned)
+        if isinstance(func, ast.Attribute) and self._method_gives_floating(
+            Source(func.value, scope), name, source.index, depth
+        ):
+            return True
         return self._computes(Source(func, scope), source.index, depth)
+
+    def _method_gives_floating(self, of: Source, name: str, index: int | None, depth: int) -> bool:
+        """Whether a method of an object returns something floating, whichever object it is of the classes it may be."""
+        own = self._origins.own_class(of)
+        made = [self._bare(each) for each in self._origins.of(of) if not isinstance(each.node, ast.Constant)]
+        classes = [self._origins.made(each)[1] for each in made] if own is None else [own]
+        return bool(classes) and all(
+            each is not None and self._returns(each, name, index, depth + 1) for each in classes
+        )
 
     def _computes(self, module: Source, index: int | None, depth: int) -> bool:
         """Whether the call of a module gives something floating."""
         made = [module] if isinstance(module.node, ast.Call) else self._origins.of(module)
+        made = [each for each in made if _may_be_called(each.node)]
         return bool(made) and all(self._gives_floating(self._bare(each), index, depth + 1) for each in made)
 
     def _bare(self, source: Source) -> Source:
@@ -160,7 +183,7 @@ class Floating:
             return False
         if not isinstance(source.node, ast.Call):
             given = self._origins.of(source)
-            given = [each for each in given if not _is_of_itself(each.node, source.node)]
+            given = [each for each in given if not _is_of_itself(each.node, source.node) and _may_be_called(each.node)]
             return bool(given) and all(self._gives_floating(self._bare(each), index, depth + 1) for each in given)
         full, at = self._origins.made(source)
         if at is not None:
@@ -179,8 +202,11 @@ class Floating:
 
     def _forward(self, at: ClassSource, index: int | None, depth: int) -> bool:
         """Whether all that the `forward` of a class returns is floating."""
-        forward = at.method("forward")
-        if forward is None:
+        return self._returns(at, "forward", index, depth)
+
+    def _returns(self, at: ClassSource, name: str, index: int | None, depth: int) -> bool:
+        forward = at.method(name)
+        if forward is None or depth > _DEPTH:
             return False
         returned = [each.value for each in ast.walk(forward) if isinstance(each, ast.Return)]
         inner = self._origins.inside(forward, at)
@@ -200,6 +226,11 @@ def _is_of_itself(value: ast.expr, name: ast.expr) -> bool:
         else:
             node = node.value
     return isinstance(name, ast.Name) and isinstance(node, ast.Name) and node.id == name.id and value is not node
+
+
+def _may_be_called(node: ast.expr) -> bool:
+    """Whether a value may be a module: a list that one is made of later, by the same name, is none."""
+    return not isinstance(node, (ast.List, ast.Tuple, ast.Dict, ast.Constant))
 
 
 def _names_type(node: ast.expr) -> bool:

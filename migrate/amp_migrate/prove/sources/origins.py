@@ -87,6 +87,15 @@ class Origins:
             found = self._fields.get((scope.owner, node.attr), [])
         return [each for each in found if each is not None] if None not in found else []
 
+    def own_class(self, source: Source) -> ClassSource | None:
+        """The class whose method an expression stands in, where it is `self`."""
+        scope: Scope | None = source.scope if _is_self(source.node) else None
+        while scope is not None and not isinstance(scope.node, ast.ClassDef):
+            scope = scope.parent
+        if scope is None or scope.parent is None or not isinstance(scope.node, ast.ClassDef):
+            return None
+        return ClassSource(scope.node, scope.parent)
+
     def returned(self, source: Source) -> list[Source]:
         """All that a call of a function of the project hands back; nothing where that is not known."""
         node, scope = source.node, source.scope
@@ -131,6 +140,8 @@ class Origins:
         node = source.node
         if not isinstance(node, ast.Call):
             return "", None
+        if isinstance(node.func, ast.Name) and "." in node.func.id:  # of an erased program
+            return node.func.id, None
         full = self._program.values.name(node.func, source.scope) if source.scope.file in self._program.files else ""
         if isinstance(node.func, ast.Name):
             at = source.scope.find(node.func.id)
