@@ -240,7 +240,10 @@ APEX_IMPORT = Rule(
             return LARC(optimizer)
         """
     ),
-    why="The shim has the same names with the same meaning, on torch's own parts.",
+    why=(
+        "The shim has the same names with the same meaning, on torch's own parts. What nothing uses is not imported "
+        "any more: a script needs no shim for it."
+    ),
     sources=(APEX_REMOVAL,),
     since=SHIM_SINCE,
 )

@@ -30,13 +30,24 @@ def autocast(device: str) -> Conversion:
             return _STARRED
         new = [Given(keyword="device_type", value=_quoted(device))]
         given = _place(named, "dtype")
-        if given is None:
+        if given is None and _is_off(context, named):
+            pass  # a region that is off computes in no dtype of its own
+        elif given is None:
             new.append(Given(keyword="dtype", value=_default_dtype(context, device)))
         elif device == "cuda" and context.dtype is not Dtype.FP16 and is_float16(context, _value(named[given])):
             named[given] = replace(named[given], value=_default_dtype(context, device))
         return [*new, *named]
 
     return convert
+
+
+def _is_off(context: UsePlace, named: Sequence[Given]) -> bool:
+    """Whether a region is off for good; arguments of `functools.partial` may yet be overridden."""
+    if isinstance(context.editor.file.tree.parents[context.node], cst.Arg):
+        return False
+    switch = _place(named, "enabled")
+    value = None if switch is None else _value(named[switch])
+    return isinstance(value, cst.Name) and value.value == "False"
 
 
 def _default_dtype(context: UsePlace, device: str) -> Code:

@@ -23,7 +23,7 @@ from amp_migrate.settings import Apex, Dtype
 from amp_migrate.steps.apex.script.script_group import idle_files, uses_apex_amp
 from amp_migrate.steps.flag.decide_flag import decide_flags, flag_places
 from amp_migrate.steps.flag.write_flag import WrittenFlags, write_flags
-from amp_migrate.steps.gradients.penalties import with_low_scale
+from amp_migrate.steps.gradients.penalties import LOW_SCALE_NOTE, with_low_scale
 from amp_migrate.steps.gradients.steppers import Steppers
 from amp_migrate.steps.model.route import Route, ScaledStep, Ways
 from amp_migrate.steps.model.training_step import Backward, TrainingStep
@@ -253,6 +253,8 @@ class StepMigration:
         if _goes_backward(step):
             message = f"training step moved to {self._what(scaler)}"
             told.append(Finding.at(step.file.tree, step.place, FP32_STEP.code, Kind.MIGRATED, message))
+        if scaler is not None and step.has_summed_penalty:
+            told.append(Finding.at(step.file.tree, step.place, FP32_STEP.code, Kind.NOTE, LOW_SCALE_NOTE))
         return Move(tuple(edits), tuple(told))
 
     def _evaluation(self, file: File, placed: Placement, conditions: Mapping[cst.CSTNode, Code]) -> Iterator[Edit]:

@@ -119,3 +119,16 @@ def test_float16_of_the_cpu_stays_whatever_cuda_gets(rewrites: Check) -> None:
         """,
         dtype="bf16",
     )
+
+
+def test_a_region_that_is_off_names_no_dtype(rewrites: Check) -> None:
+    rewrites(
+        """
+        - with torch.cuda.amp.autocast(enabled=False): pass
+        - with torch.cuda.amp.autocast(False, torch.bfloat16): pass
+        - with torch.cpu.amp.autocast(False): pass
+        + with torch.amp.autocast(device_type="cuda", enabled=False): pass
+        + with torch.amp.autocast(device_type="cuda", enabled=False, dtype=torch.bfloat16): pass
+        + with torch.amp.autocast(device_type="cpu", enabled=False): pass
+        """
+    )

@@ -14,7 +14,7 @@ def test_positional_enabled(rewrites: Check) -> None:
     rewrites(
         """
         - with torch.cuda.amp.autocast(False):
-        + with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=False):
+        + with torch.amp.autocast(device_type="cuda", enabled=False):
               pass
         """
     )
@@ -141,11 +141,10 @@ def test_package_imported_under_another_name(rewrites: Check) -> None:
     rewrites(
         """
         - from torch.cuda import amp as native_amp
-        + import torch
         + from torch import amp as native_amp
 
         - @native_amp.autocast(enabled=False)
-        + @native_amp.autocast(device_type="cuda", dtype=torch.float16, enabled=False)
+        + @native_amp.autocast(device_type="cuda", enabled=False)
           def f():
               pass
         """,
@@ -470,7 +469,7 @@ def test_comment_behind_an_argument(migrate: Check) -> None:
 
 def test_call_inside_a_call(migrate: Check) -> None:
     plan = migrate("with torch.cuda.amp.autocast(bool(torch.cuda.amp.autocast(False))):\n    pass\n")
-    inner = 'torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=False)'
+    inner = 'torch.amp.autocast(device_type="cuda", enabled=False)'
     outer = f'torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool({inner}))'
     assert plan.after.endswith(f"with {outer}:\n    pass\n")
 
@@ -504,7 +503,7 @@ def test_class_under_a_variable_of_its_name(rewrites: Check) -> None:
         - autocast = torch.cuda.amp.autocast
         - with autocast(enabled=False):
         + autocast = torch.amp.autocast
-        + with autocast(device_type="cuda", dtype=torch.float16, enabled=False):
+        + with autocast(device_type="cuda", enabled=False):
               pass
         """
     )

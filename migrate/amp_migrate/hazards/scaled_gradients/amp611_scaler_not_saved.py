@@ -16,8 +16,8 @@ from amp_migrate.hazards.seen.scaler_events import Act
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.plan.edit import Edit
 from amp_migrate.steps.scaler.checkpoint_entries import (
-    KEY,
     SavedEntry,
+    key_beside,
     restored_entries,
     saved_entries,
     write_restored,
@@ -126,14 +126,15 @@ def _repair(script: Script, course: Course, entry: SavedEntry) -> tuple[Edit, ..
     file, name = script.file, _word(entry.optimizer)
     loads = [each for each in restored_entries(file, script.roles) if _word(each.optimizer) == name]
     calls = [call for call in file.calls if _loads(call, name)]
-    is_known = bool(loads) and len(loads) == len(calls) and KEY not in _strings(file)
+    key = key_beside([entry.key, *(each.key for each in loads)])
+    is_known = bool(loads) and len(loads) == len(calls) and key not in _strings(file)
     places = [entry.optimizer, *(each.optimizer for each in loads)]
     if not is_known or not all(_is_there(script, course, place) for place in places):
         return ()
     editor = script.editor(RULE.code)
     return (
-        write_saved(editor, entry, course.scaler),
-        *(write_restored(editor, each, course.scaler) for each in loads),
+        write_saved(editor, entry, course.scaler, key),
+        *(write_restored(editor, each, course.scaler, key) for each in loads),
     )
 
 

@@ -25,6 +25,10 @@ from amp_migrate.trees.own_calls import calls_in
 
 GRAD = "torch.autograd.grad"
 _LOW_SCALE = ("init_scale=1024.0",)
+LOW_SCALE_NOTE = (
+    "the loss scale begins at 1024: gradients of a sum are taken for a penalty, which 65536 times as large would be "
+    "infinite in float16"
+)
 _NAMES = ("outputs", "inputs", "grad_outputs", "retain_graph", "create_graph", "only_inputs", "allow_unused")
 
 

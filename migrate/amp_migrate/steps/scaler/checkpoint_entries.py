@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -17,6 +18,7 @@ from amp_migrate.trees.nodes import Statement, find
 from amp_migrate.write.editor import Editor, guarded
 
 KEY = "scaler"
+_STATE_OF_OPTIMIZER = re.compile(r"(?:optimizer|optim|opt)(_?state(?:_?dict)?)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,16 @@ class SavedEntry:
     index: int
     place: object
 
+    @property
+    def key(self) -> str:
+        """The key that the optimizer's state is saved by; empty where it is computed."""
+        if isinstance(self.holder, cst.Assign):
+            return _text(subscript_key(cst.ensure_type(self.holder.targets[0].target, cst.Subscript)))
+        if isinstance(self.holder, cst.Call):
+            keyword = self.holder.args[self.index].keyword
+            return "" if keyword is None else keyword.value
+        return _text(cst.ensure_type(self.holder.elements[self.index], cst.DictElement).key)
+
 
 @dataclass(frozen=True)
 class RestoredEntry:
@@ -43,7 +55,18 @@ class RestoredEntry:
     optimizer: cst.BaseExpression
     statement: Statement
     checkpoint: cst.BaseExpression
-    key: cst.SimpleString
+    string: cst.SimpleString
+
+    @property
+    def key(self) -> str:
+        """The key that the optimizer's state is restored by."""
+        return _text(self.string)
+
+
+def key_beside(optimizers: Iterable[str]) -> str:
+    """The scaler's key, ended as those of all optimizers are: `scaler_state_dict` beside `optimizer_state_dict`."""
+    ends = {found[1] if (found := _STATE_OF_OPTIMIZER.fullmatch(key)) else "" for key in optimizers}
+    return KEY + (ends.pop() if len(ends) == 1 else "")  # one key for all, or what is saved is not what is restored
 
 
 def saved_entries(file: File, roles: Roles) -> Iterator[SavedEntry]:
@@ -95,6 +118,12 @@ class GivenEntry:
     call: cst.Call
     index: int
 
+    @property
+    def key(self) -> str:
+        """The keyword, by which it is restored."""
+        keyword = self.call.args[self.index].keyword
+        return "" if keyword is None else keyword.value
+
 
 def given_entries(file: File, roles: Roles) -> Iterator[GivenEntry]:
     """Every optimizer that a function restores under the keyword it is passed by."""
@@ -131,27 +160,27 @@ def write_given(editor: Editor, entry: GivenEntry, scaler: str) -> Edit:
     return editor.edit(entry.call, AddArgument(plain(scaler), KEY, entry.call.args[entry.index]))
 
 
-def write_saved(editor: Editor, entry: SavedEntry, scaler: str) -> Edit:
-    """The edit that saves the scaler's state beside the optimizer's."""
+def write_saved(editor: Editor, entry: SavedEntry, scaler: str, name: str) -> Edit:
+    """The edit that saves the scaler's state beside the optimizer's, by the key `name`."""
     state = plain(f"{scaler}.state_dict()")
     if isinstance(entry.holder, cst.Assign):
         target = cst.ensure_type(entry.holder.targets[0].target, cst.Subscript)
-        key = _key_like(subscript_key(target))
+        key = _quoted(name, subscript_key(target))
         return editor.after(entry.holder, code("{}[{}] = {}", editor.text(target.value), key, state))
     if isinstance(entry.holder, cst.Call):
-        return editor.edit(entry.holder, AddArgument(state, KEY, entry.holder.args[entry.index]))
+        return editor.edit(entry.holder, AddArgument(state, name, entry.holder.args[entry.index]))
     neighbour = cst.ensure_type(entry.holder.elements[entry.index], cst.DictElement)
-    key = _key_like(neighbour.key if isinstance(neighbour.key, cst.SimpleString) else None)
+    key = _quoted(name, neighbour.key if isinstance(neighbour.key, cst.SimpleString) else None)
     return editor.edit(entry.holder, AddEntry(key, state, neighbour))
 
 
-def write_restored(editor: Editor, entry: RestoredEntry, scaler: str) -> Edit:
+def write_restored(editor: Editor, entry: RestoredEntry, scaler: str, name: str) -> Edit:
     """The edit that restores the scaler after the optimizer, where the checkpoint has its state.
 
     A checkpoint from before the migration has no entry. One saved without a GPU has an empty entry, because the scaler
     switched itself off there, and a scaler that is on refuses to load it: `get` passes over both.
     """
-    checkpoint, key = editor.text(entry.checkpoint), _key_like(entry.key)
+    checkpoint, key = editor.text(entry.checkpoint), _quoted(name, entry.string)
     restore = f"{scaler}.load_state_dict({checkpoint}[{key}])"
     return editor.after(entry.statement, guarded(f"if {checkpoint}.get({key}):", restore))
 
@@ -164,9 +193,14 @@ def subscript_key(node: cst.Subscript) -> cst.SimpleString | None:
     return value if isinstance(value, cst.SimpleString) else None
 
 
-def _key_like(neighbour: cst.SimpleString | None) -> str:
+def _quoted(name: str, neighbour: cst.SimpleString | None) -> str:
     quote = '"' if neighbour is None else neighbour.quote[:1]
-    return f"{quote}{KEY}{quote}"
+    return f"{quote}{name}{quote}"
+
+
+def _text(node: cst.BaseExpression | None) -> str:
+    value = node.evaluated_value if isinstance(node, cst.SimpleString) else ""
+    return value if isinstance(value, str) else ""
 
 
 def _state_owner(file: File, roles: Roles, call: cst.Call, method: str) -> cst.BaseExpression | None:

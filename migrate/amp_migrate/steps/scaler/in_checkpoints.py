@@ -25,31 +25,36 @@ def keep_in_checkpoints(roles: Roles, traveller: Traveller, editor: Editor, wish
     if not traveller.ways.creations:
         return
     library = roles.project.library
+    saved: list[tuple[Editor, checkpoint_entries.SavedEntry, str]] = []
+    restored: list[tuple[Editor, checkpoint_entries.RestoredEntry, str]] = []
+    given: list[tuple[Editor, checkpoint_entries.GivenEntry, str]] = []
     for file in library.calling("state_dict", OPTIMIZER_SIGN):
         # Optimizers that share a scaler share its entry: the last of them in one checkpoint has it behind.
-        saved = {
+        of_file = {
             (entry.place, scaler): entry
             for entry in checkpoint_entries.saved_entries(file, roles)
             if (scaler := beside.scaler(file, entry.optimizer)) is not None
         }
-        for (_, scaler), entry in saved.items():
-            yield checkpoint_entries.write_saved(editor.of(file), entry, scaler)
+        saved += ((editor.of(file), entry, scaler) for (_, scaler), entry in of_file.items())
     for file in library.calling("load_state_dict", OPTIMIZER_SIGN):
-        restored = {
+        back = {
             (file.tree.block(entry.statement), file.tree.code(entry.checkpoint), scaler): entry
             for entry in checkpoint_entries.restored_entries(file, roles)
             if (scaler := beside.scaler(file, entry.optimizer)) is not None
         }
-        for (_, _, scaler), restored_entry in restored.items():
-            yield checkpoint_entries.write_restored(editor.of(file), restored_entry, scaler)
+        restored += ((editor.of(file), each, scaler) for (_, _, scaler), each in back.items())
     for file in _callers_of_restorers(roles, traveller):
-        given = {
+        handed = {
             (each.call, scaler): each
             for each in checkpoint_entries.given_entries(file, roles)
             if (scaler := beside.scaler(file, each.optimizer)) is not None
         }
-        for (_, scaler), given_entry in given.items():
-            yield checkpoint_entries.write_given(editor.of(file), given_entry, scaler)
+        given += ((editor.of(file), each, scaler) for (_, scaler), each in handed.items())
+    keys = (each.key for entries in (saved, restored, given) for _, each, _ in entries)
+    key = checkpoint_entries.key_beside(keys)
+    yield from (checkpoint_entries.write_saved(*each, key) for each in saved)
+    yield from (checkpoint_entries.write_restored(*each, key) for each in restored)
+    yield from (checkpoint_entries.write_given(*each) for each in given)
 
 
 def _callers_of_restorers(roles: Roles, traveller: Traveller) -> list[File]:

@@ -107,6 +107,8 @@ def _scaled(scaler: str, loss: cst.BaseExpression) -> Code:
 
 def _context(editor: Editor, at: cst.CSTNode, dtype: Dtype, enabled: Code | None) -> Code:
     autocast, device = editor.amp("autocast", at), editor.settings.device_type
+    if str(enabled) == "False":  # what is off computes in no dtype of its own
+        return code('{}(device_type="{}", enabled=False)', autocast, device)
     switch = "" if enabled is None else code(", enabled={}", enabled)
     return code('{}(device_type="{}", dtype={}{})', autocast, device, editor.dtype(dtype, at), switch)
 

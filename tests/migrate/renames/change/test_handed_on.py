@@ -34,7 +34,7 @@ def test_class_by_name(rewrites_files: Check) -> None:
                 - scaler = Scaler(1024.0)
                 - with region(False):
                 + scaler = Scaler("cuda", init_scale=1024.0)
-                + with region(device_type="cuda", dtype=torch.float16, enabled=False):
+                + with region(device_type="cuda", enabled=False):
                       pass
             """,
         }
@@ -84,7 +84,7 @@ def test_attribute_of_a_module(rewrites_files: Check, line: str, name: str) -> N
                   {line}
 
                 - with {name}.autocast(False):
-                + with {name}.autocast(device_type="cuda", dtype=torch.float16, enabled=False):
+                + with {name}.autocast(device_type="cuda", enabled=False):
                       pass
             """,
         }
@@ -102,7 +102,7 @@ def test_name_that_packages_hand_on(rewrites_files: Check) -> None:
                   from .utils import autocast
 
                 - with autocast(False):
-                + with autocast(device_type="cuda", dtype=torch.float16, enabled=False):
+                + with autocast(device_type="cuda", enabled=False):
                       pass
             """,
             "main.py": """
@@ -210,7 +210,7 @@ def test_guard_with_a_stand_in(rewrites_files: Check) -> None:
 
                   def step():
                 -     with autocast(enabled=False):
-                +     with autocast(device_type="cuda", dtype=torch.float16, enabled=False):
+                +     with autocast(device_type="cuda", enabled=False):
                           pass
             """,
         }
@@ -393,7 +393,7 @@ def test_files_that_import_each_other(rewrites_files: Check) -> None:
 
                   def train():
                 -     with autocast(False):
-                +     with autocast(device_type="cuda", dtype=torch.float16, enabled=False):
+                +     with autocast(device_type="cuda", enabled=False):
                           pass
             """,
         }

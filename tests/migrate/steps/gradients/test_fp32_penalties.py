@@ -251,3 +251,21 @@ def test_penalty_that_is_also_computed_where_nothing_trains(leaves: Check) -> No
         """,
         "r1() has a part in the step, and is not only called in steps that can be moved",
     )
+
+
+def test_a_scale_that_begins_low_is_told(migrate: Check) -> None:
+    plan = migrate(
+        """
+        D = nn.Linear(2, 1)
+        optimizer = torch.optim.Adam(D.parameters())
+        for x in loader:
+            x.requires_grad_()
+            out = D(x)
+            g, = torch.autograd.grad(out.sum(), x, create_graph=True)
+            loss = g.pow(2).mean()
+            loss.backward()
+            optimizer.step()
+        """
+    )
+    assert "init_scale=1024.0" in plan.after
+    assert [each.code for each in plan.findings if "begins at 1024" in each.message] == ["AMP501"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 Check = Callable[..., Any]
 
 
@@ -236,3 +238,31 @@ def test_restored_by_a_function_that_restores_all_it_is_given(migrate: Check) ->
 def test_an_old_checkpoint_without_the_scaler_is_not_asked_for_it(migrate: Check) -> None:
     after = migrate(RESTORER.format(test="if value is not None")).after
     assert 'restore("last.pt", model=model, optimizer=optimizer)\n' in after
+
+
+RESUMING = """
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    state = torch.load("last.pt")
+    optimizer.load_state_dict(state["{restored}"])
+    for x, y in loader:
+        nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+    torch.save({{"{saved}": optimizer.state_dict()}}, "last.pt")
+"""
+
+
+@pytest.mark.parametrize(
+    ("saved", "restored", "key"),
+    [
+        ("optimizer_state_dict", "optimizer_state_dict", "scaler_state_dict"),
+        ("opt_state", "opt_state", "scaler_state"),
+        ("optim", "optim", "scaler"),
+        ("optimizer_g_state", "optimizer_g_state", "scaler"),
+        ("optimizer_state_dict", "optimizer", "scaler"),  # one key for both, or nothing would be restored
+    ],
+)
+def test_the_key_ends_as_that_of_the_optimizer(migrate: Check, saved: str, restored: str, key: str) -> None:
+    after = migrate(RESUMING.format(saved=saved, restored=restored)).after
+    assert f', "{key}": scaler.state_dict()' in after
+    assert f'if state.get("{key}"):\n    scaler.load_state_dict(state["{key}"])\n' in after

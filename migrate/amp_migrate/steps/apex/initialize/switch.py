@@ -7,7 +7,7 @@ import re
 import libcst as cst
 
 from amp_migrate.analysis.arguments.argument_binding import passed
-from amp_migrate.analysis.bindings import Binding, BindingKind
+from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
@@ -15,6 +15,9 @@ from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.trees import build
 
 VARIABLE = "amp_enabled"
+# What answers with True or False, by name, and whatever it is a method or function of.
+_ANSWERS = frozenset({"bool", "isinstance", "issubclass", "hasattr", "callable", "any", "all"})
+_QUESTIONS = frozenset({"is_available", "is_initialized", "is_bf16_supported", "exists", "startswith", "endswith"})
 
 
 def switch_code(initialize: Initialize) -> str | None:
@@ -23,7 +26,7 @@ def switch_code(initialize: Initialize) -> str | None:
         return None
     if "False" in initialize.switch:
         return "False"
-    return " and ".join(_boolean(initialize.file, part) for part in initialize.switch)
+    return " and ".join(_boolean(initialize, part) for part in initialize.switch)
 
 
 def is_short(code: str) -> bool:
@@ -80,16 +83,38 @@ def _is_copy(file: File, binding: Binding, name: str) -> bool:
     return len(value.args) == 1 and isinstance(given := value.args[0].value, cst.Name) and given.value == name
 
 
-def _boolean(file: File, code: str) -> str:
+def _boolean(initialize: Initialize, code: str) -> str:
     """A condition as a bool: autocast takes nothing else, and a flag may be a string or a number."""
-    node = build.expression(code)
-    if isinstance(node, (cst.Comparison, cst.UnaryOperation)) or code in ("True", "False"):
-        return code
+    return code if _is_boolean(initialize, build.expression(code), frozenset()) else f"bool({code})"
+
+
+def _is_boolean(initialize: Initialize, node: cst.BaseExpression, seen: frozenset[str]) -> bool:
+    """Whether an expression is True or False, whatever the run; `seen` are the names that are being followed."""
+    if isinstance(node, (cst.Comparison, cst.UnaryOperation)):
+        return True
     if isinstance(node, cst.BooleanOperation):
-        return f"bool({code})"
-    flag = re.escape(code.rpartition(".")[2])
-    option = flag.replace("_", "[-_]")
-    text = file.tree.text
-    declared = re.search(rf"add_argument\(\s*(['\"]-[^)]*)?['\"]--{option}['\"][^)]*store_(true|false)", text)
-    assigned = re.search(rf"\b{flag}\b\s*(:\s*bool\s*)?=\s*(True|False)\b", text)
-    return code if declared or assigned else f"bool({code})"
+        return all(_is_boolean(initialize, each, seen) for each in (node.left, node.right))
+    name = dotted(node.func if isinstance(node, cst.Call) else node)
+    if name is None:
+        return False
+    if isinstance(node, cst.Call):
+        return name in _ANSWERS or name.rpartition(".")[2] in _QUESTIONS
+    if name in ("True", "False"):
+        return True
+    if isinstance(node, cst.Name) and name not in seen:
+        bindings = initialize.file.scopes.of(initialize.home).lookup(name)
+        values = [each.value for each in bindings if each.kind is BindingKind.ASSIGNMENT]
+        if values and len(values) == len(bindings):
+            return all(value is not None and _is_boolean(initialize, value, seen | {name}) for value in values)
+    return _is_declared(initialize.file.tree.text, name.rpartition(".")[2])
+
+
+def _is_declared(text: str, name: str) -> bool:
+    """Whether a file says somewhere that what has a name is boolean: in an option, an annotation or a default."""
+    flag, option = re.escape(name), re.escape(name).replace("_", "[-_]")
+    declared = (
+        rf"add_argument\(\s*(['\"]-[^)]*)?['\"]--{option}['\"][^)]*store_(true|false)",
+        rf"\b{flag}\b\s*(:\s*bool\s*)?=\s*(True|False)\b",
+        rf"\b{flag}\s*:\s*bool\b(?!\s*=\s*None)",
+    )
+    return any(re.search(each, text) for each in declared)

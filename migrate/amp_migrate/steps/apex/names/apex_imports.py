@@ -7,7 +7,7 @@ what only Apex has stays.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import libcst as cst
@@ -34,6 +34,7 @@ class Fate(Enum):
     SHIM = "shim"
     STAYS = "stays"
     PROVIDED_FOR = "provided for"  # stays, and the code does without it where it is missing
+    UNUSED = "unused"  # goes: nothing uses it
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,17 @@ class ApexImports:
         for index, alias in enumerate(node.names):
             full = f"{origin}.{dotted(alias.name)}"
             local = dotted(alias.name if alias.asname is None else alias.asname.name) or ""
-            yield self._item(index, full, local)
+            item = self._item(index, full, local)
+            yield replace(item, fate=Fate.UNUSED) if self._is_unused(node, item, local) else item
+
+    def _is_unused(self, node: cst.ImportFrom, item: Item, local: str) -> bool:
+        """Whether an import is there for nothing: not to find out whether Apex is there, and not for another file."""
+        return (
+            item.fate is Fate.SHIM
+            and local not in self.file.uses
+            and guard_of(self.file, node) is None
+            and not is_exported(self.project, self.file, local)
+        )
 
     def _fate_of_star(self, origin: str) -> Fate:
         names = STAR_NAMES.get(origin, ())

@@ -83,7 +83,12 @@ class ApexRest:
                     continue
                 told.append(self._from_shim(file, statement, items))
             told += self._stays(file, statement, items)
-            if any(item.fate in (Fate.SHIM, Fate.GONE) for item in items):
+            if any(item.fate is Fate.UNUSED for item in items):
+                if not self.wishes.wants(file.tree, statement, APEX_IMPORT.code):
+                    continue
+                message = "nothing uses what this imports of Apex: it goes"
+                told.append(Finding.at(file.tree, statement, APEX_IMPORT.code, Kind.MIGRATED, message))
+            if any(item.fate in (Fate.SHIM, Fate.GONE, Fate.UNUSED) for item in items):
                 rule = _rule_of(items, converted.values())
                 edits += write_import(Editor(file, self.settings, rule), statement, items)
                 if is_gone(statement, items):

@@ -27,8 +27,9 @@ def write_import(editor: Editor, node: ImportStatement, items: Sequence[Item]) -
 
 def is_gone(node: ImportStatement, items: Sequence[Item]) -> bool:
     """Whether nothing is left of an import."""
-    gone = {item.index for item in items if item.fate is Fate.GONE}
-    gone -= {item.index for item in items if item.fate is not Fate.GONE}
+    going = (Fate.GONE, Fate.UNUSED)
+    gone = {item.index for item in items if item.fate in going}
+    gone -= {item.index for item in items if item.fate not in going}
     return gone == ({-1} if isinstance(node.names, cst.ImportStar) else set(range(len(node.names))))
 
 

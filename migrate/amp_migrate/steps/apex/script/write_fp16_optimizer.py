@@ -10,7 +10,7 @@ from amp_migrate.plan.code import code, plain
 from amp_migrate.plan.edit import AddArgument, Edit, SetKeyword
 from amp_migrate.steps.apex.script.native_script import WrapperUses
 from amp_migrate.steps.apex.uses.loss_scale import write_read
-from amp_migrate.steps.scaler.checkpoint_entries import write_restored, write_saved
+from amp_migrate.steps.scaler.checkpoint_entries import key_beside, write_restored, write_saved
 from amp_migrate.write.editor import Editor
 
 
@@ -28,12 +28,13 @@ def write_wrapped(editor: Editor, uses: WrapperUses) -> Iterator[Edit]:
                 yield editor.edit(arg, SetKeyword("set_to_none"))
     yield from _write_networks(editor, uses)
     # The wrapper kept the scale, and was saved with it.
+    key = key_beside([*(each.key for each, _ in uses.saved), *(each.key for each, _ in uses.restored)])
     for saved, scaler in uses.saved:
         if scaler is not None:
-            yield write_saved(editor, saved, scaler)
+            yield write_saved(editor, saved, scaler, key)
     for restored, scaler in uses.restored:
         if scaler is not None:
-            yield write_restored(editor, restored, scaler)
+            yield write_restored(editor, restored, scaler, key)
 
 
 def _write_networks(editor: Editor, uses: WrapperUses) -> Iterator[Edit]:

@@ -164,3 +164,62 @@ def test_two_calls_in_one_branch(migrate: Check) -> None:
     ).after
     assert after.count("GradScaler(") == 1
     assert "apex" not in after
+
+
+@pytest.mark.parametrize(
+    ("setting", "switch"),
+    [
+        ("fp16 = torch.cuda.is_available()", "fp16"),
+        ("fp16 = args.level != 'O0' and not args.cpu", "fp16"),
+        ("fp16 = isinstance(args, dict) and hasattr(args, 'fp16')", "fp16"),
+        ("wanted = True\n    fp16 = wanted", "fp16"),
+        ("fp16 = args.opt_level and True", "bool(fp16)"),  # a string where it is empty
+        ("fp16 = args.fp16", "bool(fp16)"),
+        ("fp16 = torch.cuda.is_available()\n    fp16 = args.fp16", "bool(fp16)"),
+    ],
+)
+def test_what_is_boolean_already_is_not_made_so(migrate: Check, setting: str, switch: str) -> None:
+    after = migrate(
+        f"""
+        from apex import amp
+
+        def main(args):
+            model = nn.Linear(2, 2)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        {"    " + setting.replace(chr(10), chr(10) + "        ")}
+            if fp16:
+                model, optimizer = amp.initialize(model, optimizer)
+            for x in loader:
+                loss = model(x).mean()
+                if fp16:
+                    with amp.scale_loss(loss, optimizer) as scaled_loss:
+                        scaled_loss.backward()
+                else:
+                    loss.backward()
+                optimizer.step()
+        """
+    ).after
+    assert f'GradScaler("cuda", enabled={switch})' in after
+
+
+@pytest.mark.parametrize(
+    ("parameter", "switch"),
+    [("fp16: bool", "fp16"), ("fp16=False", "fp16"), ("fp16: bool = None", "bool(fp16)"), ("fp16", "bool(fp16)")],
+)
+def test_a_parameter_says_that_it_is_boolean(migrate: Check, parameter: str, switch: str) -> None:
+    after = migrate(
+        f"""
+        from apex import amp
+
+        def main({parameter}):
+            model = nn.Linear(2, 2)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            model, optimizer = amp.initialize(model, optimizer, enabled=fp16)
+            for x in loader:
+                loss = model(x).mean()
+                with amp.scale_loss(loss, optimizer) as scaled_loss:
+                    scaled_loss.backward()
+                optimizer.step()
+        """
+    ).after
+    assert f'GradScaler("cuda", enabled={switch})' in after

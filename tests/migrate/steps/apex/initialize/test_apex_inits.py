@@ -50,7 +50,7 @@ def test_handle_that_nobody_uses(call: str, rewrites: Check) -> None:
               for x in loader:
                   with torch.no_grad():
         -             y = model(x)
-        +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(half)):
+        +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=half):
         +                 y = model(x)
         """
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from amp_migrate.engine.migrate import migrate as migrate_paths
+from amp_migrate.engine.migrate import migrate_text
 from amp_migrate.report.finding import Kind
 from amp_migrate.settings import Settings
 from amp_migrate.tables.apex_names import DELETED, SERVED, SHIM_MODULES
@@ -63,7 +64,8 @@ def test_shim_has_every_module_that_it_is_asked_for(package: str) -> None:
     ],
 )
 def test_module_that_the_shim_has_comes_from_there(migrate: Check, before: str, after: str) -> None:
-    text = f"{before}\nfrom apex import fp16_utils\n\nthing = amp_C.multi_tensor_scale, LARC(optimizer)\n"
+    uses = "thing = amp_C.multi_tensor_scale, LARC(optimizer), use(FusedAdam, flat_dist_call)"
+    text = f"{before}\nfrom apex import fp16_utils\n\n{uses}\n"
     assert after in migrate(text).after.splitlines()
     exec(after)  # the shim has that name
 
@@ -156,3 +158,30 @@ def test_float32_training_beside_an_import_that_nothing_uses_moves_at_once(rewri
         ~     out = model(x)
         """
     )
+
+
+LARC = "from apex.parallel import LARC, convert_syncbn_model\nuse(LARC)\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("from apex import optimizers\nx = 1\n", "x = 1\n"),
+        (LARC, "from amp_shim.parallel import LARC\nuse(LARC)\n"),
+    ],
+)
+def test_what_nothing_uses_goes(text: str, after: str) -> None:
+    plan = migrate_text(text, Settings())
+    assert plan.after == after
+    assert any(each.code == "AMP301" and "nothing uses" in each.message for each in plan.findings)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "try:\n    from apex import optimizers\nexcept ImportError:\n    raise SystemExit('install apex')\n",
+        "from apex import optimizers\n\n__all__ = ['optimizers']\n",
+    ],
+)
+def test_what_is_there_to_be_asked_for_or_handed_on_does_not_go(text: str) -> None:
+    assert "import optimizers" in migrate_text(text, Settings()).after
