@@ -213,6 +213,12 @@ MOVED = Finding("train.py", 9, 5, "AMP501", Kind.MIGRATED, "step wrapped in `aut
 STAYED = Finding("train.py", 30, 1, "AMP590", Kind.LEFT, "two losses | one scale", "write `scaler.scale(a)` by hand")
 
 
+def test_a_job_s_summary_says_what_would_have_been_seen(make_evidence: MakeEvidence, outcome_of: OutcomeOf) -> None:
+    text = as_github.markdown(outcome_of(make_evidence()))
+    assert "\n- would have been seen: with it on, losses off by " in text
+    assert "\n- not checked: speed and memory" in text
+
+
 def test_a_pull_requests_text_says_what_moves_what_stays_and_why_and_shows_the_evidence(
     make_evidence: MakeEvidence, outcome_of: OutcomeOf
 ) -> None:
@@ -225,6 +231,7 @@ def test_a_pull_requests_text_says_what_moves_what_stays_and_why_and_shows_the_e
     assert "no evidence" not in text
     checks = [line for line in text.splitlines() if line.startswith("| :")]
     assert len(checks) == len(outcome.assessment.checks)
+    assert "\nWould have been seen:\n\n- with mixed precision off, any other bit in 20 losses" in text
     assert "\nNot checked:\n\n- " in text
     assert text.endswith(f"## To repeat it\n\n```console\n$ {command}\n```\n")
 

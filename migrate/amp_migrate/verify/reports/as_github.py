@@ -53,8 +53,10 @@ def _markdown(outcome: Outcome) -> Iterator[str]:
     yield from table(outcome)
     for line in as_text.performance(assessment):
         yield f"- {line}"
+    for line in assessment.power:
+        yield f"- would have been seen: {words(line)}"
     for item in assessment.not_checked:
-        yield f"- not checked: {item}"
+        yield f"- not checked: {words(item)}"
     yield ""
 
 

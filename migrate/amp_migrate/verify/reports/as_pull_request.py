@@ -70,6 +70,12 @@ def _evidence(outcome: Outcome) -> Iterator[str]:
     yield from as_github.table(outcome)
     for line in as_text.performance(assessment):
         yield f"- {words(line)}"
+    if assessment.power:
+        yield ""
+        yield "Would have been seen:"
+        yield ""
+        for line in assessment.power:
+            yield f"- {words(line)}"
     if assessment.not_checked:
         yield ""
         yield "Not checked:"
