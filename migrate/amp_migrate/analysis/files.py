@@ -76,6 +76,12 @@ class File:
         return type(parent) is cst.AsName
 
     @cached_property
+    def imported(self) -> frozenset[str]:
+        """The full names of all that the file imports, in whatever scope."""
+        bound = (each for scope in self.scopes.all() for bindings in scope.bindings.values() for each in bindings)
+        return frozenset(binding.imported for binding in bound) - {""}
+
+    @cached_property
     def methods(self) -> dict[str, list[cst.FunctionDef]]:
         """The methods that the classes of the file define, by name."""
         found: dict[str, list[cst.FunctionDef]] = defaultdict(list)

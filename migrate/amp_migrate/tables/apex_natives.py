@@ -19,12 +19,14 @@ class Said:
 
     Attributes:
         since, before: the targets for which it is written.
+        unless: packages beside which it is not written.
     """
 
     keyword: str
     value: str
     since: Version = _ALWAYS
     before: Version | None = None
+    unless: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,9 @@ class TorchForm:
     note: str = ""
 
 
-_FUSED = Said("fused", "True", since=(2, 4))  # from then on also for parameters that are on the CPU
+# From 2.4 on also for parameters that are on the CPU. Lightning does not clip gradients for an optimizer that unscales
+# them by itself (MixedPrecision.clip_gradients).
+_FUSED = Said("fused", "True", since=(2, 4), unless=("lightning", "pytorch_lightning", "lightning_fabric"))
 _ADAM = (
     "params lr=1e-3 bias_correction=True betas=(0.9,0.999) eps=1e-8 adam_w_mode=True weight_decay=0. amsgrad=False "
     "set_grad_none=True capturable=False master_weights=False"

@@ -29,6 +29,7 @@ from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Apex, Dtype
 from amp_migrate.steps.apex.initialize.in_helper import lifted
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
+from amp_migrate.steps.apex.names.apex_imports import Fate
 from amp_migrate.steps.apex.names.rest_of_apex import ApexRest
 from amp_migrate.steps.apex.script.beside_native import Beside, read_beside, write_beside
 from amp_migrate.steps.apex.script.decide_native import NativeDecider
@@ -37,7 +38,7 @@ from amp_migrate.steps.apex.script.read_script import ScriptReader
 from amp_migrate.steps.apex.script.script_group import ApexScript, asks_apex, is_idle, scripts_of, starts
 from amp_migrate.steps.apex.script.write_apex import write_apex
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, wrapper_calls
-from amp_migrate.steps.apex.uses.apex_guards import drop_imports, is_apex_import
+from amp_migrate.steps.apex.uses.apex_guards import drop_imports, is_apex_import, probes_for_apex
 from amp_migrate.steps.apex.uses.cast_functions import float_functions
 from amp_migrate.steps.scaler.find_route import Traveller
 from amp_migrate.steps.statements.bodies import bodies
@@ -73,7 +74,7 @@ class ApexMigration:
 
     def moves(self, files: Iterable[File]) -> list[Move]:
         """What becomes of every script that uses Apex, and of all else that a file uses of it."""
-        self._files = tuple(files)
+        self._files = tuple(each for each in files if not self._is_beside_apex(each))
         apex = [file for file in self._files if asks_apex(file)]
         reader = ScriptReader(self.project, self.roles, self.wishes, self._files)
         moves: list[Move] = []
@@ -88,12 +89,29 @@ class ApexMigration:
         for file in self._files:
             if file not in self._unwanted:
                 on_shim, amp_is_gone = self._is_on_shim(file), file in self._native
-                moves += rest.moves(file, replaced, on_shim=on_shim, amp_is_gone=amp_is_gone)
+                moves += rest.moves(file, replaced, on_shim=on_shim, amp_is_gone=amp_is_gone, probes=self._probes)
         return moves
+
+    @property
+    def _probes(self) -> Fate:
+        """What becomes of code that only sees whether Apex is there.
+
+        It asks for the shim where anything trains on that; it has its answer where all is native; else it is left.
+        """
+        if self._on_shim:
+            return Fate.SHIM
+        return Fate.GONE if self._native else Fate.PROVIDED_FOR
+
+    def _is_beside_apex(self, file: File) -> bool:
+        """Whether `import apex` loads a file of the tree: that of Apex itself, or one that keeps a copy of it."""
+        library = self.project.library
+        return library.module("apex", file) is not None or library.text_not_given("apex", file) is not None
 
     def _move(self, files: Files, reader: ScriptReader) -> Move:
         """What becomes of one script."""
         if is_idle(self.project, files) and self.settings.apex is not Apex.SHIM:
+            if self._probes is not Fate.GONE:
+                files = tuple(file for file in files if not probes_for_apex(file))
             dropped = (edit for file in files for edit in drop_imports(self._editor(file, APEX_IMPORT.code)))
             return self._native_move(files, Move(tuple(dropped), tuple(_told_of_imports(files))))
         beside = self._beside(files)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -24,6 +25,8 @@ _LEVEL_NOTES: dict[str | None, str] = {
     "O3": "O3 computed in float16 alone; now the weights are float32 under autocast, with a loss scale",
     None: "O2 and O3 asked for at run time now mean float32 weights under autocast",
 }
+_NO_LIMIT = 2.0**24
+_LARGEST_POWER = 64
 _IF_DYNAMIC = ' in (None, "dynamic") else '
 
 
@@ -44,6 +47,8 @@ class Initialize:
         rebinds: lines that stay: what the script made of the models and optimizers that the call gave back.
         notes: what native AMP does differently, in a sentence each.
         what: what is called.
+        is_static: whether the scale stays as it is said, unless gradients overflow.
+        limits: the least and the greatest scale, as code; None where there is none.
     """
 
     file: File
@@ -58,6 +63,8 @@ class Initialize:
     rebinds: tuple[str, ...]
     notes: tuple[str, ...]
     what: str = "amp.initialize"
+    is_static: bool = False
+    limits: tuple[str | None, str | None] = (None, None)
 
 
 def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> Initialize | Refusal:
@@ -82,6 +89,10 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
     home, conditions = place_of(file, statement, arguments.get("optimizers"))
     init_scale = None if "loss_scale" not in arguments else _init_scale(file, arguments["loss_scale"])
     setting = setting_after(file, statement)
+    limits = _limit(file, arguments.get("min_loss_scale")), _limit(file, arguments.get("max_loss_scale"))
+    is_static = setting is None and init_scale is not None and _number(init_scale) is not None
+    if setting is None and limits[1] is not None and init_scale is None and float(limits[1]) < float(DYNAMIC_SCALE):
+        init_scale = limits[1]  # where Apex began, too
     return Initialize(
         file=file,
         call=call,
@@ -93,7 +104,9 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
         setting=setting,
         optimizers=arguments.get("optimizers"),
         rebinds=tuple(rebinds),
-        notes=tuple(_notes(arguments, level, is_static=init_scale is not None)),
+        notes=tuple(_notes(file, arguments, level)),
+        is_static=is_static,
+        limits=limits,
     )
 
 
@@ -133,17 +146,21 @@ def _switch(
     return tuple(switch)
 
 
-def _notes(arguments: Mapping[str, cst.BaseExpression], level: str | None, *, is_static: bool) -> Iterator[str]:
+def _notes(file: File, arguments: Mapping[str, cst.BaseExpression], level: str | None) -> Iterator[str]:
     """What native AMP does differently from this call, in a sentence each."""
     if level in _LEVEL_NOTES:
         yield _LEVEL_NOTES[level]
     if not _is_none(arguments.get("keep_batchnorm_fp32")):
         yield "keep_batchnorm_fp32 is gone: under autocast batch norm keeps float32 weights and statistics"
-    if is_static:
+    scale = None if "loss_scale" not in arguments else _init_scale(file, arguments["loss_scale"])
+    if scale is not None and _number(scale) is not None:
+        yield "a static loss_scale stayed for good: now an overflow skips its step and halves the scale"
+    elif scale is not None:
         yield "a static loss_scale stayed for good: GradScaler begins with it, and adapts it"
-    for limit in ("min_loss_scale", "max_loss_scale"):
-        if not _is_none(arguments.get(limit)):
-            yield f"{limit} is gone: GradScaler knows no limits"
+    for name in ("min_loss_scale", "max_loss_scale"):
+        limit = arguments.get(name)
+        if limit is not None and not _is_none(limit) and _number(file.tree.code(limit)) is None:
+            yield f"{name} is gone: what it is cannot be seen here, and GradScaler knows no limits"
     if "num_losses" in arguments:
         yield "num_losses is gone: one scaler serves all losses, and an overflow in one lowers the scale of all"
 
@@ -175,7 +192,8 @@ def _joined(file: File, chain: cst.If, forms: list[Initialize]) -> Initialize | 
     """One initialization for those that stand in the branches of an `if`."""
     first, choice = forms[0], choice_of(file, chain, [each.statement for each in forms])
     own = {each.switch[len(place_of(file, each.statement, each.optimizers)[1]) :] for each in forms}
-    if choice is None or len(own) > 1 or any(each.rebinds != first.rebinds or each.setting for each in forms):
+    are_alike = all((each.rebinds, each.limits, each.setting) == (first.rebinds, first.limits, None) for each in forms)
+    if choice is None or len(own) > 1 or not are_alike:
         return Refusal(file, chain, "amp.initialize stands in one of several branches", USE_SHIM)
     home, conditions = place_of(file, chain, first.optimizers)
     return replace(
@@ -186,6 +204,7 @@ def _joined(file: File, chain: cst.If, forms: list[Initialize]) -> Initialize | 
         switch=(*conditions, *choice, *own.pop()),
         init_scale=chosen_scale(file, chain, _told_apart([each.init_scale for each in forms])),
         notes=tuple(dict.fromkeys(note for each in forms for note in each.notes)),
+        is_static=all(each.is_static for each in forms),
     )
 
 
@@ -209,6 +228,25 @@ def _init_scale(file: File, scale: cst.BaseExpression) -> str | None:
     if isinstance(file.tree.parents[scale], cst.IfExp):  # the script tells the dynamic scale by another value
         return f"float({code})"
     return f"{DYNAMIC_SCALE} if {code}{_IF_DYNAMIC}float({code})"
+
+
+def _limit(file: File, limit: cst.BaseExpression | None) -> str | None:
+    """A limit of the loss scale that is written out; None where there is none, as Apex's own 2**24 is to float16."""
+    number = None if limit is None else _number(file.tree.code(limit))
+    return None if number is None or number >= _NO_LIMIT else str(number)
+
+
+def _number(code: str) -> float | None:
+    """The value of a number that is written out: of `512`, `128.0`, `2.**14`."""
+    try:
+        tree = ast.parse(code.strip(), mode="eval").body
+    except SyntaxError:
+        return None
+    if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Pow):
+        left, right = (_number(ast.unparse(side)) for side in (tree.left, tree.right))
+        return None if left is None or right is None or abs(right) > _LARGEST_POWER else left**right
+    is_number = isinstance(tree, ast.Constant) and type(tree.value) in (int, float)
+    return float(code) if is_number else None
 
 
 def _block(body: cst.BaseSuite) -> cst.IndentedBlock | cst.SimpleStatementSuite:

@@ -1,13 +1,13 @@
 """What becomes of the imports of Apex once the uses of what they bring are decided.
 
-An item that nothing uses any more goes; what Apex has deleted, and what torch has no form of, comes from `amp_shim`;
-what only Apex has stays.
+An item that nothing uses goes; what Apex has deleted comes from `amp_shim`; what Apex still has stays with Apex, unless
+the shim is asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 import libcst as cst
@@ -17,9 +17,10 @@ from amp_migrate.analysis.exports import is_exported
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.steps.apex.uses.apex_calls import is_in, wrapper_calls
+from amp_migrate.steps.apex.uses.apex_guards import complains
 from amp_migrate.tables.apex_names import AMP, DELETED, FP16_UTILS, SERVED, STAR_NAMES, WITHDRAWN
 from amp_migrate.tables.apex_natives import public_name
-from amp_migrate.trees.nodes import Statement
+from amp_migrate.trees.nodes import Statement, block_of, statements
 
 ImportStatement = cst.Import | cst.ImportFrom
 # The extensions that Apex has its kernels in.
@@ -34,7 +35,6 @@ class Fate(Enum):
     SHIM = "shim"
     STAYS = "stays"
     PROVIDED_FOR = "provided for"  # stays, and the code does without it where it is missing
-    UNUSED = "unused"  # goes: nothing uses it
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,13 @@ class Item:
         index: its place in the statement; -1 for a star.
         full: what it brings, with the package inside Apex that it is in.
         fate: what becomes of it.
+        is_unused: whether nothing uses what it brings.
     """
 
     index: int
     full: str
     fate: Fate
+    is_unused: bool = False
 
     @property
     def is_deleted(self) -> bool:
@@ -63,19 +65,32 @@ class ApexImports:
     Args:
         converted: the names and chains that are something else now.
         amp_is_gone: whether all uses of `apex.amp` go away.
+        living_too: whether the shim is asked for in the place of what Apex still has.
+        probes: what becomes of a deleted import that is only there to see whether Apex is.
     """
 
-    def __init__(self, file: File, project: Project, converted: Collection[cst.CSTNode], *, amp_is_gone: bool) -> None:
+    def __init__(
+        self,
+        file: File,
+        project: Project,
+        converted: Collection[cst.CSTNode],
+        *,
+        amp_is_gone: bool,
+        living_too: bool,
+        probes: Fate,
+    ) -> None:
         self.file = file
         self.project = project
         self.converted = converted
         self.amp_is_gone = amp_is_gone
+        self._living_too = living_too
+        self._probes = probes
 
     def statements(self) -> Iterator[tuple[ImportStatement, tuple[Item, ...]]]:
         """The statements that import something of Apex, with their items of Apex; `import apex` has its chains."""
         for node in self.file.tree.every(cst.Import, cst.ImportFrom):
             if isinstance(node, cst.Import):
-                items = [item for index, alias in enumerate(node.names) for item in self._of_package(index, alias)]
+                items = [i for index, alias in enumerate(node.names) for i in self._of_package(node, index, alias)]
             elif not node.relative and is_in(import_source(node), _ROOTS):
                 items = list(self._of_names(node))
             else:
@@ -91,47 +106,72 @@ class ApexImports:
         for index, alias in enumerate(node.names):
             full = f"{origin}.{dotted(alias.name)}"
             local = dotted(alias.name if alias.asname is None else alias.asname.name) or ""
-            item = self._item(index, full, local)
-            yield replace(item, fate=Fate.UNUSED) if self._is_unused(node, item, local) else item
-
-    def _is_unused(self, node: cst.ImportFrom, item: Item, local: str) -> bool:
-        """Whether an import is there for nothing: not to find out whether Apex is there, and not for another file."""
-        return (
-            item.fate is Fate.SHIM
-            and local not in self.file.uses
-            and guard_of(self.file, node) is None
-            and not is_exported(self.project, self.file, local)
-        )
+            yield self._item(node, index, full, local)
 
     def _fate_of_star(self, origin: str) -> Fate:
         names = STAR_NAMES.get(origin, ())
         if names and not any(name in self.file.uses or is_exported(self.project, self.file, name) for name in names):
             return Fate.GONE
-        return Fate.SHIM if is_in(origin, SERVED) else Fate.STAYS
+        return Fate.SHIM if self._is_served(origin) else Fate.STAYS
 
-    def _of_package(self, index: int, alias: cst.ImportAlias) -> Iterator[Item]:
+    def _is_served(self, full: str) -> bool:
+        """Whether the shim answers for a name: for all that it has, or for what Apex has deleted of that."""
+        public = public_name(full)
+        is_there = is_in(public, SERVED) and not is_in(public, WITHDRAWN)
+        return is_there and (self._living_too or is_in(public, DELETED))
+
+    def _of_package(self, node: cst.Import, index: int, alias: cst.ImportAlias) -> Iterator[Item]:
         full = dotted(alias.name) or ""
         if not is_in(full, _ROOTS):
             return
         if full == "apex" or (
             alias.asname is None and full not in _EXTENSIONS
         ):  # binds `apex`, and the packages follow in chains
-            local = dotted(alias.asname.name) if alias.asname is not None else "apex"
+            local = (dotted(alias.asname.name) if alias.asname is not None else "apex") or ""
+            chains = list(self._tops(local, "apex"))
             named = {".".join(full.split(".")[:2])} - {"apex"}
-            for package in sorted({self._package(top) for top in self._tops(local or "", "apex")} | named):
-                tops = [top for top in self._tops(local or "", "apex") if self._package(top) == package]
-                yield Item(index, package, self._fate(package, tops, frozenset({package}), exported=False))
+            packages = {self._package(top) for top in chains} | named
+            if not packages and self._is_unused(local):
+                yield Item(index, "apex", self._fate_of_unused(node, "apex"), is_unused=True)
+            for package in sorted(packages):
+                tops = [top for top in chains if self._package(top) == package]
+                if not tops and self._is_unused(local):
+                    yield Item(index, package, self._fate_of_unused(node, package), is_unused=True)
+                else:
+                    fate = self._fate(package, tops, frozenset({package}), exported=False)
+                    yield Item(index, package, fate)
         else:
-            yield self._item(index, full, full if alias.asname is None else dotted(alias.asname.name) or "")
+            yield self._item(node, index, full, full if alias.asname is None else dotted(alias.asname.name) or "")
 
-    def _item(self, index: int, full: str, local: str) -> Item:
+    def _item(self, node: ImportStatement, index: int, full: str, local: str) -> Item:
         tops = list(self._tops(local, full))
         meanings = frozenset(m for use in self.file.uses.get(local, ()) for m in self._meanings(use, full))
-        return Item(
-            index,
-            public_name(full),
-            self._fate(full, tops, meanings, exported=is_exported(self.project, self.file, local)),
-        )
+        if self._is_unused(local):
+            return Item(index, public_name(full), self._fate_of_unused(node, full), is_unused=True)
+        fate = self._fate(full, tops, meanings, exported=is_exported(self.project, self.file, local))
+        return Item(index, public_name(full), fate)
+
+    def _is_unused(self, local: str) -> bool:
+        """Whether nothing takes a name that an import brings, here or elsewhere; what a package has is for others."""
+        is_package = self.file.name.rpartition("/")[2] == "__init__.py"
+        return not (is_package or local in self.file.uses or is_exported(self.project, self.file, local))
+
+    def _fate_of_unused(self, node: ImportStatement, full: str) -> Fate:
+        """What becomes of an import whose name nothing uses: it goes, unless it is there to see whether Apex is."""
+        guard = guard_of(self.file, node)
+        is_of_amp = self.amp_is_gone and is_in(full, self._gone_packages())
+        if is_of_amp or guard is None or is_only_import(guard) or self._has_used_import(guard):
+            return Fate.GONE
+        return self._probes if full == "apex" or is_in(full, DELETED) else Fate.PROVIDED_FOR
+
+    def _has_used_import(self, guard: cst.Try) -> bool:
+        """Whether a `try` imports something else of Apex that is used, and so sees by that whether Apex is there."""
+        for node in statements(block_of(guard)):
+            if isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
+                local = [dotted(each.name if each.asname is None else each.asname.name) or "" for each in node.names]
+                if is_in(import_source(node), _ROOTS) and any(name in self.file.uses for name in local):
+                    return True
+        return False
 
     def _fate(self, full: str, tops: list[cst.CSTNode], meanings: frozenset[str], *, exported: bool) -> Fate:
         is_of_amp = self.amp_is_gone and is_in(full, self._gone_packages())
@@ -139,8 +179,7 @@ class ApexImports:
             return Fate.GONE
         if not is_in(full, DELETED) and (len(meanings) > 1 or not (tops or is_in(public_name(full), SERVED))):
             return Fate.PROVIDED_FOR
-        is_served = is_in(public_name(full), SERVED) and not is_in(public_name(full), WITHDRAWN)
-        return Fate.SHIM if is_served else Fate.STAYS
+        return Fate.SHIM if self._is_served(full) else Fate.STAYS
 
     def _is_gone(self, top: cst.CSTNode) -> bool:
         """Whether the longest chain that begins with a name, or a part of it, is something else now."""
@@ -175,6 +214,13 @@ class ApexImports:
         """`apex.parallel` for a chain `apex.parallel.DistributedDataParallel`."""
         chain = dotted(top) or "apex"
         return ".".join(["apex", *chain.split(".")[1:2]])
+
+
+def is_only_import(guard: cst.Try) -> bool:
+    """Whether a `try` imports, complains where that fails, and does nothing else."""
+    handled = [each for handler in guard.handlers for each in statements(block_of(handler))]
+    imports = all(isinstance(each, (cst.Import, cst.ImportFrom)) for each in statements(block_of(guard)))
+    return imports and guard.orelse is None and guard.finalbody is None and all(map(complains, handled))
 
 
 def guard_of(file: File, statement: Statement) -> cst.Try | None:

@@ -143,6 +143,7 @@ def _literal(value: cst.BaseExpression | None, default: object) -> object:
 
 def _arguments(editor: Editor, call: cst.Call, native: TorchForm) -> Iterator[Edit]:
     positional, target = _positional(native), editor.settings.target_torch
+    packages = {name.partition(".")[0] for name in editor.file.imported}
     said: set[str] = set()
     for index, arg in enumerate(call.args):
         name = positional[index] if arg.keyword is None else arg.keyword.value
@@ -155,5 +156,5 @@ def _arguments(editor: Editor, call: cst.Call, native: TorchForm) -> Iterator[Ed
             yield editor.edit(arg, Remove())
     for new in native.says:
         is_meant = new.since <= target and (new.before is None or target < new.before)
-        if is_meant and new.keyword not in said:
+        if is_meant and new.keyword not in said and packages.isdisjoint(new.unless):
             yield editor.edit(call, AddArgument(plain(new.value), new.keyword))

@@ -1,11 +1,13 @@
-"""The rest of an Apex script, beside `apex.amp`: names that torch has become torch's, the others come from the shim.
+"""The rest of an Apex script, beside `apex.amp`: names that torch has become torch's, deleted ones come from the shim.
 
-A script whose steps stay on the shim stays there as a whole: its processes and optimizers are those of Apex too.
+What Apex still has becomes torch's where that frees the file from Apex, or where only native code is asked for; else it
+stays as it was. Deleted names of a script whose steps stay on the shim go there, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 import libcst as cst
 
@@ -21,13 +23,16 @@ from amp_migrate.steps.apex.names.frameworks import framework_switches
 from amp_migrate.steps.apex.names.native_names import ApexUse, NoForm, native_of, uses_of_apex, write_native
 from amp_migrate.steps.apex.names.shim_imports import is_gone, write_guards, write_import
 from amp_migrate.steps.apex.uses.apex_calls import is_in
-from amp_migrate.tables.apex_names import COUNTERPARTS, SHIM_SINCE
+from amp_migrate.steps.apex.uses.apex_guards import answer_probe, find_probes
+from amp_migrate.tables.apex_names import COUNTERPARTS, DELETED, SHIM, SHIM_SINCE
 from amp_migrate.tables.apex_natives import TorchForm
 from amp_migrate.wishes import Wishes
 from amp_migrate.write.editor import Editor
 
 # What follows the training steps to the shim. A layer is torch's own in the shim, too.
-_WITH_THE_STEP = ("apex.parallel.", "apex.optimizers.")
+_WITH_THE_STEP = "apex.parallel."
+# What a file still has of Apex.
+_LIVING = (Fate.STAYS, Fate.PROVIDED_FOR)
 
 
 class ApexRest:
@@ -38,16 +43,67 @@ class ApexRest:
         self.wishes = wishes
         self.settings = wishes.settings
 
-    def moves(self, file: File, replaced: frozenset[cst.CSTNode], *, on_shim: bool, amp_is_gone: bool) -> list[Move]:
+    def moves(
+        self, file: File, replaced: frozenset[cst.CSTNode], *, on_shim: bool, amp_is_gone: bool, probes: Fate
+    ) -> list[Move]:
         """What becomes of one file.
 
         Args:
             replaced: the statements that the steps of its script take out.
             on_shim: whether the training steps of the file stay on the shim.
             amp_is_gone: whether they are native now.
+            probes: what becomes of imports that are only there to see whether Apex is.
         """
         edits: list[Edit] = []
         told: list[Finding] = []
+        imports = partial(
+            ApexImports,
+            file,
+            self.project,
+            amp_is_gone=amp_is_gone,
+            living_too=self.settings.apex is Apex.SHIM,
+            probes=probes,
+        )
+        converted = self._converted(file, told, on_shim=on_shim)
+        if self.settings.apex is not Apex.NATIVE and _needs_apex(imports(converted)):
+            converted = {node: native for node, native in converted.items() if is_in(native.old, DELETED)}
+        for use in uses_of_apex(file):
+            native = converted.get(use.node)
+            if native is not None:
+                edits += write_native(Editor(file, self.settings, native.code), use, native)
+                message = f"{use.old} is now {native.new}"
+                told.append(Finding.at(file.tree, use.node, native.code, Kind.MIGRATED, message))
+                if native.note and "load_state_dict" in file.uses:
+                    told.append(Finding.at(file.tree, use.node, native.code, Kind.NOTE, native.note))
+        told += framework_switches(file)
+        gone: dict[ImportStatement, str] = {}
+        for statement, items in imports(converted).statements():
+            if is_within(file.tree, statement, replaced):
+                gone[statement] = APEX_STEP.code
+                continue
+            if any(item.fate is Fate.SHIM for item in items):
+                if not self.wishes.wants(file.tree, statement, APEX_IMPORT.code):
+                    continue
+                if self.settings.apex is Apex.NATIVE or self.settings.target_torch < SHIM_SINCE:
+                    told.append(self._without_shim(file, statement))
+                    continue
+                told.append(self._from_shim(file, statement, items))
+            told += self._stays(file, statement, items)
+            if any(item.fate in (Fate.SHIM, Fate.GONE) for item in items):
+                is_unused = any(item.fate is Fate.GONE and item.is_unused for item in items)
+                if is_unused and not self.wishes.wants(file.tree, statement, APEX_IMPORT.code):
+                    continue
+                rule = _rule_of(items, converted.values())
+                edits += write_import(Editor(file, self.settings, rule), statement, items)
+                if is_gone(statement, items):
+                    gone[statement] = rule
+                told += self._unused(file, statement, items, amp_is_gone=amp_is_gone)
+        edits += self._probed(file, told, imports(converted), probes)
+        guards = write_guards(Editor(file, self.settings, next(iter(gone.values()), APEX_IMPORT.code)), gone, replaced)
+        return [Move(tuple(edits), tuple(told)), *(Move((edit,)) for edit in guards)]
+
+    def _converted(self, file: File, told: list[Finding], *, on_shim: bool) -> dict[cst.CSTNode, TorchForm]:
+        """The uses that torch has a name for; why others have none is told."""
         converted: dict[cst.CSTNode, TorchForm] = {}
         for old, uses in _by_name(file).items():
             if self.settings.apex is Apex.SHIM or (on_shim and old.startswith(_WITH_THE_STEP)):
@@ -60,41 +116,24 @@ class ApexRest:
             natives = [(use, each) for use, each in zip(uses, found, strict=True) if isinstance(each, TorchForm)]
             if all(self._is_wanted(file, use, native) for use, native in natives):
                 converted.update((use.node, native) for use, native in natives)
-        for use in uses_of_apex(file):
-            native = converted.get(use.node)
-            if native is not None:
-                edits += write_native(Editor(file, self.settings, native.code), use, native)
-                message = f"{use.old} is now {native.new}"
-                told.append(Finding.at(file.tree, use.node, native.code, Kind.MIGRATED, message))
-                if native.note and "load_state_dict" in file.uses:
-                    told.append(Finding.at(file.tree, use.node, native.code, Kind.NOTE, native.note))
-        told += framework_switches(file)
-        imports = ApexImports(file, self.project, converted, amp_is_gone=amp_is_gone)
-        gone: dict[ImportStatement, str] = {}
-        for statement, items in imports.statements():
-            if is_within(file.tree, statement, replaced):
-                gone[statement] = APEX_STEP.code
+        return converted
+
+    def _probed(self, file: File, told: list[Finding], imports: ApexImports, probes: Fate) -> Iterator[Edit]:
+        """The edits of what asks the import system for Apex; what asks for more than mixed precision is told."""
+        editor = Editor(file, self.settings, APEX_IMPORT.code)
+        asks_more = any(item.fate in _LIVING for _, items in imports.statements() for item in items)
+        for probe in find_probes(file) if probes is not Fate.PROVIDED_FOR else ():
+            if not self.wishes.wants(file.tree, probe.node, APEX_IMPORT.code):
                 continue
-            if any(item.fate is Fate.SHIM for item in items):
-                if not self.wishes.wants(file.tree, statement, APEX_IMPORT.code):
-                    continue
-                if self.settings.apex is Apex.NATIVE or self.settings.target_torch < SHIM_SINCE:
-                    told.append(self._without_shim(file, statement))
-                    continue
-                told.append(self._from_shim(file, statement, items))
-            told += self._stays(file, statement, items)
-            if any(item.fate is Fate.UNUSED for item in items):
-                if not self.wishes.wants(file.tree, statement, APEX_IMPORT.code):
-                    continue
-                message = "nothing uses what this imports of Apex: it goes"
-                told.append(Finding.at(file.tree, statement, APEX_IMPORT.code, Kind.MIGRATED, message))
-            if any(item.fate in (Fate.SHIM, Fate.GONE, Fate.UNUSED) for item in items):
-                rule = _rule_of(items, converted.values())
-                edits += write_import(Editor(file, self.settings, rule), statement, items)
-                if is_gone(statement, items):
-                    gone[statement] = rule
-        guards = write_guards(Editor(file, self.settings, next(iter(gone.values()), APEX_IMPORT.code)), gone, replaced)
-        return [Move(tuple(edits), tuple(told)), *(Move((edit,)) for edit in guards)]
+            if probes is Fate.GONE and asks_more:
+                message = "this asks whether Apex is there, which mixed precision does not need any more"
+                told.append(Finding.at(file.tree, probe.node, APEX_IMPORT.code, Kind.LEFT, message))
+                continue
+            message = "this asked whether Apex is there" if probes is Fate.GONE else "this asks for amp_shim now"
+            told.append(Finding.at(file.tree, probe.node, APEX_IMPORT.code, Kind.MIGRATED, message))
+            quote = probe.package.quote
+            is_answered = probes is Fate.GONE
+            yield answer_probe(editor, probe) if is_answered else editor.replace(probe.package, f"{quote}{SHIM}{quote}")
 
     def _is_wanted(self, file: File, use: ApexUse, native: TorchForm) -> bool:
         return self.wishes.wants(file.tree, use.node, native.code) and not file.spelling.is_shadowed("torch", use.node)
@@ -107,6 +146,15 @@ class ApexRest:
             Kind.NOTE,
             f"{each.use.old} has no native form here: {each.reason}",
         )
+
+    def _unused(
+        self, file: File, statement: ImportStatement, items: tuple[Item, ...], *, amp_is_gone: bool
+    ) -> Iterator[Finding]:
+        for item in items:
+            is_told = amp_is_gone and item.is_deleted  # with the steps that it was there for
+            if item.fate is Fate.GONE and item.is_unused and not is_told:
+                message = f"import of {item.full} is gone: nothing uses it"
+                yield Finding.at(file.tree, statement, APEX_IMPORT.code, Kind.MIGRATED, message)
 
     def _from_shim(self, file: File, statement: ImportStatement, items: tuple[Item, ...]) -> Finding:
         served = [item for item in items if item.fate is Fate.SHIM]
@@ -153,6 +201,11 @@ def _rule_of(items: Iterable[Item], converted: Iterable[TorchForm]) -> str:
         return APEX_IMPORT.code
     named = tuple(item.full for item in items)
     return min((native.code for native in converted if is_in(native.old, named)), default=APEX_IMPORT.code)
+
+
+def _needs_apex(imports: ApexImports) -> bool:
+    """Whether a file asks for something that only Apex has, and does not do without."""
+    return any(item.fate is Fate.STAYS for _, items in imports.statements() for item in items)
 
 
 def _by_name(file: File) -> dict[str, list[ApexUse]]:

@@ -13,7 +13,6 @@ from amp_migrate.analysis.bindings import dotted, import_source
 from amp_migrate.plan.edit import Edit, Imported, Reimport, is_within
 from amp_migrate.steps.apex.names.apex_imports import Fate, ImportStatement, Item, guard_of
 from amp_migrate.steps.apex.uses.apex_calls import apex_uses
-from amp_migrate.steps.apex.uses.apex_guards import complains
 from amp_migrate.tables.apex_names import SHIM, SHIM_MODULES
 from amp_migrate.tables.apex_natives import INNER_MODULES
 from amp_migrate.trees.nodes import Block, Statement, statements
@@ -27,9 +26,8 @@ def write_import(editor: Editor, node: ImportStatement, items: Sequence[Item]) -
 
 def is_gone(node: ImportStatement, items: Sequence[Item]) -> bool:
     """Whether nothing is left of an import."""
-    going = (Fate.GONE, Fate.UNUSED)
-    gone = {item.index for item in items if item.fate in going}
-    gone -= {item.index for item in items if item.fate not in going}
+    gone = {item.index for item in items if item.fate is Fate.GONE}
+    gone -= {item.index for item in items if item.fate is not Fate.GONE}
     return gone == ({-1} if isinstance(node.names, cst.ImportStar) else set(range(len(node.names))))
 
 
@@ -113,12 +111,10 @@ def _write_guard(editor: Editor, guard: cst.Try, gone: Collection[cst.CSTNode]) 
     """What else stands in a guard, flags that say that Apex is there, takes its place; anything else keeps it."""
     body, other = _block(guard.body), () if guard.orelse is None else statements(_block(guard.orelse.body))
     rest = [each for each in statements(body) if each not in gone]
-    handled = [each for handler in guard.handlers for each in statements(_block(handler.body))]
     if not all(map(_is_constant, [*rest, *other])):
         return
-    if not rest and not other:
-        if all(map(complains, handled)):
-            yield editor.remove(guard)
+    if not rest and not other:  # nothing can fail here any more, so no handler is ever asked
+        yield editor.remove(guard)
     elif not rest and guard.orelse is not None:
         yield editor.splice(guard, _block(guard.orelse.body))
     elif not other:
@@ -126,8 +122,10 @@ def _write_guard(editor: Editor, guard: cst.Try, gone: Collection[cst.CSTNode]) 
 
 
 def _is_constant(statement: Statement) -> bool:
-    """Whether a statement only gives a name a value that is written out: `HAS_APEX = True`."""
-    return isinstance(statement, cst.Assign) and isinstance(statement.value, (cst.Name, cst.SimpleString, cst.Integer))
+    """Whether a statement only gives a value that is written out: `HAS_APEX = True`, `return True`."""
+    if not isinstance(statement, (cst.Assign, cst.Return)):
+        return False
+    return isinstance(statement.value, (cst.Name, cst.SimpleString, cst.Integer))
 
 
 def _block(body: cst.BaseSuite) -> Block:

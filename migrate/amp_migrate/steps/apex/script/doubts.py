@@ -102,6 +102,3 @@ def leftovers(project: Project, file: File, target_torch: tuple[int, int]) -> It
         is_amp = is_value or dotted(node) in paths
         if is_amp and not isinstance(parent, cst.AssignTarget) and not insists(file, file.tree.statement(node)):
             yield Refusal(file, node, "amp itself is used as a value")
-    for call in amp_calls(file, "state_dict"):
-        if call not in about_scale and isinstance(file.tree.parents[call], (cst.Subscript, cst.Attribute)):
-            yield Refusal(file, call, "the result of amp.state_dict is taken apart in a way that is not understood")

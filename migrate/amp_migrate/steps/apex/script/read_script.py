@@ -25,6 +25,7 @@ from amp_migrate.steps.apex.script.script_group import ApexScript, uses_apex_amp
 from amp_migrate.steps.apex.step.apex_steps import ApexStep, read_steps
 from amp_migrate.steps.apex.step.fp16_optimizer import not_understood, read_wrappers
 from amp_migrate.steps.apex.step.split_steps import ApexSplit, join
+from amp_migrate.steps.apex.uses import apex_state
 from amp_migrate.steps.apex.uses.apex_calls import wrapper_calls
 from amp_migrate.steps.apex.uses.cast_functions import float_functions
 from amp_migrate.steps.gradients.steppers import Steppers
@@ -70,6 +71,7 @@ class ScriptReader:
         steps, splits, apart = self._joined(files, found)
         refusals += apart
         refusals += asked_elsewhere(files, self._files)
+        refusals += apex_state.not_understood(files)
         if self._settings.dtype is not Dtype.FP16:
             refusals += filter(None, (in_threads(file, self._roles) for file in files))
         script = ApexScript(files, tuple(initializes), steps, splits, ())

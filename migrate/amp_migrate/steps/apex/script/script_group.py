@@ -98,16 +98,12 @@ def starts(file: File) -> bool:
 
 def uses_apex_amp(file: File) -> bool:
     """Whether a file decides about precision through `apex.amp`, which the shim may answer for by now."""
-    return asks_apex(file) or any(is_in(name, (f"{SHIM}.amp",)) for name in _names(file))
+    return asks_apex(file) or any(is_in(name, (f"{SHIM}.amp",)) for name in file.imported)
 
 
 def asks_apex(file: File) -> bool:
     """Whether a file imports `apex.amp`, reaches it through `import apex`, or makes an `FP16_Optimizer`."""
-    names = _names(file)
+    names = file.imported
     if any(is_in(name, (AMP,)) for name in names):
         return True
     return bool(wrapper_calls(file)) or ("apex" in names and any(True for _ in apex_uses(file, AMP)))
-
-
-def _names(file: File) -> set[str]:
-    return {b.imported for scope in file.scopes.all() for bindings in scope.bindings.values() for b in bindings}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.catalog.apex_rules import APEX_INITIALIZE, APEX_STEP
@@ -19,7 +19,11 @@ from amp_migrate.steps.apex.uses.loss_scale import write_read
 from amp_migrate.steps.outputs.region_outputs import cast_outputs
 from amp_migrate.steps.write.write_route import write_ways
 from amp_migrate.steps.write.write_step import write_island, write_region, write_step
-from amp_migrate.write.editor import Editor
+from amp_migrate.trees.nodes import Statement
+from amp_migrate.write.editor import Editor, guarded
+
+# Steps without an overflow before a scale grows that has to stay: more than any training takes.
+_NEVER = "2**31 - 1"
 
 
 def write_apex(script: NativeScript, roles: Roles, settings: Settings) -> Iterator[Edit]:
@@ -28,6 +32,8 @@ def write_apex(script: NativeScript, roles: Roles, settings: Settings) -> Iterat
     for each in script.steps:
         own = editor.of(each.step.file)
         yield from write_step(own, each.step, settings.dtype, each.scaler)
+        if each.scaler is not None:
+            yield from _write_limits(own, script, each.step.updates, each.scaler)
         for fold in each.folds:
             yield own.splice(fold.statement, fold.live)
     for file in script.files:
@@ -91,6 +97,18 @@ def _scaler_lines(editor: Editor, start: NativeStart) -> list[Code]:
         if editor.settings.dtype is Dtype.AUTO:
             conditions.append(editor.is_float16(initialize.home))
         arguments = [] if initialize.init_scale is None else [plain(f"init_scale={initialize.init_scale}")]
+        arguments += [plain(f"growth_interval={_NEVER}")] if initialize.is_static else []
         arguments += [code("enabled={}", listed(conditions, " and "))] if conditions else []
         lines.append(code("{} = {}", creation.target, editor.new_scaler(initialize.home, arguments)))
     return lines
+
+
+def _write_limits(editor: Editor, script: NativeScript, updates: Iterable[Statement], scaler: str) -> Iterator[Edit]:
+    """The edits that keep the scale within the limits that Apex was given: GradScaler knows none."""
+    made = [start.initialize for start in (*script.starts, *script.in_callers)]
+    limits = {initialize.limits for initialize in made if initialize.optimizers is not None}
+    for low, high in limits if len(limits) == 1 else ():
+        for sign, limit in (("<", low), (">", high)):
+            for statement in updates if limit is not None else ():
+                test = f"if {scaler}.get_scale() {sign} {limit}:"
+                yield editor.after(statement, guarded(test, f"{scaler}.update({limit})"))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
+from amp_migrate.plan.code import code
 from amp_migrate.plan.edit import Edit
 from amp_migrate.steps.apex.uses.apex_calls import keepings
 from amp_migrate.steps.apex.uses.cast_functions import is_needless
@@ -15,6 +17,8 @@ from amp_migrate.steps.statements.bodies import bodies
 from amp_migrate.tables.apex_names import AMP
 from amp_migrate.trees.nodes import Statement, is_constant, nested_statements, statements
 from amp_migrate.write.editor import Editor
+
+_FINDERS = ("importlib.util.find_spec", "importlib.find_loader", "pkgutil.find_loader")
 
 
 def is_apex_import(file: File, statement: Statement) -> bool:
@@ -35,6 +39,58 @@ def is_apex_import(file: File, statement: Statement) -> bool:
         handled = [each for handler in statement.handlers for each in statements(_block(handler.body))]
         return all(is_apex_import(file, each) for each in body) and all(complains(each) for each in handled)
     return insists(file, statement) or is_needless(file, statement) or any(statement is each for each in keepings(file))
+
+
+def probes_for_apex(file: File) -> bool:
+    """Whether an import of `apex.amp` stands in a `try` that does more than complain where it fails: sets a flag."""
+    for _, body in bodies(file):
+        for statement in nested_statements(body):
+            if isinstance(statement, (cst.Import, cst.ImportFrom)) and is_apex_import(file, statement):
+                guard = file.tree.parents.get(file.tree.block(statement))
+                if isinstance(guard, cst.Try) and not is_apex_import(file, guard):
+                    return True
+    return False
+
+
+@dataclass(frozen=True)
+class Probe:
+    """An expression that sees whether Apex is there: `importlib.util.find_spec("apex") is not None`.
+
+    Attributes:
+        node: the whole question.
+        package: the string that names Apex.
+        answer: what the question gives where Apex is there.
+    """
+
+    node: cst.BaseExpression
+    package: cst.SimpleString
+    answer: bool
+
+
+def find_probes(file: File) -> Iterator[Probe]:
+    """The expressions of a file that ask the import system for Apex, or for `apex.amp`."""
+    for call in file.calls if "apex" in file.tree.text else ():
+        package = call.args[0].value if len(call.args) == 1 else None
+        if not isinstance(package, cst.SimpleString) or package.evaluated_value not in ("apex", AMP):
+            continue
+        if file.names.callee(call) not in _FINDERS:
+            continue
+        parent = file.tree.parents[call]
+        if isinstance(parent, cst.Comparison) and len(parent.comparisons) == 1 and parent.left is call:
+            compared = parent.comparisons[0]
+            if is_constant(compared.comparator, "None"):
+                yield Probe(parent, package, answer=isinstance(compared.operator, (cst.IsNot, cst.NotEqual)))
+        else:
+            yield Probe(call, package, answer=True)
+
+
+def answer_probe(editor: Editor, probe: Probe) -> Edit:
+    """The edit that gives a question its answer: a true operand of `and` goes, else a constant takes its place."""
+    around = editor.file.tree.parents[probe.node]
+    if probe.answer and isinstance(around, cst.BooleanOperation) and isinstance(around.operator, cst.And):
+        rest = around.right if around.left is probe.node else around.left
+        return editor.replace(around, code("{}", rest))
+    return editor.replace(probe.node, str(probe.answer))
 
 
 def insists(file: File, statement: Statement) -> bool:

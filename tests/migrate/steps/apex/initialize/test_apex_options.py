@@ -29,8 +29,8 @@ for x in loader:
     [
         ('loss_scale="dynamic"', '"cuda"'),
         ("loss_scale=None", '"cuda"'),
-        ("loss_scale=128", '"cuda", init_scale=128.0'),
-        ('loss_scale="128.0"', '"cuda", init_scale=128.0'),
+        ("loss_scale=128", '"cuda", init_scale=128.0, growth_interval=2**31 - 1'),
+        ('loss_scale="128.0"', '"cuda", init_scale=128.0, growth_interval=2**31 - 1'),
         (
             "loss_scale=args.loss_scale",
             '"cuda", init_scale=65536.0 if args.loss_scale in (None, "dynamic") else float(args.loss_scale)',
@@ -39,7 +39,10 @@ for x in loader:
             'loss_scale="dynamic" if args.scale == 0 else args.scale',
             '"cuda", init_scale=65536.0 if args.scale == 0 else float(args.scale)',
         ),
-        ("loss_scale=64, enabled=args.fp16", '"cuda", init_scale=64.0, enabled=bool(args.fp16)'),
+        (
+            "loss_scale=64, enabled=args.fp16",
+            '"cuda", init_scale=64.0, growth_interval=2**31 - 1, enabled=bool(args.fp16)',
+        ),
     ],
 )
 def test_loss_scale_is_what_the_scaler_begins_with(migrate: Check, option: str, scaler: str) -> None:
@@ -49,9 +52,30 @@ def test_loss_scale_is_what_the_scaler_begins_with(migrate: Check, option: str, 
     assert any("a static loss_scale" in note for note in notes) == ("init_scale" in scaler)
 
 
-@pytest.mark.parametrize("option", ["min_loss_scale=128.0", "max_loss_scale=2.0**20"])
-def test_limits_of_the_scale_are_told(migrate: Check, option: str) -> None:
+@pytest.mark.parametrize(
+    ("option", "arguments", "lines"),
+    [
+        ("min_loss_scale=128", "", ["if scaler.get_scale() < 128.0:", "scaler.update(128.0)"]),
+        ("max_loss_scale=2.0**20", "", ["if scaler.get_scale() > 1048576.0:", "scaler.update(1048576.0)"]),
+        (
+            "max_loss_scale=512.0",
+            ", init_scale=512.0",
+            ["if scaler.get_scale() > 512.0:", "scaler.update(512.0)"],
+        ),
+        ("max_loss_scale=2.0**24", "", []),
+    ],
+)
+def test_scale_stays_within_its_limits(migrate: Check, option: str, arguments: str, lines: list[str]) -> None:
     plan = migrate(SCRIPT.format(option))
+    assert f'torch.amp.GradScaler("cuda"{arguments})' in plan.after
+    after = [line.strip() for line in plan.after.splitlines()]
+    behind = after[after.index("scaler.update()") + 1 :]
+    assert behind[: len(lines)] == lines
+    assert ("get_scale" in plan.after) == bool(lines)
+
+
+def test_limit_that_cannot_be_seen_is_told(migrate: Check) -> None:
+    plan = migrate(SCRIPT.format("max_loss_scale=args.most"))
     assert 'torch.amp.GradScaler("cuda")' in plan.after
     assert [each for each in plan.findings if each.kind is Kind.NOTE and "GradScaler knows no limits" in each.message]
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from amp_migrate.engine.migrate import migrate as migrate_paths
 from amp_migrate.engine.migrate import migrate_text
-from amp_migrate.report.finding import Kind
-from amp_migrate.settings import Settings
+from amp_migrate.settings import Apex, Settings
 from amp_migrate.tables.apex_names import DELETED, SERVED, SHIM_MODULES
 
 Check = Callable[..., Any]
@@ -35,12 +34,28 @@ def test_name_that_apex_had_stays(migrate: Check, before: str, after: str) -> No
 @pytest.mark.parametrize(
     "text",
     [
-        "from apex.contrib.xentropy import SoftmaxCrossEntropyLoss",
         "from apex_like import amp\n\nmodel = amp.initialize(model)",
+        "try:\n    from apex.normalization import FusedLayerNorm\n    HAS = True\nexcept ImportError:\n    HAS = False",
+        "def has():\n    try:\n        import apex\n        from apex import amp\n        return True\n"
+        "    except ImportError:\n        return False",
     ],
 )
-def test_what_apex_still_has_and_nothing_uses_is_no_matter(ignores: Check, text: str) -> None:
+def test_what_only_sees_whether_apex_is_there_is_no_matter(ignores: Check, text: str) -> None:
     ignores(f"{text}\n")
+
+
+@pytest.mark.parametrize("package", ["apex.optimizers", "apex.contrib.xentropy", "apex.RNN"])
+@pytest.mark.parametrize("form", ["from {} import thing\n", "import {}\n", "import {} as thing\n", "import apex\n"])
+@pytest.mark.parametrize("guard", ["{}", "try:\n    {}except ImportError:\n    print('no apex')\n"])
+def test_import_that_nothing_uses_goes_with_its_guard(migrate: Check, package: str, form: str, guard: str) -> None:
+    plan = migrate(f"{guard.format(form.format(package))}x = 1\n")
+    assert plan.after == "import torch\nfrom torch import nn\n\nx = 1\n"
+    assert ["nothing uses it" in finding.message for finding in plan.findings] == [True]
+
+
+def test_import_that_nothing_uses_stays_in_a_package(tmp_path: Path) -> None:
+    (tmp_path / "__init__.py").write_text("from apex.optimizers import FusedLAMB\n")
+    assert not list(migrate_paths([tmp_path], Settings()).changed)
 
 
 @pytest.mark.parametrize("package", [*SERVED, *SHIM_MODULES])
@@ -50,44 +65,56 @@ def test_shim_has_every_module_that_it_is_asked_for(package: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after"),
+    ("before", "after", "use"),
     [
-        ("import amp_C", "import amp_shim.multi_tensor_apply.amp_c as amp_C"),
-        ("import apex_C", "import amp_shim.parallel.flat as apex_C"),
-        ("from apex.parallel.LARC import LARC", "from amp_shim.parallel.larc import LARC"),
-        ("from apex.optimizers import FusedAdam", "from amp_shim.optimizers import FusedAdam"),
+        ("import amp_C", "import amp_shim.multi_tensor_apply.amp_c as amp_C", "amp_C.multi_tensor_scale"),
+        ("import apex_C", "import amp_shim.parallel.flat as apex_C", "apex_C.flatten"),
+        ("from apex.optimizers import FusedAdam", "from amp_shim.optimizers import FusedAdam", "FusedAdam"),
+        ("from apex.multi_tensor_apply import *", "from amp_shim.multi_tensor_apply import *", "multi_tensor_applier"),
+        ("from apex.mlp import MLP", "from amp_shim.mlp import MLP", "MLP([1, 2])"),
+    ],
+)
+def test_what_apex_still_has_comes_from_the_shim_where_that_is_asked_for(
+    migrate: Check, before: str, after: str, use: str
+) -> None:
+    text = f"{before}\nfrom apex import RNN\n\nthing = {use}, RNN\n"
+    assert after in migrate(text, apex=Apex.SHIM).after.splitlines()
+    exec(after)  # the shim has that name
+    plan = migrate(text)
+    assert plan.after == plan.source.text
+    assert any("Apex still has" in finding.message for finding in plan.findings)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "use"),
+    [
+        ("from apex.parallel.LARC import LARC", "from amp_shim.parallel.larc import LARC", "LARC(optimizer)"),
         (
             "from apex.parallel.distributed import flat_dist_call",
             "from amp_shim.parallel.distributed import flat_dist_call",
+            "flat_dist_call",
         ),
-        ("from apex.multi_tensor_apply import *", "from amp_shim.multi_tensor_apply import *"),
     ],
 )
-def test_module_that_the_shim_has_comes_from_there(migrate: Check, before: str, after: str) -> None:
-    uses = "thing = amp_C.multi_tensor_scale, LARC(optimizer), use(FusedAdam, flat_dist_call)"
-    text = f"{before}\nfrom apex import fp16_utils\n\n{uses}\n"
-    assert after in migrate(text).after.splitlines()
+def test_module_that_apex_has_deleted_comes_from_the_shim(migrate: Check, before: str, after: str, use: str) -> None:
+    assert after in migrate(f"{before}\n\nthing = {use}\n").after.splitlines()
     exec(after)  # the shim has that name
 
 
 @pytest.mark.parametrize("package", sorted(set(DELETED) - set(SERVED)))
 @pytest.mark.parametrize("form", ["from {} import thing\n", "import {}\n", "import {} as thing\n"])
 def test_deleted_package_that_the_shim_lacks_is_told(leaves: Check, package: str, form: str) -> None:
-    leaves(form.format(package), "Apex has deleted what it names")
+    use = "thing" if "thing" in form else package
+    leaves(f"{form.format(package)}\nmodel = {use}(1)\n", "Apex has deleted what it names")
 
 
-def test_name_that_a_living_package_lost_is_told_and_the_others_come_from_the_shim(rewrites: Check) -> None:
-    plan = rewrites(
-        """
-        - from apex.optimizers import FP16_Optimizer, FusedAdam
-        + from apex.optimizers import FP16_Optimizer
-        + from amp_shim.optimizers import FusedAdam
-
-          optimizer = FP16_Optimizer(FusedAdam(params, bias_correction=False, max_grad_norm=1.0))
-        """
+@pytest.mark.parametrize("beside", ["bias_correction=False", "lr=0.1"])
+def test_name_that_a_living_package_lost_keeps_the_others_with_it(leaves: Check, beside: str) -> None:
+    text = "from apex.optimizers import FP16_Optimizer, FusedAdam\n\n"
+    leaves(
+        f"{text}optimizer = FP16_Optimizer(FusedAdam(params, {beside}))\n",
+        "Apex has deleted what it names, and amp_shim does not have it",
     )
-    left = [finding.message for finding in plan.findings if finding.kind is Kind.LEFT]
-    assert left == ["import left as it was: Apex has deleted what it names, and amp_shim does not have it"]
 
 
 def test_module_used_for_deleted_and_living_packages_keeps_both(rewrites: Check) -> None:
@@ -141,11 +168,12 @@ def test_float32_training_beside_an_import_that_nothing_uses_moves_at_once(rewri
     rewrites(
         """
           try:
-        -     from apex import amp, normalization
-        +     from amp_shim import normalization
+        -     from apex import amp, parallel
+        +     from amp_shim import parallel
           except ImportError:
               pass
 
+          reducer = parallel.Reducer
           model = nn.Linear(2, 2)
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
@@ -179,7 +207,7 @@ def test_what_nothing_uses_goes(text: str, after: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "try:\n    from apex import optimizers\nexcept ImportError:\n    raise SystemExit('install apex')\n",
+        "try:\n    from apex import optimizers\nexcept ImportError:\n    use_fused = False\n",
         "from apex import optimizers\n\n__all__ = ['optimizers']\n",
     ],
 )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from pydoc import locate
 from typing import Any
 
 import pytest
+from amp_migrate.engine.migrate import migrate as migrate_paths
 from amp_migrate.engine.migrate import migrate_text
 from amp_migrate.report.finding import Finding, Kind
-from amp_migrate.settings import Settings
+from amp_migrate.settings import Apex, Settings
 from amp_migrate.tables.apex_natives import NATIVES, TorchForm
 
 Check = Callable[..., Any]
@@ -77,15 +79,49 @@ def test_call_that_torch_has_itself(migrate: Check, before: str, after: str) -> 
         ("optimizers.FusedAdam(p, adam_w_mode=decoupled)", "this adam_w_mode="),
         ("optimizers.FusedAdam", "passes Apex's arguments"),
         ("optimizers.FusedSGD(p, 0.1, wd_after_momentum=True)", "this wd_after_momentum="),
-        ("optimizers.FusedLAMB(p)", "torch has no form of"),
+        ("optimizers.FusedLAMB(p)", "Apex still has"),
         ("normalization.MixedFusedLayerNorm(8, elementwise_affine=True)", "or not those of Apex"),
         ("normalization.FusedRMSNorm", "passes Apex's arguments"),
     ],
 )
-def test_call_that_torch_has_nothing_for_comes_from_the_shim(migrate: Check, call: str, why: str) -> None:
+def test_call_that_torch_has_nothing_for(migrate: Check, call: str, why: str) -> None:
     plan = migrate(f"import apex\n\nthing = apex.{call}\n")
-    assert plan.after == plan.source.text.replace("import apex", "import amp_shim as apex")
+    is_deleted = call.startswith("parallel.")
+    kept = "import amp_shim as apex" if is_deleted else "import apex"
+    assert plan.after == plan.source.text.replace("import apex", kept)
     assert [finding for finding in plan.findings if why in finding.message], plan.findings
+
+
+def test_what_apex_still_has_becomes_torchs_only_where_that_frees_the_file_from_apex(
+    leaves: Check, rewrites: Check
+) -> None:
+    text = "from apex.optimizers import FusedAdam, FusedLAMB\n\n{} = FusedAdam(p), FusedLAMB(p)\n"
+    leaves(text.format("a, b"), "Apex still has apex.optimizers.FusedLAMB")
+    rewrites(
+        """
+        - from apex.optimizers import FusedAdam, FusedLAMB
+        + from apex.optimizers import FusedLAMB
+
+        - a, b = FusedAdam(p), FusedLAMB(p)
+        + a, b = torch.optim.AdamW(p, weight_decay=0.0, fused=True), FusedLAMB(p)
+        """,
+        apex=Apex.NATIVE,
+    )
+
+
+@pytest.mark.parametrize("package", ["lightning", "pytorch_lightning", "lightning.pytorch"])
+def test_lightning_may_clip_what_is_not_fused(migrate: Check, package: str) -> None:
+    text = f"import {package} as pl\nfrom apex.optimizers import FusedSGD\n\noptimizer = FusedSGD(p, 0.1)\n"
+    assert migrate(text).after.endswith("optimizer = torch.optim.SGD(p, 0.1)\n")
+
+
+@pytest.mark.parametrize("folder", ["", "third_party/"])
+def test_copy_of_apex_in_the_tree_is_used_as_it_is(tmp_path: Path, folder: str) -> None:
+    (tmp_path / folder / "apex/amp").mkdir(parents=True)
+    (tmp_path / folder / "apex/__init__.py").write_text("from . import amp\n")
+    (tmp_path / folder / "apex/amp/__init__.py").write_text("def initialize(model):\n    return model\n")
+    (tmp_path / folder / "train.py").write_text("from apex import amp\n\nmodel = amp.initialize(model)\n")
+    assert not list(migrate_paths([tmp_path], Settings()).changed)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +260,7 @@ def test_name_with_a_stand_in_is_left_as_it_works(ignores: Check) -> None:
 def test_torch_that_comes_by_star_is_not_imported_beside(migrate: Check) -> None:
     text = "from modeling import *\nfrom apex.optimizers import FusedSGD\n\noptimizer = FusedSGD(p, 0.1)\n"
     plan = migrate(text + "x = torch.ones(3)\n", head="")
-    assert plan.after == plan.source.text.replace("from apex.", "from amp_shim.")
+    assert plan.after == plan.source.text
 
 
 def test_files_of_a_script_on_the_shim_stay_there_with_it(rewrites_files: Check) -> None:

@@ -311,3 +311,77 @@ optimizer.step()
 report(amp=amp)
 """
     assert "from amp_shim import amp" in migrate(text).after
+
+
+STEP = """
+for x in loader:
+    loss = model(x).mean()
+    with amp.scale_loss(loss, optimizer) as scaled_loss:
+        scaled_loss.backward()
+    optimizer.step()
+"""
+SCRIPT = (
+    """from apex import amp
+
+model = nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+"""
+    + STEP
+)
+
+
+@pytest.mark.parametrize(
+    ("saved", "restored", "after"),
+    [
+        (
+            'state = {"amp": amp.state_dict() if args.fp16 else None}',
+            'amp.load_state_dict(state["amp"])',
+            [
+                'state = {"scaler": scaler.state_dict() if args.fp16 else None}',
+                'if state.get("scaler"):',
+                '    scaler.load_state_dict(state["scaler"])',
+            ],
+        ),
+        (
+            "state['amp'] = amp.state_dict()",
+            "amp.load_state_dict(state.get('amp'))",
+            [
+                "state['scaler'] = scaler.state_dict()",
+                "if state.get('scaler'):",
+                "    scaler.load_state_dict(state['scaler'])",
+            ],
+        ),
+        (
+            'state["amp"] = amp.state_dict()',
+            'if args.resume and "amp" in state and state["amp"] is not None:\n    amp.load_state_dict(state["amp"])',
+            [
+                'state["scaler"] = scaler.state_dict()',
+                'if args.resume and "scaler" in state and state.get("scaler") is not None:',
+                '    if state.get("scaler"):',
+                '        scaler.load_state_dict(state["scaler"])',
+            ],
+        ),
+    ],
+)
+def test_what_is_saved_is_found_again(migrate: Check, saved: str, restored: str, after: list[str]) -> None:
+    plan = migrate(f"{SCRIPT}{saved}\n{restored}\n")
+    assert plan.after.splitlines()[-len(after) :] == after
+
+
+@pytest.mark.parametrize(
+    ("saved", "restored"),
+    [
+        ("save(path, amp.state_dict())", 'amp.load_state_dict(state["amp"])'),
+        ('state = {"amp": amp.state_dict()}', 'amp.load_state_dict(state.pop("amp"))'),
+        ('state = {"amp": amp.state_dict()}', "amp.load_state_dict(saved)"),
+    ],
+)
+def test_state_whose_key_cannot_be_seen_stays_with_the_shim(migrate: Check, saved: str, restored: str) -> None:
+    plan = migrate(f"{SCRIPT}{saved}\n{restored}\n")
+    assert plan.after == plan.source.text.replace("from apex", "from amp_shim")
+    assert any("in a way that is not understood" in finding.message for finding in plan.findings)
+
+
+def test_state_that_nothing_restores_may_be_kept_anywhere(migrate: Check) -> None:
+    assert migrate(f"{SCRIPT}save(path, amp.state_dict())\n").after.endswith("save(path, scaler.state_dict())\n")

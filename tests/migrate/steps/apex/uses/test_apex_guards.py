@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from amp_migrate.engine.migrate import migrate as migrate_paths
+from amp_migrate.settings import Settings
 
 Check = Callable[..., Any]
 
@@ -469,3 +472,85 @@ def test_scaler_is_not_asked_for_mixed_precision_where_the_gpu_decides_about_the
     )
     after = migrate(hidden, "auto").after
     assert "is_enabled" not in after
+
+
+ASKED = """
+import importlib.util
+{head}
+model = nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+enabled = {question}
+if enabled:
+    from apex import amp
+    model, optimizer = amp.initialize(model, optimizer, opt_level="{level}")
+for x in loader:
+    loss = model(x).mean()
+    if enabled:
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+    else:
+        loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ('args.amp and importlib.util.find_spec("apex") is not None', "args.amp"),
+        ('importlib.util.find_spec("apex") is not None and args.amp', "args.amp"),
+        ('importlib.util.find_spec("apex.amp") is not None', "True"),
+        ('bool(importlib.util.find_spec("apex"))', "bool(True)"),
+        ('not importlib.util.find_spec("apex") is None', "not False"),
+    ],
+)
+def test_question_whether_apex_is_there_does_not_switch_native_amp_off(
+    migrate: Check, question: str, answer: str
+) -> None:
+    plan = migrate(ASKED.format(head="", question=question, level="O1"))
+    assert f"enabled = {answer}\n" in plan.after
+    assert "apex" not in plan.after
+
+
+def test_question_whether_apex_is_there_asks_for_the_shim_where_that_trains(migrate: Check) -> None:
+    plan = migrate(ASKED.format(head="", question='importlib.util.find_spec("apex") is not None', level="O5"))
+    assert 'enabled = importlib.util.find_spec("amp_shim") is not None\n' in plan.after
+
+
+def test_question_about_more_than_mixed_precision_is_told(migrate: Check) -> None:
+    head = "from apex.optimizers import FusedLAMB\noptimizers = [FusedLAMB]"
+    question = 'importlib.util.find_spec("apex") is not None'
+    plan = migrate(ASKED.format(head=head, question=question, level="O1"))
+    assert f"enabled = {question}\n" in plan.after
+    assert any("this asks whether Apex is there" in finding.message for finding in plan.findings)
+
+
+FLAGS = """
+def has_apex():
+    try:
+        from apex import amp
+        {found}
+    except ImportError:
+        {missing}
+{end}"""
+
+
+@pytest.mark.parametrize(
+    ("found", "missing", "end"),
+    [("return True", "return False", ""), ("flag = True", "flag = False", "    return flag\n")],
+)
+@pytest.mark.parametrize("level", ["O1", "O5"])
+def test_flag_of_another_file_goes_the_way_of_the_steps(
+    tmp_path: Path, found: str, missing: str, end: str, level: str
+) -> None:
+    (tmp_path / "flags.py").write_text(FLAGS.format(found=found, missing=missing, end=end))
+    (tmp_path / "train.py").write_text(
+        "import torch\nfrom torch import nn\n"
+        + ASKED.format(head="from flags import has_apex", question="has_apex()", level=level)
+    )
+    plans = {plan.source.path.name: plan.after for plan in migrate_paths([tmp_path], Settings()).changed}
+    if level == "O1":
+        assert "apex" not in plans["flags.py"].replace("has_apex", "")
+        assert "except" not in plans["flags.py"]
+    else:
+        assert "from amp_shim import amp" in plans["flags.py"]
