@@ -181,6 +181,7 @@ def test_steps_that_the_loss_scaler_left_out_are_left_out_beside_it_too(
     pool.results[skipping] = replace(pool.results[skipping], trace=replace(made, steps=steps))
     evidence = ladder.train_whole(pool, make_evidence(), 3, DEFAULT)
     assert [original.run.skips for original, _ in evidence.whole] == [(), (0,), ()]
+    assert [(twin.run.skips, twin.run.oracle) for twin in evidence.rounded] == [((), 1), ((0,), 1), ((), 1)]
     assert all(original.run.whole and original.run.arm is Arm.ORIGINAL for original, _ in evidence.whole)
 
 

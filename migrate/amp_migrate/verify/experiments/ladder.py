@@ -74,8 +74,8 @@ def train_whole(
         beside = _with_same_skips(pool, runs, off)
         evidence = replace(
             evidence,
-            whole=tuple((pool.results[original], pool.results[migrated]) for original, migrated in beside),
-            rounded=tuple(pool.results[twin] for _, _, twin in runs),
+            whole=tuple((pool.results[original], pool.results[migrated]) for original, migrated, _ in beside),
+            rounded=tuple(pool.results[twin] for _, _, twin in beside),
             all=tuple(pool.results.values()),
         )
         found = converged(evidence.whole, evidence.rounded, tolerance)
@@ -92,17 +92,19 @@ def _whole(original_uses_amp: bool, seed: int) -> tuple[Run, Run, Run]:
     return original, migrated, replace(original, amp_off=original_uses_amp, oracle=1)
 
 
-def _with_same_skips(pool: Runs, runs: Sequence[tuple[Run, Run, Run]], off: bool) -> list[tuple[Run, Run]]:
-    """What each migrated run is compared with: the original, without the steps that the loss scaler left out.
+def _with_same_skips(pool: Runs, runs: Sequence[tuple[Run, Run, Run]], off: bool) -> list[tuple[Run, Run, Run]]:
+    """What each migrated run is compared with: the original and its twin, without the steps that the scaler left out.
 
     A step that is missing makes another training, which no rounding explains and no migration is to blame for.
     """
-    pairs = []
-    for original, migrated, _ in runs:
+    found = []
+    for original, migrated, twin in runs:
         ours, theirs = (pool.results[run].trace.skips for run in (original, migrated))
-        pairs.append((original if ours == theirs else replace(original, skips=theirs, amp_off=off), migrated))
-    pool.make([original for original, _ in pairs])
-    return pairs
+        same = ours == theirs
+        first, second = (run if same else replace(run, skips=theirs, amp_off=off) for run in (original, twin))
+        found.append((first, migrated, second))
+    pool.make([run for original, _, twin in found for run in (original, twin)])
+    return found
 
 
 def _worth_going_on(evidence: Evidence) -> bool:

@@ -32,7 +32,7 @@ class Evidence:
         further: (reference, migrated) pairs of other seeds, where one seed was not enough to tell.
         whole: (original, migrated) pairs of whole trainings, a pair per seed; the original without the steps that the
             migrated run's loss scaler left out.
-        rounded: the originals of these pairs again, with their forward passes rounded.
+        rounded: the originals of these pairs again, with their forward passes rounded, and without the same steps.
         timing: (original, migrated) pairs of timing runs.
         tf32: the same with TF32 on and with TF32 off in the original; empty where the GPU has none.
         all: every run, in the order made.
