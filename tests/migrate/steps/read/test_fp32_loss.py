@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -108,77 +109,77 @@ def test_loss_computed_in_the_call_of_backward_joins_the_forward(rewrites: Check
     )
 
 
-def test_arguments_of_backward_stay(rewrites: Check) -> None:
-    rewrites(
-        """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
-          for x, y in loader:
-        ~     out = model(x)
-        ~     a = nn.functional.mse_loss(out, y)
-        ~     b = nn.functional.l1_loss(out, y)
-        ~     a.backward(retain_graph=True)
-        ~     b.backward()
-        ~     optimizer.step()
-        +     scaler.update()
-        """
-    )
+STEP = """
+      model = nn.Linear(2, 2)
+      optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    + scaler = torch.amp.GradScaler("cuda")
+    DELTA
+    ~     optimizer.step()
+    +     scaler.update()
+"""
 
 
-def test_losses_summed_in_the_call_of_backward_are_scaled_together(rewrites: Check) -> None:
-    rewrites(
-        """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
-          for x, y in loader:
-        ~     out = model(x)
-        ~     a = nn.functional.mse_loss(out, y)
-        ~     b = nn.functional.l1_loss(out, y)
-        -     (a + 0.5 * b).backward()
-        +     scaler.scale(a + 0.5 * b).backward()
-        ~     optimizer.step()
-        +     scaler.update()
-        """
-    )
-
-
-def test_penalty_added_to_the_loss_is_inside(rewrites: Check) -> None:
-    rewrites(
-        """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
-          for x, y in loader:
-        ~     out = model(x)
-        ~     loss = nn.functional.mse_loss(out, y)
-        ~     for p in model.parameters():
-        ~         loss += 1e-4 * p.norm()
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
-        """
-    )
-
-
-def test_branches_that_choose_the_loss_are_inside(rewrites: Check) -> None:
-    rewrites(
-        """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
-          for x, y in loader:
-        ~     out = model(x)
-        ~     if args.l1:
-        ~         loss = nn.functional.l1_loss(out, y)
-        ~     else:
-        ~         loss = nn.functional.mse_loss(out, y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
-        """
-    )
+@pytest.mark.parametrize(
+    "delta",
+    [
+        pytest.param(
+            """
+              for x, y in loader:
+            ~     out = model(x)
+            ~     a = nn.functional.mse_loss(out, y)
+            ~     b = nn.functional.l1_loss(out, y)
+            ~     a.backward(retain_graph=True)
+            ~     b.backward()
+            """,
+            id="arguments of backward stay",
+        ),
+        pytest.param(
+            """
+              for x, y in loader:
+            ~     out = model(x)
+            ~     a = nn.functional.mse_loss(out, y)
+            ~     b = nn.functional.l1_loss(out, y)
+            -     (a + 0.5 * b).backward()
+            +     scaler.scale(a + 0.5 * b).backward()
+            """,
+            id="losses summed in the call of backward are scaled together",
+        ),
+        pytest.param(
+            """
+              for x, y in loader:
+            ~     out = model(x)
+            ~     loss = nn.functional.mse_loss(out, y)
+            ~     for p in model.parameters():
+            ~         loss += 1e-4 * p.norm()
+            ~     loss.backward()
+            """,
+            id="penalty added to the loss is inside",
+        ),
+        pytest.param(
+            """
+              for x, y in loader:
+            ~     out = model(x)
+            ~     if args.l1:
+            ~         loss = nn.functional.l1_loss(out, y)
+            ~     else:
+            ~         loss = nn.functional.mse_loss(out, y)
+            ~     loss.backward()
+            """,
+            id="branches that choose the loss are inside",
+        ),
+        pytest.param(
+            """
+              for x, pose in loader:
+                  pose = pose.scale(0.5)
+            ~     loss = model(x).mean()
+            ~     loss.backward()
+            """,
+            id="scale of something else is no loss scale",
+        ),
+    ],
+)
+def test_a_loss_is_computed_in_the_region_and_scaled(delta: str, rewrites: Check) -> None:
+    rewrites(dedent(STEP).replace("DELTA\n", dedent(delta).removeprefix("\n")))
 
 
 def test_loss_may_come_out_of_the_models_output(rewrites: Check) -> None:
@@ -204,22 +205,6 @@ def test_loss_may_come_from_the_model_itself(rewrites: Check) -> None:
         + scaler = torch.amp.GradScaler("cuda")
           for batch in loader:
         ~     loss = model(**batch)[0]
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
-        """
-    )
-
-
-def test_scale_of_something_else_is_no_loss_scale(rewrites: Check) -> None:
-    rewrites(
-        """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
-          for x, pose in loader:
-              pose = pose.scale(0.5)
-        ~     loss = model(x).mean()
         ~     loss.backward()
         ~     optimizer.step()
         +     scaler.update()

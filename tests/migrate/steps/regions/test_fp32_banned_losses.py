@@ -3,27 +3,84 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from textwrap import dedent
 from typing import Any
+
+import pytest
 
 Check = Callable[..., Any]
 
 
-def test_loss_object_reads_float32(rewrites: Check) -> None:
-    rewrites(
-        """
-          criterion = nn.BCELoss()
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
-          for x, y in loader:
-        ~     output = model(x)
-        -     loss = criterion(output, y)
-        +     loss = criterion(output.float(), y)
-              optimizer.zero_grad()
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
-        """
-    )
+STEP = """
+      criterion = nn.BCELoss()
+      optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    + scaler = torch.amp.GradScaler("cuda")
+    DELTA
+    ~     loss.backward()
+    ~     optimizer.step()
+    +     scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [
+        pytest.param(
+            """
+              for x, y in loader:
+            ~     output = model(x)
+            -     loss = criterion(output, y)
+            +     loss = criterion(output.float(), y)
+                  optimizer.zero_grad()
+            """,
+            id="loss object reads float32",
+        ),
+        pytest.param(
+            """
+              for x, y, z in loader:
+            ~     output = model(x)
+            -     loss = criterion(output[0], y) + nn.functional.mse_loss(output[1], z)
+            +     loss = criterion(output[0].float(), y) + nn.functional.mse_loss(output[1].float(), z)
+            """,
+            id="another loss in the statement of a refused one reads float32 too",
+        ),
+        pytest.param(
+            """
+              for x, y in loader:
+            -     loss = criterion(model(x), y)
+            +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+            +         model_output = model(x)
+            +     loss = criterion(model_output.float(), y)
+            """,
+            id="forward and loss in one statement",
+        ),
+        pytest.param(
+            """
+              for x, y in loader:
+            -     hidden = model(x)
+            -     loss = criterion(model.head(hidden).squeeze(1), y)
+            +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+            +         hidden = model(x)
+            +         head_output = model.head(hidden).squeeze(1)
+            +     loss = criterion(head_output.float(), y)
+            """,
+            id="what is taken out joins the region before it",
+        ),
+        pytest.param(
+            """
+              for x, x2, y in loader:
+            -     loss = criterion(model(x), y) + criterion(model(x2), y)
+            +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+            +         model_output = model(x)
+            +         model_output_2 = model(x2)
+            +     loss = criterion(model_output.float(), y) + criterion(model_output_2.float(), y)
+            """,
+            id="two forwards in one statement have two names",
+        ),
+    ],
+)
+def test_a_refused_loss_reads_float32(delta: str, rewrites: Check) -> None:
+    rewrites(dedent(STEP).replace("DELTA\n", dedent(delta).removeprefix("\n")))
 
 
 def test_loss_object_reads_float32_in_bfloat16(rewrites: Check) -> None:
@@ -73,80 +130,6 @@ def test_function_of_the_project_around_the_loss_reads_float32(rewrites: Check) 
         ~     recon, mu = model(x)
         -     loss = loss_function(recon, x, mu)
         +     loss = loss_function(recon.float(), x, mu.float())
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
-        """
-    )
-
-
-def test_another_loss_in_the_statement_of_a_refused_one_reads_float32_too(rewrites: Check) -> None:
-    rewrites(
-        """
-          criterion = nn.BCELoss()
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
-          for x, y, z in loader:
-        ~     output = model(x)
-        -     loss = criterion(output[0], y) + nn.functional.mse_loss(output[1], z)
-        +     loss = criterion(output[0].float(), y) + nn.functional.mse_loss(output[1].float(), z)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
-        """
-    )
-
-
-def test_forward_and_loss_in_one_statement(rewrites: Check) -> None:
-    rewrites(
-        """
-          criterion = nn.BCELoss()
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
-          for x, y in loader:
-        -     loss = criterion(model(x), y)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         model_output = model(x)
-        +     loss = criterion(model_output.float(), y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
-        """
-    )
-
-
-def test_what_is_taken_out_joins_the_region_before_it(rewrites: Check) -> None:
-    rewrites(
-        """
-          criterion = nn.BCELoss()
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
-          for x, y in loader:
-        -     hidden = model(x)
-        -     loss = criterion(model.head(hidden).squeeze(1), y)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         hidden = model(x)
-        +         head_output = model.head(hidden).squeeze(1)
-        +     loss = criterion(head_output.float(), y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
-        """
-    )
-
-
-def test_two_forwards_in_one_statement_have_two_names(rewrites: Check) -> None:
-    rewrites(
-        """
-          criterion = nn.BCELoss()
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
-          for x, x2, y in loader:
-        -     loss = criterion(model(x), y) + criterion(model(x2), y)
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         model_output = model(x)
-        +         model_output_2 = model(x2)
-        +     loss = criterion(model_output.float(), y) + criterion(model_output_2.float(), y)
         ~     loss.backward()
         ~     optimizer.step()
         +     scaler.update()
