@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import runpy
 import subprocess
 import sys
@@ -51,6 +52,21 @@ def test_the_page_of_the_shim_is_made_of_the_latest_measurements() -> None:
     results = (measured(name) for name in ("shim-field.json", "apex-reference-cpu.json", "shim-host.json"))
     made = runpy.run_path(str(BENCHMARKS / "shim_table.py"))["page"](*results)
     assert (ROOT / "docs/shim-field.md").read_text(encoding="utf-8") == made, "run benchmarks/shim_table.py"
+
+
+def test_the_page_of_mutants_is_made_of_the_latest_measurement() -> None:
+    made = runpy.run_path(str(BENCHMARKS / "mutate_results.py"))["page"](measured("mutants.json"))
+    assert (ROOT / "docs/mutants.md").read_text(encoding="utf-8") == made, "run benchmarks/mutate_results.py --table"
+
+
+def test_every_operator_makes_mutants_of_a_script_that_parse() -> None:
+    made = runpy.run_path(str(BENCHMARKS / "mutate_results.py"))
+    text = (ROOT / "fixtures/fp32_char_transformer/expected/fp16/train.py").read_text(encoding="utf-8")
+    found = list(made["mutants"](text, 200, random.Random(0)))
+    assert {"drop a statement", "drop `update()`", "do not scale the loss"} <= {operator for operator, _, _ in found}
+    for _, _, mutant in found:
+        assert mutant != text
+        compile(mutant, "", "exec")
 
 
 def test_the_page_of_random_programs_is_made_of_the_latest_run() -> None:

@@ -207,7 +207,8 @@ class _Order(Walk[Between]):
         callees = self._code.callees(call, scope)
         if isinstance(func, ast.Attribute) and func.attr == "backward" and not callees:
             return self._backward(call, func.value, scope, states)
-        if isinstance(func, ast.Attribute) and func.attr == "step":
+        takes_scaler = any(is_carrier(self._code.values.of(each, scope)) for each in call.args)
+        if isinstance(func, ast.Attribute) and func.attr == "step" and not takes_scaler:
             key = _key(func.value, self._names)
             for state in states:
                 is_scaled = key in self._code.stepped or (key in self._code.cleared and not state.is_latest_plain)

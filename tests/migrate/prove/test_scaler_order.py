@@ -90,3 +90,31 @@ def test_each_loss_and_each_optimizer_of_a_gan_goes_through_the_scaler(wrong: Ch
     assert wrong(GAN, after) == ""
     assert wrong(GAN, after.replace("scaler.scale(g(x).sum())", "g(x).sum()")) != ""
     assert wrong(GAN, after.replace("scaler.step(opt_g)", "opt_g.step()")) != ""
+
+
+def test_an_optimizer_of_a_project_s_own_may_step_through_a_scaler_that_it_is_given(wrong: Check) -> None:
+    before = """
+    import torch
+    from data import batches, model
+    class Scheduled:
+        def __init__(self, params):
+            self.inner = torch.optim.SGD(params, 0.1)
+        def zero_grad(self):
+            self.inner.zero_grad()
+        def step(self):
+            self.inner.step()
+    optimizer = Scheduled(model.parameters())
+    for x in batches:
+        optimizer.zero_grad()
+        loss = model(x).sum()
+        loss.backward()
+        optimizer.step()
+    """
+    after = before.replace("def step(self):", "def step(self, scaler):").replace(
+        "self.inner.step()", "scaler.step(self.inner)"
+    )
+    after = after.replace("    for x in", '    scaler = torch.amp.GradScaler("cuda")\n    for x in')
+    after = after.replace("loss.backward()", "scaler.scale(loss).backward()")
+    after = after.replace("optimizer.step()", "optimizer.step(scaler)\n        scaler.update()")
+    assert wrong(before, after) == ""
+    assert wrong(before, after.replace("scaler.step(self.inner)", "self.inner.step()")) != ""
