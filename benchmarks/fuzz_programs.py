@@ -51,19 +51,19 @@ class Told:
     judged: Judged
 
 
-def told(number: int, dtype: Dtype) -> Told | None:
+def told(number: int, settings: Settings) -> Told | None:
     """What came of the program of a number; None where there is none."""
     program = generate(number)
     if program is None:
         return None
-    return Told(number, program.files, judge(program.files, Settings(dtype)))
+    return Told(number, program.files, judge(program.files, settings))
 
 
-def all_told(numbers: Iterable[int], dtype: Dtype, workers: int) -> Iterator[Told | None]:
+def all_told(numbers: Iterable[int], settings: Settings, workers: int) -> Iterator[Told | None]:
     """What came of each program, in order; each is run in processes of its own."""
     gc.collect()
     gc.freeze()  # a child that looks through what was imported copies every page of it
-    work = functools.partial(told, dtype=dtype)
+    work = functools.partial(told, settings=settings)
     if workers == 1:
         yield from map(work, numbers)
         return
@@ -79,18 +79,19 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop after so long")
     parser.add_argument("--numbers", type=int, nargs="*", help="these and no others")
     parser.add_argument("--dtype", choices=["fp16", "bf16"], default="fp16")
+    parser.add_argument("--prove", action="store_true", help="migrate with --prove; a refusal is not wrong")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--show", action="store_true", help="print the programs that came out wrong")
     parser.add_argument("--reduce", action="store_true", help="print them as short as they can be")
     parser.add_argument("--keep", action="store_true", help="write the figures, and the page that tells them")
     asked = parser.parse_args(words)
     numbers = sorted(asked.numbers or ()) or range(asked.first, asked.first + asked.programs)
-    dtype = Dtype(asked.dtype)
+    settings = Settings(Dtype(asked.dtype), prove=asked.prove)
     counts: collections.Counter[str] = collections.Counter()
     wrong: dict[str, str] = {}
     began = time.monotonic()
     last = min(numbers)
-    for number, each in zip(numbers, all_told(numbers, dtype, asked.workers), strict=True):
+    for number, each in zip(numbers, all_told(numbers, settings, asked.workers), strict=True):
         if time.monotonic() - began > 60 * asked.minutes:
             break
         last = number
@@ -108,7 +109,7 @@ def main(words: list[str] | None = None) -> int:
             wrong[str(each.number)] = kind(judged)
             print(f"{each.number}: {said}", flush=True)
             if asked.reduce:
-                _print(reduced(each.files, lambda files: judge(files, Settings(dtype))))
+                _print(reduced(each.files, lambda files: judge(files, settings)))
             elif asked.show:
                 _print(each.files)
                 _print(judged.after)
@@ -116,6 +117,7 @@ def main(words: list[str] | None = None) -> int:
         "made": str(date.today()),
         "commit": _commit(),
         "dtype": asked.dtype,
+        "prove": asked.prove,
         "first": min(numbers),
         "last": last,
         **{name: counts[name] for name in ("programs", "changed", "runs", "unknown", "wrong", "unfit")},

@@ -41,7 +41,7 @@ RIGHT = (
 
 @pytest.mark.slow
 def test_no_program_of_a_fixed_part_comes_out_wrong_but_those_that_are_known() -> None:
-    told = fuzz_programs.all_told(range(24), Dtype.FP16, workers=1)
+    told = fuzz_programs.all_told(range(24), Settings(Dtype.FP16), workers=1)
     said = {each.number: each.judged for each in told if each is not None}
     wrong = {number: kind(judged) for number, judged in said.items() if judged.wrong or judged.errors}
     assert wrong.keys() <= KNOWN, wrong
