@@ -10,6 +10,7 @@ from amp_migrate.flow.domain.atoms import (
     NONE_VALUE,
     TRUTHS,
     UNKNOWN,
+    Atom,
     Const,
     External,
     Obj,
@@ -42,7 +43,7 @@ from amp_migrate.flow.domain.tensor import (
     made,
 )
 from amp_migrate.flow.events import Act
-from amp_migrate.flow.python import containers
+from amp_migrate.flow.python import attributes, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import gradients, modules, switches, tensors
@@ -69,7 +70,7 @@ _CLIPS = frozenset(
 )
 _SAME_OBJECT = frozenset(
     (
-        "copy.deepcopy copy.copy torch.compile torch.jit.script torch.nn.SyncBatchNorm.convert_sync_batchnorm "
+        "copy.copy torch.compile torch.jit.script torch.nn.SyncBatchNorm.convert_sync_batchnorm "
         "torch.nn.utils.weight_norm torch.nn.utils.spectral_norm torch.nn.utils.parametrizations.spectral_norm "
         "torch.nn.utils.parametrizations.weight_norm apex.parallel.convert_syncbn_model tqdm.tqdm tqdm.auto.tqdm "
         "tqdm.trange "
@@ -524,7 +525,37 @@ def _parameters_to_vector(frame: Frame, args: Arguments, node: ast.AST) -> Value
     return containers.elements(frame, args.get(0, "parameters") or UNKNOWN, node)
 
 
+def _deepcopy(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    """A copy: of a module, one of the same kind with weights of its own."""
+    made: dict[Obj, Obj] = {}
+    return frozenset(_copied(frame, each, node, made) for each in args.get(0, "x") or UNKNOWN)
+
+
+def _copied(frame: Frame, atom: Atom | Tensor, node: ast.AST, made: dict[Obj, Obj]) -> Atom | Tensor:
+    if isinstance(atom, Tensor) and atom.leaf:
+        leaves = [each for each in atom.leaf if isinstance(each, Part) and isinstance(each.owner, Obj)]
+        own = frozenset(Part(_twin(frame, each.owner, node), each.name) for each in leaves)  # type: ignore[arg-type]
+        return atom.but(leaf=own or atom.leaf)
+    if not isinstance(atom, Obj) or not attributes.is_module(frame, atom):
+        return atom
+    if atom not in made:
+        twin = made[atom] = _twin(frame, atom, node)
+        for name in frame.analysis.heap.names(atom, frame.task):
+            inside = frozenset(_copied(frame, each, node, made) for each in frame.read(atom, name))
+            frame.write(twin, name, inside, strong=False)
+    return made[atom]
+
+
+def _twin(frame: Frame, owner: Obj, node: ast.AST) -> Obj:
+    """An object that stands for another's copy."""
+    found = Obj(frame.site(node), (*frame.context_of_objects, owner.site)[-3:], owner.made_of)
+    if frame.runs_often or owner.context or owner in frame.analysis.many:
+        frame.analysis.many.add(found)
+    return found
+
+
 _BY_NAME: dict[str, Callable[[Frame, Arguments, ast.AST], Value]] = {
+    "copy.deepcopy": _deepcopy,
     "functools.partial": _partial,
     "functools.reduce": _reduce,
     "torch.utils.checkpoint.checkpoint": _checkpoint,

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP
+from amp_migrate.flow.domain.contexts import ON
+from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
-from amp_migrate.hazards.seen.training import looping_regions, training_calls
+from amp_migrate.hazards.seen.training import is_step, looping_regions, training_calls
 
 RULE = Rule(
     code="AMP620",
@@ -72,3 +74,26 @@ def detect(script: Script) -> Iterator[Hazard]:
             f"{script.file.tree.quote(call)} runs inside an autocast region",
             "end the region behind the loss: take this line, and what follows it, out of the with",
         )
+    yield from _in_regions_of_callers(script)
+
+
+def _in_regions_of_callers(script: Script) -> Iterator[Hazard]:
+    """The backwards that run inside a region which another function has opened, on all ways."""
+    file = script.file
+    if not script.scalers.works:
+        return
+    for call in training_calls(file, script.roles):
+        if is_step(call) or script.region_around(call) is not None:
+            continue
+        for event in script.flowing.events(file, call, Act.BACKWARD):
+            context = event.context
+            if context is None or context.cuda.on != ON or context.cuda.asked:
+                continue
+            own = {site.file for site in context.cuda.regions}
+            where = f" of line {min(site.line for site in context.cuda.regions)}" if own == {file.name} else ""
+            yield Hazard(
+                call,
+                f"{file.tree.quote(call)} runs inside the autocast region{where} that its caller opens",
+                "open the region here, round the forward and the loss alone, and none around the call",
+            )
+            break

@@ -9,7 +9,7 @@ from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.scaler_events import Act
 from amp_migrate.hazards.seen.script import Script
-from amp_migrate.hazards.seen.states import Gradients
+from amp_migrate.hazards.seen.states import Gradients, Stage
 
 RULE = Rule(
     code="AMP607",
@@ -60,8 +60,16 @@ FLOAT16_ONLY = True
 
 
 def detect(script: Script) -> Iterator[Hazard]:
-    """Every backward of a plain loss whose gradients always go through the scaler's step."""
+    """Every backward of a plain loss whose gradients always go through the scaler's step, and every crossed scaler."""
     for course in script.courses:
+        for event, seen in course.reached(Act.UNSCALE, Act.SCALER_STEP):
+            if seen.always(lambda state: state.is_others and state.stage is Stage.READY):
+                yield Hazard(
+                    event.node,
+                    f"{script.file.tree.quote(event.node)} divides gradients that another scaler has scaled",
+                    "let the scaler that scaled the loss unscale, step and update",
+                )
+                break
         backwards = course.of(Act.BACKWARD)
         for event, seen in course.reached(Act.SCALER_STEP):
             if course.of(Act.SCALED_BACKWARD) or not seen.always(lambda state: state.gradients is Gradients.TRUE):

@@ -13,7 +13,8 @@ from amp_migrate.hazards.seen.course import Course
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.scaler_events import Act, Event
 from amp_migrate.hazards.seen.script import Script
-from amp_migrate.trees.nodes import find
+from amp_migrate.steps.statements.data_flow import reads, writes
+from amp_migrate.trees.nodes import find, nested_statements
 
 RULE = Rule(
     code="AMP608",
@@ -85,9 +86,10 @@ def detect(script: Script) -> Iterator[Hazard]:
 def _rarer(course: Course, event: Event) -> Event | None:
     """What must run as often as an event of every iteration, and runs only in every n-th."""
     loop = course.loop(event)
-    if loop is None or _branches(course, event):
+    if loop is None or not all(_stays(course, loop, each) for each in _branches(course, event)):
         return None
     beside = [e for e in course.of(Act.SCALER_STEP, Act.UPDATE) if course.loop(e) is loop]
+    beside = [e for e in beside if not _excludes(course, event, e)]
     steps = [e for e in beside if e.act is Act.SCALER_STEP]
     updates = [e for e in beside if e.act is Act.UPDATE]
     groups = {
@@ -103,6 +105,26 @@ def _branches(course: Course, event: Event) -> list[cst.CSTNode]:
     loop = course.loop(event)
     around = takewhile(lambda node: node is not loop, course.file.tree.ancestors(event.statement))
     return [node for node in around if isinstance(node, (cst.If, cst.Try, cst.Match))]
+
+
+def _stays(course: Course, loop: cst.For | cst.While, branch: cst.CSTNode) -> bool:
+    """Whether a branch goes the same way in all iterations of a loop: nothing that its test reads is changed there."""
+    if not isinstance(branch, cst.If) or any(True for _ in find(branch.test, cst.Call)):
+        return False
+    assert isinstance(loop.body, cst.IndentedBlock)
+    changed = {name for each in nested_statements(loop.body) for name in writes(each)}
+    changed |= reads([loop.target]) if isinstance(loop, cst.For) else set()
+    owners = [call.func.value for call in find(loop.body, cst.Call) if isinstance(call.func, cst.Attribute)]
+    changed |= reads(owners) | {"self"}  # whose methods may change what is theirs
+    return not any(each.partition(".")[0] in changed for each in reads([branch.test]))
+
+
+def _excludes(course: Course, event: Event, other: Event) -> bool:
+    """Whether two events are on different sides of one test."""
+    mine, theirs = (set(course.file.tree.ancestors(each.statement)) for each in (event, other))
+    return any(
+        node in theirs and (node.body in mine) is not (node.body in theirs) for node in mine if type(node) is cst.If
+    )
 
 
 def _is_rare(course: Course, event: Event) -> bool:

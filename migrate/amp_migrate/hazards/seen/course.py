@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,13 +11,13 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.flow import events as flow
-from amp_migrate.flow.domain.atoms import Atom
+from amp_migrate.flow.domain.atoms import Atom, Value
 from amp_migrate.hazards.seen.flowing import Flowing
 from amp_migrate.hazards.seen.scaler_events import Act, Event, events_in
 from amp_migrate.hazards.seen.scalers import Scalers
 from amp_migrate.hazards.seen.states import Seen
 from amp_migrate.steps.statements.bodies import bodies
-from amp_migrate.trees.nodes import Block
+from amp_migrate.trees.nodes import Block, header, nested_statements, walk_own
 
 _IN_FLOW = {
     Act.SCALED_BACKWARD: (flow.Act.BACKWARD,),
@@ -61,13 +61,24 @@ class Course:
         """How each event is reached, where that is known."""
         found: dict[Event, Seen] = {}
         for event in self.events:
-            happening = self.flowing.events(self.file, event.node, *_IN_FLOW.get(event.act, ()))
+            happening = self._happening(event)
             if happening:
-                scalers = {each for one in happening for each in one.scaler if isinstance(each, Atom)}
-                optimizers = {each for one in happening for each in one.optimizer if isinstance(each, Atom)}
+                scalers = _atoms(one.scaler for one in happening)
+                optimizers = _atoms(one.optimizer for one in happening)
                 machines = [machine for one in happening for machine, _ in one.states]
                 found[event] = Seen.of(machines, scalers, optimizers)
+            elif event.act is Act.READ:  # in a function that is called
+                found[event] = Seen.of(self.flowing.before(self.file, event.statement), *self._stepping)
         return found
+
+    @property
+    def _stepping(self) -> tuple[set[Atom], set[Atom]]:
+        """The scalers that step in it, and the optimizers."""
+        steps = [one for each in self.of(Act.SCALER_STEP) for one in self._happening(each)]
+        return _atoms(one.scaler for one in steps), _atoms(one.optimizer for one in steps)
+
+    def _happening(self, event: Event) -> list[flow.Event]:
+        return self.flowing.events(self.file, event.node, *_IN_FLOW.get(event.act, ()))
 
     def reached(self, *acts: Act) -> Iterator[tuple[Event, Seen]]:
         """The events of some kinds with the states they are reached in; nothing where those are unknown."""
@@ -86,8 +97,27 @@ def courses(file: File, roles: Roles, scalers: Scalers, flowing: Flowing) -> Ite
     for function, body in bodies(file) if working else ():
         if body not in working:
             continue
-        events = tuple(events_in(file, roles, scalers, body))
+        events = tuple(_with_reads_elsewhere(file, flowing, body, list(events_in(file, roles, scalers, body))))
         used = sorted({event.scaler for event in events if event.scaler})
         for scaler in used:
             own = tuple(event for event in events if event.scaler in ("", scaler))
             yield Course(file, function, body, scaler, len(used) == 1, own, flowing)
+
+
+def _with_reads_elsewhere(file: File, flowing: Flowing, body: Block, events: list[Event]) -> list[Event]:
+    """What a function does, with the calls of functions that read gradients: its own, and no scaler's doing."""
+    known = {event.node for event in events}
+    if not any(event.act is Act.SCALER_STEP for event in events):
+        return events
+    for statement in nested_statements(body):
+        if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+            continue
+        for call in (call for part in header(statement) for call in walk_own(part) if isinstance(call, cst.Call)):
+            if call not in known and flowing.only_reads(file, call):
+                events.append(Event(Act.READ, call, statement))
+    order = file.tree.order
+    return sorted(events, key=lambda event: order[event.node])
+
+
+def _atoms(values: Iterable[Value]) -> set[Atom]:
+    return {each for value in values for each in value if isinstance(each, Atom)}

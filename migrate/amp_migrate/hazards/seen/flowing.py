@@ -5,17 +5,18 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cached_property
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.flow.analysis import Analysis
+from amp_migrate.flow.domain.machine import Machine
 from amp_migrate.flow.events import Act, Event
 from amp_migrate.flow.files import Files
 from amp_migrate.flow.questions import Questions
-from amp_migrate.flow.source import Code
+from amp_migrate.flow.source import Code, Site
 from amp_migrate.trees.counterparts import Counterparts
 
 _SCALER = re.compile(r"GradScaler|\bunscale_\b|scaler\.scale\b")
@@ -45,17 +46,42 @@ class Flowing:
         given_up = self.questions.analysis.given_up
         return [each for each in self._events.get(own, ()) if each.act in acts and each.code not in given_up]
 
-    def called(self, file: File, call: cst.Call) -> Iterator[Code]:
-        """The functions that a call may run, with those that they call, as far as these are in files that have AMP."""
+    def before(self, file: File, statement: cst.CSTNode) -> set[Machine]:
+        """The states in which a statement is reached."""
+        own = self._node(file, statement)
+        worlds = self.questions.analysis.states.get(own, ()) if isinstance(own, ast.stmt) else ()
+        return {world.now for world in worlds}
+
+    def only_reads(self, file: File, call: cst.Call) -> bool:
+        """Whether what a call runs makes something of gradients that depends on their size, and changes none."""
         own = self._node(file, call)
-        seen: set[Code] = set()
+        codes: set[Code] = set()
         stack = [] if own is None else list(self.questions.analysis.callees.get(own, ()))
         while stack:
             code = stack.pop()
-            if code not in seen:
-                seen.add(code)
-                yield code
+            if code not in codes:
+                codes.add(code)
                 stack += self._calls.get(code, ())
+        return not codes.isdisjoint(self._reading) and codes.isdisjoint(self._changing)
+
+    @cached_property
+    def _reading(self) -> set[Code]:
+        """The functions that clip gradients, or read them where their size matters afterwards."""
+        questions = self.questions
+        told = {site for event in questions.events(Act.GAUGE) for site in event.sources}
+        reads = [event for event in questions.events(Act.READ) if event.site in told]
+        return {event.code for event in (*reads, *questions.events(Act.CLIP))}
+
+    @cached_property
+    def _changing(self) -> set[Code]:
+        return {event.code for event in self.questions.events(Act.BACKWARD, Act.UNSCALE, Act.SCALER_STEP, Act.UPDATE)}
+
+    def node_at(self, file: File, site: Site) -> cst.CSTNode | None:
+        """The node of a file at a place that `flow` names; None for one of another file."""
+        node = self.questions.node_at(site) if site.file == file.name else None
+        self._node(file, file.tree.module)
+        pairs = self._counterparts[file]
+        return None if node is None or pairs is None else pairs.of(node)
 
     @cached_property
     def _events(self) -> dict[ast.AST | None, list[Event]]:

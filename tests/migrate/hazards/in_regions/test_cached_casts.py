@@ -1,0 +1,63 @@
+"""AMP633: a weight's cast that was made under no_grad(), and serves where a gradient is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Check = Callable[..., Any]
+
+TEXT = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.fc(x)
+
+        def guess(self, x):
+            with torch.no_grad():
+                return self(x)
+
+    def loss_of(model, other, x):
+        return (model(x) - {base}).square().mean()
+
+    def train(loader):
+        model, other = Net().cuda(), {other}
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+        for x in loader:
+            optimizer.zero_grad()
+            with torch.no_grad():
+                before = model(x)
+            with torch.amp.autocast("cuda", dtype=torch.float16{cache}):{mark}
+                {first}
+                loss = loss_of(model, other, x)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+"""
+PARTS = {"base": "x", "other": "Net().cuda()", "cache": "", "mark": "", "first": "pass"}
+
+
+@pytest.mark.parametrize(
+    "first", ["base = model.guess(x)", "with torch.no_grad():\n                    base = model(x)"]
+)
+def test_a_region_that_keeps_a_cast_without_a_gradient_is_told(marked: Check, first: str) -> None:
+    marked(TEXT.format(**PARTS | {"first": first, "mark": "  # AMP633"}))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {},
+        {"first": "base = other.guess(x)"},
+        {"first": "base = model.guess(x)", "cache": ", cache_enabled=False"},
+        {"base": "other.guess(x)", "other": "copy.deepcopy(model)"},
+    ],
+)
+def test_casts_that_harm_nobody_are_left_alone(clean: Check, parts: dict[str, str]) -> None:
+    clean("    import copy\n" + TEXT.format(**PARTS | parts))

@@ -1,0 +1,195 @@
+"""Hazards that show only when several functions are read together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Check = Callable[..., Any]
+
+HELPERS = """
+    def norm_of(parameters):
+        total = 0.0
+        for p in parameters:
+            if p.grad is not None:
+                total += p.grad.detach().norm(2).item() ** 2
+        return total ** 0.5
+
+    def clip(model, most):
+        nn.utils.clip_grad_norm_(model.parameters(), most)
+
+    def clear(model):
+        for p in model.parameters():
+            p.grad = None
+
+    def prepare(scaler, optimizer, model):
+        scaler.unscale_(optimizer)
+        clip(model, 1.0)
+"""
+LOOP = """
+    def train(model, optimizer, scaler, loader):
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast("cuda", dtype=torch.float16):
+                loss = F.mse_loss(model(x), y)
+            scaler.scale(loss).backward()
+            {line}
+            scaler.step(optimizer)
+            scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    "line", ["print(norm_of(model.parameters()))  # AMP601", "clip(model, 1.0)  # AMP601", "wrapped(model)  # AMP601"]
+)
+def test_helpers_that_read_scaled_gradients_are_told_where_they_are_called(marked: Check, line: str) -> None:
+    wrapped = "\n    def wrapped(model):\n        clip(model, 2.0)\n"
+    found = marked(HELPERS + wrapped + LOOP.format(line=line))
+    assert "scaler.unscale_(optimizer)" in found[0].hint
+
+
+@pytest.mark.parametrize("line", ["prepare(scaler, optimizer, model)", "clear(model)", "pass"])
+def test_helpers_that_unscale_or_only_clear_are_right(clean: Check, line: str) -> None:
+    clean(HELPERS + LOOP.format(line=line))
+
+
+def test_a_helper_that_is_called_behind_unscale_is_right(clean: Check) -> None:
+    text = LOOP.format(line="scaler.unscale_(optimizer)\n            clip(model, 1.0)")
+    clean(HELPERS + text)
+
+
+def test_methods_that_clip_scaled_gradients_are_told(marked: Check) -> None:
+    marked(
+        """
+        class Trainer:
+            def __init__(self, model, optimizer):
+                self.model, self.optimizer = model, optimizer
+                self.scaler = torch.amp.GradScaler("cuda")
+
+            def limit(self):
+                nn.utils.clip_grad_value_(self.model.parameters(), 1.0)
+
+            def step(self, x):
+                self.optimizer.zero_grad()
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    loss = self.model(x).mean()
+                self.scaler.scale(loss).backward()
+                self.limit()  # AMP601
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
+        """
+    )
+
+
+def test_two_scalers_that_are_crossed_are_told(marked: Check) -> None:
+    marked(
+        """
+        def train(model, optimizer, loader):
+            first, second = torch.amp.GradScaler("cuda"), torch.amp.GradScaler("cuda")
+            for x in loader:
+                optimizer.zero_grad()
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    loss = model(x).mean()
+                first.scale(loss).backward()
+                second.step(optimizer)  # AMP607
+                second.update()
+                first.update()
+        """
+    )
+
+
+def test_a_backward_in_a_region_of_the_caller_is_told(marked: Check) -> None:
+    found = marked(
+        """
+        def back(model, clips, scaler):
+            for clip in clips:
+                scaler.scale(model(clip).mean()).backward()  # AMP620
+
+        def train(model, loader):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            scaler = torch.amp.GradScaler("cuda")
+            for clips in loader:
+                optimizer.zero_grad()
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    back(model, clips, scaler)
+                scaler.step(optimizer)
+                scaler.update()
+        """
+    )
+    assert "of line 14" in found[0].message
+
+
+def test_a_backward_behind_the_region_of_the_caller_is_right(clean: Check) -> None:
+    clean(
+        """
+        def back(loss, scaler):
+            scaler.scale(loss).backward()
+
+        def train(model, loader):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            scaler = torch.amp.GradScaler("cuda")
+            for x in loader:
+                optimizer.zero_grad()
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    loss = model(x).mean()
+                back(loss, scaler)
+                scaler.step(optimizer)
+                scaler.update()
+        """
+    )
+
+
+ACCUMULATED = """
+    def train(model, optimizer, scaler, loader, cfg):
+        for i, (x, y) in enumerate(loader):
+            with torch.amp.autocast("cuda", dtype=torch.float16):
+                loss = F.mse_loss(model(x), y)
+            scaler.scale(loss / 4).backward()
+            {before}
+            if {test}:
+                scaler.unscale_(optimizer){mark}
+                nn.utils.clip_grad_norm_(model.parameters(), cfg.clip)
+            if (i + 1) % 4 == 0:
+                scaler.step(optimizer)
+                scaler.update()
+                optimizer.zero_grad()
+"""
+
+
+def test_unscaling_under_a_setting_in_every_micro_batch_is_told(marked: Check) -> None:
+    marked(ACCUMULATED.format(before="pass", test="cfg.clip", mark="  # AMP608"))
+
+
+def test_unscaling_under_what_the_loop_decides_is_right(clean: Check) -> None:
+    clean(ACCUMULATED.format(before="is_last = (i + 1) % 4 == 0", test="is_last", mark=""))
+    clean(ACCUMULATED.format(before="cfg.count()", test="cfg.is_last", mark=""))
+
+
+ANEW = """
+    def run(model, optimizer, loader):
+        scaler = torch.amp.GradScaler("cuda"){mark}
+        for x in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast("cuda", dtype=torch.float16):
+                loss = model(x).mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+    def main(model, loader):
+        {first}
+        for _ in range(10):
+            {then}
+            run(model, optimizer, loader)
+"""
+MADE = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
+
+
+def test_a_scaler_that_is_made_anew_every_epoch_is_told(marked: Check) -> None:
+    marked(ANEW.format(mark="  # AMP614", first=MADE, then="pass"))
+
+
+def test_a_scaler_that_is_made_with_its_optimizer_is_right(clean: Check) -> None:
+    clean(ANEW.format(mark="", first="pass", then=MADE))
