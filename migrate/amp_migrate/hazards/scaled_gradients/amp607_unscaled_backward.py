@@ -72,7 +72,11 @@ def detect(script: Script) -> Iterator[Hazard]:
                 break
         backwards = course.of(Act.BACKWARD)
         for event, seen in course.reached(Act.SCALER_STEP):
-            if course.of(Act.SCALED_BACKWARD) or not seen.always(lambda state: state.gradients is Gradients.TRUE):
+            if (
+                not backwards
+                or course.of(Act.SCALED_BACKWARD)
+                or not seen.always(lambda state: state.gradients is Gradients.TRUE)
+            ):
                 continue
             before = [b for b in backwards if script.file.tree.order[b.node] < script.file.tree.order[event.node]]
             place = (before or backwards)[-1]

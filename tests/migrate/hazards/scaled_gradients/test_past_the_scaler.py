@@ -235,3 +235,25 @@ def test_what_runs_in_some_iterations_may_be_right(clean: Check) -> None:
                     scaler.update()
         """
     )
+
+
+def test_a_backward_in_a_function_that_is_handed_over_is_not_guessed_at(migrate: Check) -> None:
+    plan = migrate(
+        """
+        model = nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+
+        def step(go, optimizer):
+            go()
+            scaler.step(optimizer)
+            scaler.update()
+
+        for x in loader:
+            def go():
+                optimizer.zero_grad()
+                model(x).mean().backward()
+            step(go, optimizer)
+        """
+    )
+    assert {finding.code for finding in plan.findings} <= {"AMP590", "AMP607"}
