@@ -58,8 +58,8 @@ _MOST_NESTED = 3
 _MOST_WIDENINGS = 4
 # A file that is only consulted is followed into as long as a run has not come to so many statements: what is asked of a
 # script is not worth more than this, however much lies around it.
-_STATEMENTS = 3_000
-_STATEMENTS_PER_LINE = 4
+_STATEMENTS = 1_500
+_STATEMENTS_PER_LINE = 2
 _AT_MOST = 4  # times that, those of the script itself included, and what still changes is anything
 _FOR_CONSTRUCTORS = 2  # what a program is made of is asked for more often than what each part does
 # How deep calls are followed at once: what is further down is interpreted later, and its callers again.
