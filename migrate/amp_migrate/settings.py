@@ -53,6 +53,7 @@ class Settings:
         add_flag: whether the script's command line gets an option that switches what was moved from plain float32.
         prove: whether results that cannot be shown to be the same program but for precision are refused.
         explain: whether the plan of each file is also put into words, edit by edit.
+        uncached: the files whose new regions keep no casts of weights, for what was found of a first plan.
     """
 
     dtype: Dtype = Dtype.FP16
@@ -68,6 +69,7 @@ class Settings:
     apex_o2: Apex = Apex.NATIVE
     prove: bool = False
     explain: bool = False
+    uncached: frozenset[str] = frozenset()
 
     def applies(self, code: str) -> bool:
         """Whether the rule with this code is wanted: the longer of the codes that match it in both lists decides."""

@@ -39,7 +39,7 @@ ALLOWED = {
     "catalog": ("tables", "settings"),
     "report": ("catalog", "settings", "__version__"),
     "flow": ("tables",),
-    "prove": ("tables",),
+    "prove": ("flow", "tables"),
     "pragmas": ("settings",),
     "analysis": ("trees", "tables"),
     "plan": ("trees", "report"),

@@ -130,6 +130,55 @@ SWITCH_ADDED = Rule(
     options=("--add-flag",),
 )
 
+RISKY_NUMERICS = Rule(
+    code="AMP504",
+    name="risky-numerics",
+    summary="a step that moves computes something that low precision may overflow or round",
+    before=example(
+        """
+        import torch
+        from torch import nn
+
+        model = nn.Conv2d(3, 64, 3).cuda()
+        optimizer = torch.optim.Adam(model.parameters())
+
+        for x, target in loader:
+            optimizer.zero_grad()
+            features = model(x).flatten(2)
+            gram = features @ features.transpose(1, 2)
+            loss = (gram - target).square().mean()
+            loss.backward()
+            optimizer.step()
+        """
+    ),
+    after=example(
+        """
+        import torch
+        from torch import nn
+
+        model = nn.Conv2d(3, 64, 3).cuda()
+        optimizer = torch.optim.Adam(model.parameters())
+        scaler = torch.amp.GradScaler("cuda")
+
+        for x, target in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                features = model(x).flatten(2)
+                gram = features @ features.transpose(1, 2)
+                loss = (gram - target).square().mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        """
+    ),
+    why=(
+        "Autocast multiplies matrices in float16, which ends at 65,504: a product of features with themselves grows "
+        "with their number, a running buffer with the steps, and a probability that is rounded to one has no logarithm "
+        "of what is left. Whether that happens depends on the data, so the step moves, and this says where to look."
+    ),
+    sources=(f"{AMP}#cuda-ops-that-can-autocast-to-float16",),
+)
+
 OTHER_DTYPE = Rule(
     code="AMP510",
     name="other-dtype",

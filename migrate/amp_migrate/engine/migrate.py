@@ -22,6 +22,7 @@ from amp_migrate.engine.source import Source
 from amp_migrate.engine.texts.layout import LayoutError, restore
 from amp_migrate.engine.texts.parse import parse
 from amp_migrate.engine.workspace import Workspace
+from amp_migrate.engine.worse_numerics import worse_numerics
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.repository import repository
 from amp_migrate.settings import Dtype, Settings
@@ -110,6 +111,12 @@ def migrate_workspace(workspace: Workspace, settings: Settings, parsed: Parsed |
         plans, wrong = _checked(outcome.plans, settings, parsed)
         outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
         outcome = without_refused(workspace, outcome, _changed_again(workspace, outcome.plans, settings, parsed))
+        numerics = worse_numerics(workspace, outcome.plans, settings)
+        if numerics.uncached:
+            again = replace(settings, uncached=settings.uncached | numerics.uncached)
+            return migrate_workspace(workspace, again, parsed)
+        outcome = without_refused(workspace, outcome, numerics.left)
+        outcome = _with_told(outcome, numerics.told)
         if settings.prove:
             outcome = without_refused(workspace, outcome, refuted(workspace, outcome.changed, settings.target_torch))
             outcome = replace(outcome, plans=tuple(map(_checked_by_proof, outcome.plans)))
@@ -148,6 +155,20 @@ def without_refused(workspace: Workspace, outcome: Outcome, wrong: Mapping[Path,
     plans = tuple(_withdrawn(each) if each.source.path in said else each for each in outcome.plans)
     plans = tuple(each for each in plans if each.changed or each.findings)
     return Outcome(plans, (*outcome.problems, *said.values()), outcome.files)
+
+
+def _with_told(outcome: Outcome, told: Iterable[Finding]) -> Outcome:
+    """`outcome` with what is said beside its plans: with the plan of the file, or where there is none, by itself."""
+    by_file: dict[str, list[Finding]] = {}
+    for each in told:
+        by_file.setdefault(each.path, []).append(each)
+    plans = tuple(
+        replace(each, findings=tuple(sorted((*each.findings, *by_file.pop(each.source.name, ())))))
+        for each in outcome.plans
+    )
+    return replace(
+        outcome, plans=plans, problems=(*outcome.problems, *(each for rest in by_file.values() for each in rest))
+    )
 
 
 def _told_in_the_file(each: FilePlan) -> FilePlan:

@@ -32,7 +32,7 @@ from amp_migrate.flow.pytorch.gradients import AGAIN, stage
 from amp_migrate.flow.source import Code, Site, site_of
 
 # What is wrong wherever it happens, whatever the scaler is in.
-_WRONG_BY_ITSELF = {
+WRONG_BY_ITSELF = {
     Act.WEIGHT_CAST: "a weight's cast was kept without a gradient, and serves where one is wanted",
     Act.REFUSED: "autocast refuses it",
     Act.NO_KERNEL: "no kernel takes half precision",
@@ -151,7 +151,7 @@ class Questions:
         for event in self.analysis.events.values():
             if event.code in self.analysis.given_up or not event.seen_by:
                 continue  # nobody knows in which states it is reached; or it is not
-            what = _WRONG_BY_ITSELF.get(event.act)
+            what = WRONG_BY_ITSELF.get(event.act)
             if what is not None:
                 # A tensor that may be in another precision as well is wrong only on the ways on which it is low.
                 is_sure = event.act not in _OF_LOW_TENSORS or event.tensor is None or event.tensor.is_low
@@ -276,3 +276,8 @@ _STATES: dict[Act, tuple[tuple[str, _Test], ...]] = {
 def faults(analysis: Analysis) -> list[Fault]:
     """What is wrong in a program that has been interpreted: see `Questions.faults`."""
     return Questions(analysis).faults()
+
+
+def wrong_states(act: Act) -> frozenset[str]:
+    """What may be said of the states that something happens in."""
+    return frozenset(what for what, _ in _STATES.get(act, ()))

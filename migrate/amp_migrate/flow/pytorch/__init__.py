@@ -407,7 +407,8 @@ class PyTorch:
             return gradients.optimizer_method(frame, owner, name, args, node)
         if name == "zero_grad":
             if is_optimizer:
-                return gradients.optimizer_method(frame, owner, name, args, node)
+                gradients.clear_unknown(frame, owner, node)
+                return NONE_VALUE
             gradients.clear_leaves(frame, frozenset({Part(owner, "*")}), node)
             return NONE_VALUE
         if name in ("state_dict", "load_state_dict"):

@@ -512,6 +512,13 @@ def clear(frame: Frame, optimizers: dict[Atom, bool | None], node: ast.AST) -> N
     _change(frame, keys, change)
 
 
+def clear_unknown(frame: Frame, optimizer: Opaque, node: ast.AST) -> None:
+    """Gradients are set to nothing by an optimizer that nobody sees: it may be another such one, or hold it."""
+    note_optimizer(frame, optimizer)
+    others = (each for each in frame.analysis.pytorch.registry.optimizers if isinstance(each, Opaque))
+    clear(frame, {**dict.fromkeys(others), optimizer: True}, node)
+
+
 def clear_leaves(frame: Frame, leaves: frozenset[Atom], node: ast.AST) -> None:
     """The gradients of some leaves are set to nothing: by a module's `zero_grad`, or one by one."""
     targets = holders(frame, leaves)

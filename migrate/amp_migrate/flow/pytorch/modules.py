@@ -251,13 +251,26 @@ def _hooked(frame: Frame, owner: Obj, args: Arguments, result: Value, node: ast.
     return join(result, changed)
 
 
+def _wrapped(frame: Frame, wrapper: Obj) -> Value:
+    """What wrappers hold in the end: after `self.net = DataParallel(self.net)` one may seem to hold itself."""
+    waiting, met = [wrapper], {wrapper}
+    found: Value = NEVER
+    while waiting:
+        for atom in frame.read(waiting.pop(), "module"):
+            if not isinstance(atom, Obj) or atom.external not in WRAPPERS:
+                found = join(found, one(atom))
+            elif atom not in met:
+                met.add(atom)
+                waiting.append(atom)
+    return found
+
+
 def call_object(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Value:
     """Calling an object of a class of PyTorch's, or of another package's."""
     name = owner.external
     if name in WRAPPERS:
-        inner = frame.read(owner, "module")
         frame.analysis.event(frame, Act.RUN, node, subject=one(owner))
-        return frame.analysis.call(frame, inner, args, node)
+        return frame.analysis.call(frame, _wrapped(frame, owner), args, node)
     if name == "torch.nn.Sequential":
         frame.analysis.event(frame, Act.RUN, node, subject=one(owner))
         return _hooked(frame, owner, args, _chain(frame, owner, args, node), node)

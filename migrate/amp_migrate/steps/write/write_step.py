@@ -110,7 +110,8 @@ def _context(editor: Editor, at: cst.CSTNode, dtype: Dtype, enabled: Code | None
     if str(enabled) == "False":  # what is off computes in no dtype of its own
         return code('{}(device_type="{}", enabled=False)', autocast, device)
     switch = "" if enabled is None else code(", enabled={}", enabled)
-    return code('{}(device_type="{}", dtype={}{})', autocast, device, editor.dtype(dtype, at), switch)
+    cache = ", cache_enabled=False" if editor.file.name in editor.settings.uncached else ""
+    return code('{}(device_type="{}", dtype={}{}{})', autocast, device, editor.dtype(dtype, at), switch, cache)
 
 
 def _named_before(step: TrainingStep) -> dict[Statement, list[Code]]:

@@ -1,0 +1,95 @@
+"""Asks the analysis of values about the steps that would be written: what low precision breaks is left, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from pathlib import Path
+
+from amp_migrate.catalog.apex_rules import APEX_STEP
+from amp_migrate.catalog.step_rules import FP32_STEP, RISKY_NUMERICS, STEP_LEFT
+from amp_migrate.engine.flow_files import FlowFiles
+from amp_migrate.engine.planner import FilePlan
+from amp_migrate.engine.workspace import Workspace
+from amp_migrate.prove.precision import Harm, harms
+from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.settings import Settings
+
+_REGION = "autocast("
+_BY_HAND = "put what it needs in float32 into torch.amp.autocast(..., enabled=False), and run again"
+_UNCACHED = (
+    "one weight is used under no_grad and with gradients: cache_enabled=False, for before PyTorch 2.15 the cast that "
+    "is kept has no gradient"
+)
+_IN_FLOAT32 = "let its inputs be float32 (.float()) where autocast is switched off, or use --dtype bf16"
+
+
+@dataclass(frozen=True)
+class WorseNumerics:
+    """What low precision does to the steps of a plan.
+
+    Attributes:
+        left: for each file with a step that cannot compute in low precision, why.
+        told: what a reader has to look at in the others.
+        uncached: the files that have to be planned again, with regions that keep no casts of weights.
+    """
+
+    left: Mapping[Path, Finding]
+    told: tuple[Finding, ...]
+    uncached: frozenset[str]
+
+
+def worse_numerics(workspace: Workspace, plans: Iterable[FilePlan], settings: Settings) -> WorseNumerics:
+    """What the analysis of values finds in the results of a plan, and not in the originals."""
+    changed = {each.source.name: each for each in plans if each.changed}
+    stepping = {name: each for name, each in changed.items() if _steps(each)}
+    if not stepping:
+        return WorseNumerics({}, (), frozenset())
+    before = FlowFiles(workspace)
+    after = FlowFiles(workspace.with_texts(each.source.with_text(each.after) for each in changed.values()))
+    has_regions = any(_REGION in each.source.text for each in changed.values())
+    left: dict[Path, Finding] = {}
+    told: dict[Finding, None] = {}
+    uncached: set[str] = set()
+    for name, each in stepping.items():
+        found = harms(before if has_regions else None, after, name, settings.target_torch)
+        sure = [harm for harm in found if harm.is_sure]
+        if any(harm.is_of_cache for harm in sure) and name not in settings.uncached:
+            uncached |= {name, *(harm.site.file for harm in sure if harm.site.file in changed)}
+        elif sure:
+            where = _at(sure[0], changed)
+            message = f"left as it was: under autocast {sure[0].message} ({where.path}:{where.line})"
+            step = _steps(each)[0]
+            left[each.source.path] = replace(step, code=STEP_LEFT.code, kind=Kind.LEFT, message=message, hint=_BY_HAND)
+        else:
+            told.update((_at(harm, changed), None) for harm in found)
+            if name in settings.uncached:
+                told[replace(_steps(each)[0], code=RISKY_NUMERICS.code, kind=Kind.NOTE, message=_UNCACHED)] = None
+    return WorseNumerics(left, tuple(each for each in told if settings.applies(each.code)), frozenset(uncached))
+
+
+def _at(harm: Harm, changed: Mapping[str, FilePlan]) -> Finding:
+    """What is said of a place, as it stood before."""
+    line = _line_before(changed.get(harm.site.file), harm.site.line)
+    return Finding(harm.site.file, line, 0, RISKY_NUMERICS.code, Kind.NOTE, harm.message, _IN_FLOAT32)
+
+
+def _steps(plan: FilePlan) -> list[Finding]:
+    """What is said of the steps that move in a file."""
+    codes = (FP32_STEP.code, APEX_STEP.code)
+    return [each for each in plan.findings if each.code in codes and each.kind is Kind.MIGRATED]
+
+
+def _line_before(plan: FilePlan | None, line: int) -> int:
+    """The line of a file as it was that a line of the result comes from; the nearest before it where it is new."""
+    if plan is None:
+        return line
+    return max(_lines_before(plan.source.text, plan.after, line), default=0)
+
+
+def _lines_before(before: str, after: str, line: int) -> Iterator[int]:
+    matcher = SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False)
+    for start, counterpart, size in matcher.get_matching_blocks():
+        if counterpart < line:
+            yield start + min(line - counterpart, size)

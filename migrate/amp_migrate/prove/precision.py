@@ -1,0 +1,81 @@
+"""Whether a result computes something in low precision that cannot be, or had better not be.
+
+The analysis of values reads the result, and what it finds wrong that it does not find in the original is told. What
+happens on all ways that lead there is wrong for sure; what may overflow or round depends on the data, and is for people
+to look at.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from amp_migrate.flow.analysis import Analysis
+from amp_migrate.flow.events import Act
+from amp_migrate.flow.files import Files
+from amp_migrate.flow.questions import WRONG_BY_ITSELF, Fault, Questions, wrong_states
+from amp_migrate.flow.source import Site
+from amp_migrate.tables.signatures import Version
+
+# The first PyTorch whose cache of weights' casts knows whether a gradient was wanted (run on 2.6 and on 2.15).
+CACHE_MENDED = (2, 15)
+_BY_ITSELF = frozenset(WRONG_BY_ITSELF.values())
+_MAY_HARM = WRONG_BY_ITSELF[Act.RISK]
+_OF_THE_CACHE = WRONG_BY_ITSELF[Act.WEIGHT_CAST]
+# What runs, and gives other numbers than autocast would, or than the CPU would in float32.
+_RUNS = frozenset(WRONG_BY_ITSELF[act] for act in (Act.RISK, Act.LEFT_FLOAT, Act.GAUGE, Act.ON_CPU, Act.FOREIGN))
+
+# A limit that is multiplied by the scale is right, and not understood: `clip_grad_norm_(p, 1.0 * scaler.get_scale())`.
+_UNKNOWN = wrong_states(Act.CLIP)
+
+
+@dataclass(frozen=True)
+class Harm:
+    """Something that low precision does to a program.
+
+    Attributes:
+        site: where, in the result.
+        message: what it is.
+        is_sure: whether it happens whatever the data are, and the result must not be written.
+        is_of_cache: whether it is a weight whose cast was kept without a gradient: `cache_enabled=False` mends it.
+    """
+
+    site: Site
+    message: str
+    is_sure: bool
+    is_of_cache: bool
+
+
+def harms(before: Files | None, after: Files, script: str, torch: Version) -> list[Harm]:
+    """What is wrong with the precision of a result, and not of the original, in order of place.
+
+    Args:
+        before: the files as they were; None where no precision is low there.
+        script: the file that is run.
+        torch: the oldest PyTorch that is written for.
+    """
+    known = Counter(map(_key, () if before is None else _faults(before, script)))
+    found: list[Harm] = []
+    for fault in _faults(after, script):
+        if known[_key(fault)]:
+            known[_key(fault)] -= 1
+        elif not (fault.what == _OF_THE_CACHE and torch >= CACHE_MENDED) and (fault.always or fault.what == _MAY_HARM):
+            message = f"{fault.what}: {fault.why}" if fault.why else fault.what
+            is_sure = fault.always and fault.what not in _RUNS
+            found.append(Harm(fault.site, message, is_sure, is_of_cache=fault.what == _OF_THE_CACHE))
+    return found
+
+
+def _faults(files: Files, script: str) -> Iterable[Fault]:
+    analysis = Analysis(files, [script])
+    analysis.run()
+    questions = Questions(analysis)
+    # What never clears its gradients is an excerpt: what earlier rounds left of them is not known.
+    is_whole = bool(questions.events(Act.ZERO))
+    known = (each for each in questions.faults() if each.what not in _UNKNOWN)
+    return [each for each in known if is_whole or each.what in _BY_ITSELF]
+
+
+def _key(fault: Fault) -> Sequence[object]:
+    return (fault.site.file, fault.what, fault.always, fault.why)
