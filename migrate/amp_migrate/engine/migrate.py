@@ -23,6 +23,7 @@ from amp_migrate.engine.texts.layout import LayoutError, restore
 from amp_migrate.engine.texts.parse import parse
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.engine.worse_numerics import worse_numerics
+from amp_migrate.moves import telling_rules
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.repository import repository
 from amp_migrate.settings import Dtype, Settings
@@ -254,7 +255,8 @@ def _changed_again(
         result = workspace.with_texts(migrated)
         if settings.dtype is Dtype.FP16:  # in another dtype, what does not change has a say in what does
             result = result.focused(source.path for source in migrated)
-        again = plan(result, settings, parsed)
+        only_changing = replace(settings, ignore=(*settings.ignore, *telling_rules(settings)))
+        again = plan(result, only_changing, parsed)
     except Exception:
         return {source.path: _refusal(source, "a second run over the result fails") for source in migrated}
     unstable = [each.source for each in again if each.changed]

@@ -77,6 +77,7 @@ class Analysis:
         focus: the files whose values are kept, and whose functions are run with unknown arguments if nobody calls them.
         beside: files that are run as well, because they may call what is in the others.
         overlay: regions and casts that are taken to be there.
+        patience: how many times as far files that are only consulted are followed into.
 
     Attributes:
         values: what each expression of the files in focus may be.
@@ -94,7 +95,12 @@ class Analysis:
     """
 
     def __init__(
-        self, files: Files, focus: Iterable[str], beside: Iterable[str] = (), overlay: Overlay | None = None
+        self,
+        files: Files,
+        focus: Iterable[str],
+        beside: Iterable[str] = (),
+        overlay: Overlay | None = None,
+        patience: int = 1,
     ) -> None:
         overlay = overlay or Overlay()
         self.files = files
@@ -121,7 +127,7 @@ class Analysis:
         self.interpreted = self.executed = self.consulted = self.evaluated = self.lowered = 0
         self.not_followed: dict[Code, None] = {}
         self.given_up: dict[Code, None] = {}
-        self._allowance = _STATEMENTS
+        self._allowance = _STATEMENTS * patience
         self._tasks: dict[tuple[Any, ...], Task] = {}
         self._by_code: dict[Code, list[Task]] = {}
         self._wide: dict[tuple[Any, ...], Task] = {}
@@ -168,6 +174,11 @@ class Analysis:
     def is_spent(self) -> bool:
         """Whether a run has come to so many statements that what still changes is given up."""
         return self.executed > _AT_MOST * self._allowance
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether a run has come to rest within its allowance: what is given up on the way depends on the order."""
+        return not self.given_up and self.consulted <= self._allowance
 
     def follows(self, code: Code) -> bool:
         """Whether a call of a function is followed into it. One of a file in focus always is."""

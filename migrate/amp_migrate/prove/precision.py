@@ -20,6 +20,8 @@ from amp_migrate.tables.signatures import Version
 
 # The first PyTorch whose cache of weights' casts knows whether a gradient was wanted (run on 2.6 and on 2.15).
 CACHE_MENDED = (2, 15)
+# A wrong result costs more than the seconds to look further than other questions do.
+_PATIENCE = 8
 _BY_ITSELF = frozenset(WRONG_BY_ITSELF.values())
 _MAY_HARM = WRONG_BY_ITSELF[Act.RISK]
 _OF_THE_CACHE = WRONG_BY_ITSELF[Act.WEIGHT_CAST]
@@ -50,6 +52,8 @@ class Harm:
 def harms(before: Files | None, after: Files, script: str, torch: Version) -> list[Harm]:
     """What is wrong with the precision of a result, and not of the original, in order of place.
 
+    Nothing is said of a script whose analysis does not come to its end.
+
     Args:
         before: the files as they were; None where no precision is low there.
         script: the file that is run.
@@ -68,8 +72,10 @@ def harms(before: Files | None, after: Files, script: str, torch: Version) -> li
 
 
 def _faults(files: Files, script: str) -> Iterable[Fault]:
-    analysis = Analysis(files, [script])
+    analysis = Analysis(files, [script], patience=_PATIENCE)
     analysis.run()
+    if not analysis.is_complete:  # of what is too large to be followed to its end, nothing is said
+        return []
     questions = Questions(analysis)
     # What never clears its gradients is an excerpt: what earlier rounds left of them is not known.
     is_whole = bool(questions.events(Act.ZERO))
