@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import collections
 import functools
-import gc
 import json
 import math
 import os
@@ -56,13 +55,12 @@ def told(number: int, settings: Settings) -> Told | None:
     program = generate(number)
     if program is None:
         return None
-    return Told(number, program.files, judge(program.files, settings))
+    files = dict(program.files)
+    return Told(number, files, judge(files, settings))
 
 
 def all_told(numbers: Iterable[int], settings: Settings, workers: int) -> Iterator[Told | None]:
     """What came of each program, in order; each is run in processes of its own."""
-    gc.collect()
-    gc.freeze()  # a child that looks through what was imported copies every page of it
     work = functools.partial(told, settings=settings)
     if workers == 1:
         yield from map(work, numbers)

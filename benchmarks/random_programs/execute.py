@@ -7,12 +7,14 @@ then: regions of CUDA are regions of the CPU, with CPU kernels in half precision
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import io
 import os
 import pickle
 import runpy
 import signal
+import subprocess
 import sys
 import tempfile
 import warnings
@@ -67,11 +69,48 @@ class Ran:
 
 
 def execute(files: Mapping[str, str], precision: Precision, noise: float = 0.0) -> Ran:
-    """Run `train.py` of a program in a forked process.
+    """Run `train.py` of a program in a process of its own.
 
     Args:
         noise: relative, on the weights when an optimizer gets them; to find out what rounding does to a program.
     """
+    server = _server(os.getpid())
+    assert server.stdin is not None
+    assert server.stdout is not None
+    pickle.dump((dict(files), precision, noise), server.stdin)
+    server.stdin.flush()
+    ran: Ran = pickle.load(server.stdout)
+    return ran
+
+
+@functools.cache
+def _server(of: int) -> subprocess.Popen[bytes]:
+    """What the runs of this process are forked from: autograd's threads do not survive a fork, and this one has none.
+
+    Args:
+        of: this process. One that is forked from it starts a server of its own.
+    """
+    command = (sys.executable, "-c", "from random_programs.execute import serve; serve()")
+    path = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path}
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+
+
+def serve() -> None:
+    """Run what comes in through standard input, until it ends; what each run did goes to standard output."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a program's libraries print must not come between the answers
+    gc.freeze()  # a child that looks through what was imported copies every page of it
+    while True:
+        try:
+            files, precision, noise = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            os._exit(0)  # nothing is left to do, and torch's libraries take their time to say farewell
+        pickle.dump(_forked(files, precision, noise), answers)
+        answers.flush()
+
+
+def _forked(files: Mapping[str, str], precision: Precision, noise: float) -> Ran:
     reading, writing = os.pipe()
     child = os.fork()
     if child:

@@ -156,11 +156,14 @@ def test_old_names_and_imports_stay_where_only_other_rules_are_selected(text: st
     assert (plan.after, plan.findings) == (text, ())
 
 
-def test_a_probe_for_apex_goes_with_a_finding_that_can_be_ignored() -> None:
-    plan = planned(PROBE)
-    assert plan.after.strip() == "has_apex = True"
-    assert said(plan) == [("AMP301", 2, Kind.MIGRATED)]
-    ignored = PROBE.replace("import amp", "import amp  # amp-migrate: ignore[AMP301]")
+def test_a_probe_for_apex_stays_where_no_step_moves_and_goes_with_those_that_do() -> None:
+    alone = planned(PROBE)
+    assert (alone.after, alone.findings) == (PROBE, ())
+    with_step = PROBE + APEX.replace("from apex import amp\n", "")
+    plan = planned(with_step)
+    assert plan.after.startswith("has_apex = True\nimport torch\n")
+    assert "scaler.scale(loss).backward()" in plan.after
+    ignored = with_step.replace("as scaled:", "as scaled:  # amp-migrate: ignore")
     assert planned(ignored).after == ignored
 
 

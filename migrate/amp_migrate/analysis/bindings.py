@@ -87,10 +87,14 @@ def _import_from(node: cst.ImportFrom) -> Iterator[tuple[str, Binding]]:
         return
     origin = import_source(node)
     for alias in node.names:
-        name = dotted(alias.name) or ""
-        local = name if alias.asname is None else dotted(alias.asname.name) or ""
         separator = "" if origin.endswith(".") else "."
-        yield local, Binding(BindingKind.IMPORT, node, imported=origin + separator + name)
+        full = f"{origin}{separator}{dotted(alias.name) or ''}"
+        yield local_name(alias), Binding(BindingKind.IMPORT, node, imported=full)
+
+
+def local_name(alias: cst.ImportAlias) -> str:
+    """The name that an imported item has in the file: its own, if it is given no other."""
+    return dotted(alias.name if alias.asname is None else alias.asname.name) or ""
 
 
 def _assign(node: cst.Assign) -> Iterator[tuple[str, Binding]]:

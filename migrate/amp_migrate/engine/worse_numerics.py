@@ -8,10 +8,11 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from amp_migrate.catalog.apex_rules import APEX_STEP
-from amp_migrate.catalog.step_rules import FP32_STEP, RISKY_NUMERICS, STEP_LEFT
+from amp_migrate.catalog.step_rules import FP32_STEP, RISKY_NUMERICS, ROUNDED_PROBABILITY, STEP_LEFT
 from amp_migrate.engine.flow_files import FlowFiles
 from amp_migrate.engine.planner import FilePlan
 from amp_migrate.engine.workspace import Workspace
+from amp_migrate.flow.events import A_ROUNDED_PROBABILITY
 from amp_migrate.prove.precision import Harm, harms
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Settings
@@ -43,7 +44,7 @@ class WorseNumerics:
 def worse_numerics(workspace: Workspace, plans: Iterable[FilePlan], settings: Settings) -> WorseNumerics:
     """What the analysis of values finds in the results of a plan, and not in the originals."""
     changed = {each.source.name: each for each in plans if each.changed}
-    stepping = {name: each for name, each in changed.items() if _steps(each)}
+    stepping = {name: steps[0] for name, each in changed.items() if (steps := _steps(each))}
     if not stepping:
         return WorseNumerics({}, (), frozenset())
     before = FlowFiles(workspace)
@@ -52,7 +53,7 @@ def worse_numerics(workspace: Workspace, plans: Iterable[FilePlan], settings: Se
     left: dict[Path, Finding] = {}
     told: dict[Finding, None] = {}
     uncached: set[str] = set()
-    for name, each in stepping.items():
+    for name, step in stepping.items():
         found = harms(before if has_regions else None, after, name, settings.target_torch)
         sure = [harm for harm in found if harm.is_sure]
         if any(harm.is_of_cache for harm in sure) and name not in settings.uncached:
@@ -60,19 +61,25 @@ def worse_numerics(workspace: Workspace, plans: Iterable[FilePlan], settings: Se
         elif sure:
             where = _at(sure[0], changed)
             message = f"left as it was: under autocast {sure[0].message} ({where.path}:{where.line})"
-            step = _steps(each)[0]
-            left[each.source.path] = replace(step, code=STEP_LEFT.code, kind=Kind.LEFT, message=message, hint=_BY_HAND)
+            left[changed[name].source.path] = replace(
+                step, code=STEP_LEFT.code, kind=Kind.LEFT, message=message, hint=_BY_HAND
+            )
         else:
-            told.update((_at(harm, changed), None) for harm in found)
+            said = {each.code for each in changed[name].findings}
+            told.update((_at(harm, changed), None) for harm in found if _code(harm) not in said)
             if name in settings.uncached:
-                told[replace(_steps(each)[0], code=RISKY_NUMERICS.code, kind=Kind.NOTE, message=_UNCACHED)] = None
+                told[replace(step, code=RISKY_NUMERICS.code, kind=Kind.NOTE, message=_UNCACHED)] = None
     return WorseNumerics(left, tuple(each for each in told if settings.applies(each.code)), frozenset(uncached))
 
 
 def _at(harm: Harm, changed: Mapping[str, FilePlan]) -> Finding:
     """What is said of a place, as it stood before."""
     line = _line_before(changed.get(harm.site.file), harm.site.line)
-    return Finding(harm.site.file, line, 0, RISKY_NUMERICS.code, Kind.NOTE, harm.message, _IN_FLOAT32)
+    return Finding(harm.site.file, line, 0, _code(harm), Kind.NOTE, harm.message, _IN_FLOAT32)
+
+
+def _code(harm: Harm) -> str:
+    return ROUNDED_PROBABILITY.code if harm.message.endswith(A_ROUNDED_PROBABILITY) else RISKY_NUMERICS.code
 
 
 def _steps(plan: FilePlan) -> list[Finding]:

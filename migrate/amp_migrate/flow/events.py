@@ -12,6 +12,8 @@ from amp_migrate.flow.domain.machine import Facts, Machine
 from amp_migrate.flow.domain.tensor import Tensor, Units
 from amp_migrate.flow.source import Code, Site
 
+A_ROUNDED_PROBABILITY = "a rounded probability"  # the reason of a risk
+
 
 class Act(Enum):
     """What happens."""

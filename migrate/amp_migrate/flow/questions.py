@@ -31,6 +31,8 @@ from amp_migrate.flow.events import Act, Event
 from amp_migrate.flow.pytorch.gradients import AGAIN, stage
 from amp_migrate.flow.source import Code, Site, site_of
 
+# The first PyTorch whose cache of weights' casts knows whether a gradient was wanted (run on 2.6 and on 2.15).
+CACHE_MENDED = (2, 15)
 # What is wrong wherever it happens, whatever the scaler is in.
 WRONG_BY_ITSELF = {
     Act.WEIGHT_CAST: "a weight's cast was kept without a gradient, and serves where one is wanted",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from amp_migrate.prove.code.file import File
 from amp_migrate.prove.code.program import Program
-from amp_migrate.prove.code.scopes import DEFINITIONS, Function, Scope, full_module, heads, member
+from amp_migrate.prove.code.scopes import DEFINITIONS, Function, Scope, full_module, heads, imported_name, member
 from amp_migrate.tables.apex_names import SHIM
 from amp_migrate.tables.signatures import FORMS, Version, forms
 
@@ -123,7 +123,7 @@ def _shim_names(module: str) -> frozenset[str] | None:
 
 def _wrong_for_torch(call: ast.Call, scope: Scope, program: Program, versions: Iterable[Version]) -> str | None:
     """What is wrong with a call of autocast, GradScaler or their like in one of the versions."""
-    full = _written_name(call.func, scope)
+    full = imported_name(call.func, scope)
     for version in versions if full in FORMS else ():
         accepted = forms(full, version)
         shown = ".".join(map(str, version))
@@ -132,16 +132,6 @@ def _wrong_for_torch(call: ast.Call, scope: Scope, program: Program, versions: I
         if not any(_fits(form.signature, call) for form in accepted):
             return f"`{_brief(call)}` is no call that PyTorch {shown} takes"
     return None
-
-
-def _written_name(node: ast.expr, scope: Scope) -> str:
-    """The full name of what an expression names, by its imports and as it is written."""
-    if isinstance(node, ast.Attribute):
-        base = _written_name(node.value, scope)
-        return f"{base}.{node.attr}" if base else ""
-    at = scope.find(node.id) if isinstance(node, ast.Name) else None
-    found = at.imports.get(node.id, set()) if at is not None and isinstance(node, ast.Name) else set()
-    return next(iter(found)) if len(found) == 1 else ""
 
 
 def _binds_to_any(call: ast.Call, scope: Scope, program: Program) -> bool:

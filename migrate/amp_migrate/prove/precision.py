@@ -14,12 +14,10 @@ from dataclasses import dataclass
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.files import Files
-from amp_migrate.flow.questions import WRONG_BY_ITSELF, Fault, Questions, wrong_states
+from amp_migrate.flow.questions import CACHE_MENDED, WRONG_BY_ITSELF, Fault, Questions, wrong_states
 from amp_migrate.flow.source import Site
 from amp_migrate.tables.signatures import Version
 
-# The first PyTorch whose cache of weights' casts knows whether a gradient was wanted (run on 2.6 and on 2.15).
-CACHE_MENDED = (2, 15)
 # A wrong result costs more than the seconds to look further than other questions do.
 _PATIENCE = 8
 _BY_ITSELF = frozenset(WRONG_BY_ITSELF.values())

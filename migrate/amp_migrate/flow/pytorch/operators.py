@@ -59,7 +59,7 @@ from amp_migrate.flow.domain.tensor import (
     multiplied,
     powered,
 )
-from amp_migrate.flow.events import Act
+from amp_migrate.flow.events import A_ROUNDED_PROBABILITY, Act
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.source import Site
@@ -457,7 +457,7 @@ def _watch(
     if name in table.LOGARITHMS or name == "binary_cross_entropy":
         for each in tensors[:1]:
             if each.tags & (PROBABILITY | COMPLEMENT) and each.tags & ROUNDED:
-                analysis.event(frame, Act.RISK, node, tensor=each, why="a rounded probability")
+                analysis.event(frame, Act.RISK, node, tensor=each, why=A_ROUNDED_PROBABILITY)
     if treatment == table.LOW and autocast.may_be_on and name in table.PRODUCTS:
         born = [each.born for each in tensors[:2]]
         if len(born) == 2 and len(born[0]) == 1 and born[0] == born[1] and not tensors[0].tags & BOUNDED:

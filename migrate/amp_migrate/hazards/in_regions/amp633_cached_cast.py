@@ -8,6 +8,7 @@ from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP
 from amp_migrate.flow.domain.contexts import ON
 from amp_migrate.flow.events import Act
+from amp_migrate.flow.questions import CACHE_MENDED
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
 
@@ -63,12 +64,11 @@ RULE = Rule(
     safety=Safety.MANUAL,
 )
 FLOAT16_ONLY = False
-_MENDED = (2, 15)
 
 
 def detect(script: Script) -> Iterator[Hazard]:
     """Every region of the script in which a weight is cast first without gradients, then with them."""
-    if script.settings.target_torch >= _MENDED or not script.scalers.works:
+    if script.settings.target_torch >= CACHE_MENDED or not script.scalers.works:
         return
     told = set()
     for event in script.flowing.questions.events(Act.WEIGHT_CAST):

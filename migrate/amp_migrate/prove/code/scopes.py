@@ -67,6 +67,16 @@ class Scope:
         return None
 
 
+def imported_name(node: ast.expr, scope: Scope) -> str:
+    """The full name of what an expression names, by the imports of its scope; empty where it is no import's."""
+    if isinstance(node, ast.Attribute):
+        base = imported_name(node.value, scope)
+        return f"{base}.{node.attr}" if base else ""
+    at = scope.find(node.id) if isinstance(node, ast.Name) else None
+    found = at.imports.get(node.id, set()) if at is not None and isinstance(node, ast.Name) else set()
+    return next(iter(found)) if len(found) == 1 else ""
+
+
 class Scopes:
     """All scopes of one module.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from amp_migrate.prove.code.arguments import bound
 from amp_migrate.prove.code.file import File
 from amp_migrate.prove.code.program import Program
-from amp_migrate.prove.code.scopes import DEFINITIONS, FUNCTIONS, Definition, Scope, heads
+from amp_migrate.prove.code.scopes import DEFINITIONS, FUNCTIONS, Definition, Scope, heads, imported_name
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Origins:
         at = scope.find(func.id) if isinstance(func, ast.Name) else None
         name = func.id if isinstance(func, ast.Name) else ""
         if at is None or name not in at.definitions:
-            full = _imported(func, scope)
+            full = imported_name(func, scope)
             module, _, name = full.rpartition(".")
             file = self._load(module or full.removesuffix(name), scope.file) if name else None
             at = None if file is None else file.scopes.module
@@ -148,7 +148,7 @@ class Origins:
             for each in at.definitions.get(node.func.id, ()) if at is not None else ():
                 if isinstance(each, ast.ClassDef) and at is not None:
                     return each.name, ClassSource(each, at)
-        return full or _imported(node.func, source.scope), self._foreign(node.func, source.scope)
+        return full or imported_name(node.func, source.scope), self._foreign(node.func, source.scope)
 
     def inside(self, function: Definition, of: ClassSource) -> Scope:
         """The scope inside a method of a class."""
@@ -156,7 +156,7 @@ class Origins:
         return scopes.inside(function, scopes.inside(of.node, of.scope))
 
     def _foreign(self, func: ast.expr, scope: Scope) -> ClassSource | None:
-        full = _imported(func, scope)
+        full = imported_name(func, scope)
         module, _, name = full.rpartition(".")
         file = self._load(module or full.removesuffix(name), scope.file) if name else None
         at = None if file is None else file.scopes.module
@@ -206,16 +206,6 @@ def _latest(body: list[ast.stmt], name: ast.Name) -> ast.expr | None:
                     is_it = is_it and isinstance(before.targets[0], ast.Name)  # type: ignore[attr-defined]
                     return before.value if is_it else None  # type: ignore[attr-defined]
     return None
-
-
-def _imported(node: ast.expr, scope: Scope) -> str:
-    """The full name of something by the imports of its scope."""
-    if isinstance(node, ast.Attribute):
-        base = _imported(node.value, scope)
-        return f"{base}.{node.attr}" if base else ""
-    at = scope.find(node.id) if isinstance(node, ast.Name) else None
-    found = at.imports.get(node.id, set()) if at is not None and isinstance(node, ast.Name) else set()
-    return next(iter(found)) if len(found) == 1 else ""
 
 
 def _is_self(node: ast.expr) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_migrate.analysis.bindings import dotted, import_source
+from amp_migrate.analysis.bindings import dotted, import_source, local_name
 from amp_migrate.analysis.exports import is_exported
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.names.file_names import STAR_NAMES
@@ -182,11 +182,6 @@ def star_imports(file: File) -> Iterator[tuple[cst.ImportFrom, str]]:
     for node in file.tree.every(cst.ImportFrom):
         if isinstance(node.names, cst.ImportStar) and import_source(node).startswith(OLD_PACKAGES):
             yield node, import_source(node)
-
-
-def local_name(alias: cst.ImportAlias) -> str:
-    """The name that an imported item has in the file: its own, if it is given no other."""
-    return dotted(alias.name if alias.asname is None else alias.asname.name) or ""
 
 
 def uses_of(file: File, local: str, full: str) -> list[cst.CSTNode]:

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_migrate.analysis.bindings import dotted, import_source
+from amp_migrate.analysis.bindings import dotted, import_source, local_name
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.names.file_names import STAR_NAMES
 from amp_migrate.analysis.project import Project
-from amp_migrate.renames.change.moved_imports import local_name
 
 GIVE_ALL = "give all files of the project at once"
 _OLD_PACKAGE = re.compile(r"\btorch\.c(?:uda|pu)(?:\.|\s+import\s+)amp\b")

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import local_name
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.catalog.name_rules import CUDA_AUTOCAST_CODE, GRAD_SCALER_CODE, IMPORT_NOT_FOLLOWED
@@ -14,7 +15,7 @@ from amp_migrate.plan.move import Move
 from amp_migrate.renames.change.across_files import NOTHING, Handed
 from amp_migrate.renames.change.decide_uses import Renaming, decide
 from amp_migrate.renames.change.module_values import ModuleValues, module_values, write_module_values
-from amp_migrate.renames.change.moved_imports import Moves, local_name, moves_of, star_imports, write_moves
+from amp_migrate.renames.change.moved_imports import Moves, moves_of, star_imports, write_moves
 from amp_migrate.renames.change.not_given import GIVE_ALL, taken_from_others
 from amp_migrate.renames.change.one_use import write_use
 from amp_migrate.renames.find.quoted_names import names_by_getattr, patched_names, quoted_types, with_new_names

@@ -17,7 +17,7 @@ from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.apex.uses.apex_guards import is_apex_import
 from amp_migrate.steps.apex.uses.loss_scale import setting_after
 from amp_migrate.tables.apex_names import DYNAMIC_SCALE, INITIALIZE, NOT_NATIVE, USE_SHIM
-from amp_migrate.trees.nodes import Statement, is_constant, statements
+from amp_migrate.trees.nodes import Statement, block_of, is_constant, statements
 from amp_migrate.trees.own_calls import named_arguments
 
 _LEVEL_NOTES: dict[str | None, str] = {
@@ -88,6 +88,7 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
         )
     home, conditions = place_of(file, statement, arguments.get("optimizers"))
     init_scale = None if "loss_scale" not in arguments else _init_scale(file, arguments["loss_scale"])
+    notes = tuple(_notes(file, arguments, level, init_scale))
     setting = setting_after(file, statement)
     limits = _limit(file, arguments.get("min_loss_scale")), _limit(file, arguments.get("max_loss_scale"))
     is_static = setting is None and init_scale is not None and _number(init_scale) is not None
@@ -104,7 +105,7 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
         setting=setting,
         optimizers=arguments.get("optimizers"),
         rebinds=tuple(rebinds),
-        notes=tuple(_notes(file, arguments, level)),
+        notes=notes,
         is_static=is_static,
         limits=limits,
     )
@@ -146,13 +147,14 @@ def _switch(
     return tuple(switch)
 
 
-def _notes(file: File, arguments: Mapping[str, cst.BaseExpression], level: str | None) -> Iterator[str]:
-    """What native AMP does differently from this call, in a sentence each."""
+def _notes(
+    file: File, arguments: Mapping[str, cst.BaseExpression], level: str | None, scale: str | None
+) -> Iterator[str]:
+    """What native AMP does differently from this call, in a sentence each; `scale` is the one that it asks for."""
     if level in _LEVEL_NOTES:
         yield _LEVEL_NOTES[level]
     if not _is_none(arguments.get("keep_batchnorm_fp32")):
         yield "keep_batchnorm_fp32 is gone: under autocast batch norm keeps float32 weights and statistics"
-    scale = None if "loss_scale" not in arguments else _init_scale(file, arguments["loss_scale"])
     if scale is not None and _number(scale) is not None:
         yield "a static loss_scale stayed for good: now an overflow skips its step and halves the scale"
     elif scale is not None:
@@ -249,14 +251,9 @@ def _number(code: str) -> float | None:
     return float(code) if is_number else None
 
 
-def _block(body: cst.BaseSuite) -> cst.IndentedBlock | cst.SimpleStatementSuite:
-    assert isinstance(body, (cst.IndentedBlock, cst.SimpleStatementSuite))
-    return body
-
-
 def _only_for_apex(file: File, home: Statement, gone: Collection[Statement | None]) -> bool:
     assert isinstance(home, cst.If)
-    others = [each for each in statements(_block(home.body)) if each not in gone]
+    others = [each for each in statements(block_of(home)) if each not in gone]
     return home.orelse is None and all(is_apex_import(file, each) for each in others)
 
 

@@ -12,15 +12,15 @@ from enum import Enum
 
 import libcst as cst
 
-from amp_migrate.analysis.bindings import dotted, import_source
+from amp_migrate.analysis.bindings import dotted, import_source, local_name
 from amp_migrate.analysis.exports import is_exported
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.steps.apex.uses.apex_calls import is_in, wrapper_calls
-from amp_migrate.steps.apex.uses.apex_guards import complains
+from amp_migrate.steps.apex.uses.apex_guards import guard_of, is_only_import
 from amp_migrate.tables.apex_names import AMP, DELETED, FP16_UTILS, SERVED, STAR_NAMES, WITHDRAWN
 from amp_migrate.tables.apex_natives import public_name
-from amp_migrate.trees.nodes import Statement, block_of, statements
+from amp_migrate.trees.nodes import block_of, statements
 
 ImportStatement = cst.Import | cst.ImportFrom
 # The extensions that Apex has its kernels in.
@@ -104,9 +104,7 @@ class ApexImports:
             yield Item(-1, origin, self._fate_of_star(origin))
             return
         for index, alias in enumerate(node.names):
-            full = f"{origin}.{dotted(alias.name)}"
-            local = dotted(alias.name if alias.asname is None else alias.asname.name) or ""
-            yield self._item(node, index, full, local)
+            yield self._item(node, index, f"{origin}.{dotted(alias.name)}", local_name(alias))
 
     def _fate_of_star(self, origin: str) -> Fate:
         names = STAR_NAMES.get(origin, ())
@@ -127,27 +125,24 @@ class ApexImports:
         if full == "apex" or (
             alias.asname is None and full not in _EXTENSIONS
         ):  # binds `apex`, and the packages follow in chains
-            local = (dotted(alias.asname.name) if alias.asname is not None else "apex") or ""
-            chains = list(self._tops(local, "apex"))
-            named = {".".join(full.split(".")[:2])} - {"apex"}
-            packages = {self._package(top) for top in chains} | named
-            if not packages and self._is_unused(local):
-                yield Item(index, "apex", self._fate_of_unused(node, "apex"), is_unused=True)
-            for package in sorted(packages):
-                tops = [top for top in chains if self._package(top) == package]
-                if not tops and self._is_unused(local):
-                    yield Item(index, package, self._fate_of_unused(node, package), is_unused=True)
-                else:
-                    fate = self._fate(package, tops, frozenset({package}), exported=False)
-                    yield Item(index, package, fate)
+            local = "apex" if alias.asname is None else local_name(alias)
+            named = ".".join(full.split(".")[:2])
+            if self._is_unused(local):
+                yield Item(index, named, self._fate_of_unused(node, named), is_unused=True)
+                return
+            chains: dict[str, list[cst.CSTNode]] = {} if named == "apex" else {named: []}
+            for top in self._tops(local, "apex"):
+                chains.setdefault(self._package(top), []).append(top)
+            for package, tops in sorted(chains.items()):
+                yield Item(index, package, self._fate(package, tops, frozenset({package}), exported=False))
         else:
-            yield self._item(node, index, full, full if alias.asname is None else dotted(alias.asname.name) or "")
+            yield self._item(node, index, full, local_name(alias))
 
     def _item(self, node: ImportStatement, index: int, full: str, local: str) -> Item:
-        tops = list(self._tops(local, full))
-        meanings = frozenset(m for use in self.file.uses.get(local, ()) for m in self._meanings(use, full))
         if self._is_unused(local):
             return Item(index, public_name(full), self._fate_of_unused(node, full), is_unused=True)
+        tops = list(self._tops(local, full))
+        meanings = frozenset(m for use in self.file.uses.get(local, ()) for m in self._meanings(use, full))
         fate = self._fate(full, tops, meanings, exported=is_exported(self.project, self.file, local))
         return Item(index, public_name(full), fate)
 
@@ -168,8 +163,8 @@ class ApexImports:
         """Whether a `try` imports something else of Apex that is used, and so sees by that whether Apex is there."""
         for node in statements(block_of(guard)):
             if isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
-                local = [dotted(each.name if each.asname is None else each.asname.name) or "" for each in node.names]
-                if is_in(import_source(node), _ROOTS) and any(name in self.file.uses for name in local):
+                is_used = any(local_name(alias) in self.file.uses for alias in node.names)
+                if is_used and is_in(import_source(node), _ROOTS):
                     return True
         return False
 
@@ -214,16 +209,3 @@ class ApexImports:
         """`apex.parallel` for a chain `apex.parallel.DistributedDataParallel`."""
         chain = dotted(top) or "apex"
         return ".".join(["apex", *chain.split(".")[1:2]])
-
-
-def is_only_import(guard: cst.Try) -> bool:
-    """Whether a `try` imports, complains where that fails, and does nothing else."""
-    handled = [each for handler in guard.handlers for each in statements(block_of(handler))]
-    imports = all(isinstance(each, (cst.Import, cst.ImportFrom)) for each in statements(block_of(guard)))
-    return imports and guard.orelse is None and guard.finalbody is None and all(map(complains, handled))
-
-
-def guard_of(file: File, statement: Statement) -> cst.Try | None:
-    """The `try` that an import stands in directly."""
-    around = file.tree.parents.get(file.tree.block(statement))
-    return around if isinstance(around, cst.Try) and around.body is file.tree.block(statement) else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
+from typing import TypeAlias
 
 import libcst as cst
 
@@ -29,10 +30,9 @@ from amp_migrate.tables.apex_natives import TorchForm
 from amp_migrate.wishes import Wishes
 from amp_migrate.write.editor import Editor
 
+Imports: TypeAlias = "tuple[tuple[ImportStatement, tuple[Item, ...]], ...]"
 # What follows the training steps to the shim. A layer is torch's own in the shim, too.
 _WITH_THE_STEP = "apex.parallel."
-# What a file still has of Apex.
-_LIVING = (Fate.STAYS, Fate.PROVIDED_FOR)
 
 
 class ApexRest:
@@ -56,17 +56,13 @@ class ApexRest:
         """
         edits: list[Edit] = []
         told: list[Finding] = []
-        imports = partial(
-            ApexImports,
-            file,
-            self.project,
-            amp_is_gone=amp_is_gone,
-            living_too=self.settings.apex is Apex.SHIM,
-            probes=probes,
-        )
+        living_too = self.settings.apex is Apex.SHIM
+        read = partial(ApexImports, file, self.project, amp_is_gone=amp_is_gone, living_too=living_too, probes=probes)
         converted = self._converted(file, told, on_shim=on_shim)
-        if self.settings.apex is not Apex.NATIVE and _needs_apex(imports(converted)):
+        imports = tuple(read(converted).statements())
+        if self.settings.apex is not Apex.NATIVE and _has(imports, Fate.STAYS):
             converted = {node: native for node, native in converted.items() if is_in(native.old, DELETED)}
+            imports = tuple(read(converted).statements())
         for use in uses_of_apex(file):
             native = converted.get(use.node)
             if native is not None:
@@ -77,7 +73,7 @@ class ApexRest:
                     told.append(Finding.at(file.tree, use.node, native.code, Kind.NOTE, native.note))
         told += framework_switches(file)
         gone: dict[ImportStatement, str] = {}
-        for statement, items in imports(converted).statements():
+        for statement, items in imports:
             if is_within(file.tree, statement, replaced):
                 gone[statement] = APEX_STEP.code
                 continue
@@ -98,7 +94,8 @@ class ApexRest:
                 if is_gone(statement, items):
                     gone[statement] = rule
                 told += self._unused(file, statement, items, amp_is_gone=amp_is_gone)
-        edits += self._probed(file, told, imports(converted), probes)
+        asks_more = _has(imports, Fate.STAYS, Fate.PROVIDED_FOR)
+        edits += self._probed(file, told, probes, asks_more=asks_more)
         guards = write_guards(Editor(file, self.settings, next(iter(gone.values()), APEX_IMPORT.code)), gone, replaced)
         return [Move(tuple(edits), tuple(told)), *(Move((edit,)) for edit in guards)]
 
@@ -118,21 +115,20 @@ class ApexRest:
                 converted.update((use.node, native) for use, native in natives)
         return converted
 
-    def _probed(self, file: File, told: list[Finding], imports: ApexImports, probes: Fate) -> Iterator[Edit]:
+    def _probed(self, file: File, told: list[Finding], probes: Fate, *, asks_more: bool) -> Iterator[Edit]:
         """The edits of what asks the import system for Apex; what asks for more than mixed precision is told."""
         editor = Editor(file, self.settings, APEX_IMPORT.code)
-        asks_more = any(item.fate in _LIVING for _, items in imports.statements() for item in items)
         for probe in find_probes(file) if probes is not Fate.PROVIDED_FOR else ():
             if not self.wishes.wants(file.tree, probe.node, APEX_IMPORT.code):
                 continue
-            if probes is Fate.GONE and asks_more:
+            is_answered = probes is Fate.GONE
+            if is_answered and asks_more:
                 message = "this asks whether Apex is there, which mixed precision does not need any more"
                 told.append(Finding.at(file.tree, probe.node, APEX_IMPORT.code, Kind.LEFT, message))
                 continue
-            message = "this asked whether Apex is there" if probes is Fate.GONE else "this asks for amp_shim now"
+            message = "this asked whether Apex is there" if is_answered else "this asks for amp_shim now"
             told.append(Finding.at(file.tree, probe.node, APEX_IMPORT.code, Kind.MIGRATED, message))
             quote = probe.package.quote
-            is_answered = probes is Fate.GONE
             yield answer_probe(editor, probe) if is_answered else editor.replace(probe.package, f"{quote}{SHIM}{quote}")
 
     def _is_wanted(self, file: File, use: ApexUse, native: TorchForm) -> bool:
@@ -203,9 +199,9 @@ def _rule_of(items: Iterable[Item], converted: Iterable[TorchForm]) -> str:
     return min((native.code for native in converted if is_in(native.old, named)), default=APEX_IMPORT.code)
 
 
-def _needs_apex(imports: ApexImports) -> bool:
-    """Whether a file asks for something that only Apex has, and does not do without."""
-    return any(item.fate is Fate.STAYS for _, items in imports.statements() for item in items)
+def _has(imports: Imports, *fates: Fate) -> bool:
+    """Whether something of one of these fates is imported."""
+    return any(item.fate in fates for _, items in imports for item in items)
 
 
 def _by_name(file: File) -> dict[str, list[ApexUse]]:

@@ -11,11 +11,12 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted, import_source
 from amp_migrate.plan.edit import Edit, Imported, Reimport, is_within
-from amp_migrate.steps.apex.names.apex_imports import Fate, ImportStatement, Item, guard_of
+from amp_migrate.steps.apex.names.apex_imports import Fate, ImportStatement, Item
 from amp_migrate.steps.apex.uses.apex_calls import apex_uses
+from amp_migrate.steps.apex.uses.apex_guards import guard_of
 from amp_migrate.tables.apex_names import SHIM, SHIM_MODULES
 from amp_migrate.tables.apex_natives import INNER_MODULES
-from amp_migrate.trees.nodes import Block, Statement, statements
+from amp_migrate.trees.nodes import Statement, block_of, statements
 from amp_migrate.write.editor import Editor
 
 
@@ -109,14 +110,14 @@ def write_guards(
 
 def _write_guard(editor: Editor, guard: cst.Try, gone: Collection[cst.CSTNode]) -> Iterator[Edit]:
     """What else stands in a guard, flags that say that Apex is there, takes its place; anything else keeps it."""
-    body, other = _block(guard.body), () if guard.orelse is None else statements(_block(guard.orelse.body))
+    body, other = block_of(guard), () if guard.orelse is None else statements(block_of(guard.orelse))
     rest = [each for each in statements(body) if each not in gone]
     if not all(map(_is_constant, [*rest, *other])):
         return
     if not rest and not other:  # nothing can fail here any more, so no handler is ever asked
         yield editor.remove(guard)
     elif not rest and guard.orelse is not None:
-        yield editor.splice(guard, _block(guard.orelse.body))
+        yield editor.splice(guard, block_of(guard.orelse))
     elif not other:
         yield editor.splice(guard, body)
 
@@ -126,8 +127,3 @@ def _is_constant(statement: Statement) -> bool:
     if not isinstance(statement, (cst.Assign, cst.Return)):
         return False
     return isinstance(statement.value, (cst.Name, cst.SimpleString, cst.Integer))
-
-
-def _block(body: cst.BaseSuite) -> Block:
-    assert isinstance(body, (cst.IndentedBlock, cst.SimpleStatementSuite))
-    return body

@@ -15,7 +15,7 @@ from amp_migrate.steps.apex.uses.apex_calls import keepings
 from amp_migrate.steps.apex.uses.cast_functions import is_needless
 from amp_migrate.steps.statements.bodies import bodies
 from amp_migrate.tables.apex_names import AMP
-from amp_migrate.trees.nodes import Statement, is_constant, nested_statements, statements
+from amp_migrate.trees.nodes import Statement, block_of, is_constant, nested_statements, statements
 from amp_migrate.write.editor import Editor
 
 _FINDERS = ("importlib.util.find_spec", "importlib.find_loader", "pkgutil.find_loader")
@@ -35,9 +35,7 @@ def is_apex_import(file: File, statement: Statement) -> bool:
     if isinstance(statement, cst.Import):
         return [dotted(alias.name) for alias in statement.names] in (["apex"], [AMP])
     if isinstance(statement, cst.Try) and statement.orelse is None and statement.finalbody is None:
-        body = statements(_block(statement.body))
-        handled = [each for handler in statement.handlers for each in statements(_block(handler.body))]
-        return all(is_apex_import(file, each) for each in body) and all(complains(each) for each in handled)
+        return all(is_apex_import(file, each) for each in statements(block_of(statement))) and _complains(statement)
     return insists(file, statement) or is_needless(file, statement) or any(statement is each for each in keepings(file))
 
 
@@ -46,8 +44,8 @@ def probes_for_apex(file: File) -> bool:
     for _, body in bodies(file):
         for statement in nested_statements(body):
             if isinstance(statement, (cst.Import, cst.ImportFrom)) and is_apex_import(file, statement):
-                guard = file.tree.parents.get(file.tree.block(statement))
-                if isinstance(guard, cst.Try) and not is_apex_import(file, guard):
+                guard = guard_of(file, statement)
+                if guard is not None and not is_apex_import(file, guard):
                     return True
     return False
 
@@ -99,7 +97,7 @@ def insists(file: File, statement: Statement) -> bool:
         return _tests_for(file, statement.test, present=True)
     if not isinstance(statement, cst.If) or statement.orelse is not None:
         return False
-    raises = [isinstance(each, cst.Raise) for each in statements(_block(statement.body))]
+    raises = [isinstance(each, cst.Raise) for each in statements(block_of(statement))]
     return _tests_for(file, statement.test, present=False) and raises == [True]
 
 
@@ -118,7 +116,23 @@ def _tests_for(file: File, test: cst.BaseExpression, *, present: bool) -> bool:
     return present and isinstance(test, cst.Name) and AMP in file.names.meanings(test)
 
 
-def complains(statement: Statement) -> bool:
+def guard_of(file: File, statement: Statement) -> cst.Try | None:
+    """The `try` that an import stands in directly."""
+    around = file.tree.parents.get(file.tree.block(statement))
+    return around if isinstance(around, cst.Try) and around.body is file.tree.block(statement) else None
+
+
+def is_only_import(guard: cst.Try) -> bool:
+    """Whether a `try` imports, complains where that fails, and does nothing else."""
+    imports = all(isinstance(each, (cst.Import, cst.ImportFrom)) for each in statements(block_of(guard)))
+    return imports and guard.orelse is None and guard.finalbody is None and _complains(guard)
+
+
+def _complains(guard: cst.Try) -> bool:
+    return all(_only_tells(each) for handler in guard.handlers for each in statements(block_of(handler)))
+
+
+def _only_tells(statement: Statement) -> bool:
     """Whether a statement of an `except` only tells that Apex is missing: raises, prints, passes, sets amp to None."""
     if isinstance(statement, cst.Assign):
         targets = [dotted(each.target) for each in statement.targets]
@@ -138,8 +152,3 @@ def drop_imports(editor: Editor) -> Iterator[Edit]:
         for statement in nested_statements(body):
             if is_apex_import(file, statement) and not (isinstance(statement, cst.Import) and still_apex):
                 yield editor.remove(statement)
-
-
-def _block(body: cst.BaseSuite) -> cst.IndentedBlock | cst.SimpleStatementSuite:
-    assert isinstance(body, (cst.IndentedBlock, cst.SimpleStatementSuite))
-    return body
