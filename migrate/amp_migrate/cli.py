@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,14 @@ def _listed_rules(form: Format) -> str:
     raise click.UsageError(f"--list-rules has no form {form.value}; use text, json or markdown")
 
 
+def _serve() -> None:
+    if find_spec("pygls") is None:
+        raise click.UsageError("--language-server needs pygls: pip install 'amp-migrate[lsp]'")
+    from amp_migrate.command.language_server import make_server
+
+    make_server(project_settings).start_io()
+
+
 @click.command(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @with_options
 @click.pass_context
@@ -133,6 +142,9 @@ def command(context: click.Context, /, **options: Any) -> None:
     """
     if options["list_rules"]:
         click.echo(_listed_rules(Format(options["form"])), nl=False)
+        return
+    if options["language_server"]:
+        _serve()
         return
     options = dict(_chosen(context, options))
     _check(options)

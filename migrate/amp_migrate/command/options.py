@@ -274,6 +274,12 @@ _FILES: _Options = (
 )
 _SHOWN: _Options = (
     click.option(
+        "--language-server",
+        is_flag=True,
+        help="Serve an editor over standard input and output: findings when a file is opened or saved, with quick "
+        "fixes. Needs amp-migrate[lsp].",
+    ),
+    click.option(
         "--list-rules",
         is_flag=True,
         help="Show all rules: code, name, safety and what each finds; as text, json or markdown by --format.",

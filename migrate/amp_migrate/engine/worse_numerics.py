@@ -12,7 +12,6 @@ from amp_migrate.catalog.step_rules import FP32_STEP, RISKY_NUMERICS, ROUNDED_PR
 from amp_migrate.engine.flow_files import FlowFiles
 from amp_migrate.engine.planner import FilePlan
 from amp_migrate.engine.workspace import Workspace
-from amp_migrate.flow.events import A_ROUNDED_PROBABILITY
 from amp_migrate.prove.precision import Harm, harms
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Settings
@@ -79,7 +78,7 @@ def _at(harm: Harm, changed: Mapping[str, FilePlan]) -> Finding:
 
 
 def _code(harm: Harm) -> str:
-    return ROUNDED_PROBABILITY.code if harm.message.endswith(A_ROUNDED_PROBABILITY) else RISKY_NUMERICS.code
+    return ROUNDED_PROBABILITY.code if harm.is_of_probability else RISKY_NUMERICS.code
 
 
 def _steps(plan: FilePlan) -> list[Finding]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from amp_migrate.flow.analysis import Analysis
-from amp_migrate.flow.events import Act
+from amp_migrate.flow.events import A_ROUNDED_PROBABILITY, Act
 from amp_migrate.flow.files import Files
 from amp_migrate.flow.questions import CACHE_MENDED, WRONG_BY_ITSELF, Fault, Questions, wrong_states
 from amp_migrate.flow.source import Site
@@ -39,12 +39,14 @@ class Harm:
         message: what it is.
         is_sure: whether it happens whatever the data are, and the result must not be written.
         is_of_cache: whether it is a weight whose cast was kept without a gradient: `cache_enabled=False` mends it.
+        is_of_probability: whether it is a probability that may be rounded to one.
     """
 
     site: Site
     message: str
     is_sure: bool
     is_of_cache: bool
+    is_of_probability: bool
 
 
 def harms(before: Files | None, after: Files, script: str, torch: Version) -> list[Harm]:
@@ -65,7 +67,8 @@ def harms(before: Files | None, after: Files, script: str, torch: Version) -> li
         elif not (fault.what == _OF_THE_CACHE and torch >= CACHE_MENDED) and (fault.always or fault.what == _MAY_HARM):
             message = f"{fault.what}: {fault.why}" if fault.why else fault.what
             is_sure = fault.always and fault.what not in _RUNS
-            found.append(Harm(fault.site, message, is_sure, is_of_cache=fault.what == _OF_THE_CACHE))
+            of_cache, of_probability = fault.what == _OF_THE_CACHE, fault.why == A_ROUNDED_PROBABILITY
+            found.append(Harm(fault.site, message, is_sure, of_cache, of_probability))
     return found
 
 
