@@ -33,6 +33,7 @@ from amp_migrate.flow.domain.atoms import (
 )
 from amp_migrate.flow.domain.contexts import NO_CONTEXT, Context
 from amp_migrate.flow.domain.heap import Heap
+from amp_migrate.flow.domain.interned import a_run
 from amp_migrate.flow.domain.machine import EMPTY_MACHINE, START, Machine, World, Worlds, common
 from amp_migrate.flow.domain.state import State, meet
 from amp_migrate.flow.domain.tensor import Tensor, join_tensors
@@ -149,17 +150,21 @@ class Analysis:
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(max(limit, _RECURSION))
         try:
-            own = [module for module in map(self.module, (*self.focus, *self.beside)) if module is not None]
-            self._allowance += _STATEMENTS_PER_LINE * sum(module.lines for module in own)
-            for file in (*self.focus, *self.beside):
-                self._bring_module(file)
-            self._settle()
-            entered: set[Code] = set()
-            while self._enter_uncalled(entered):
-                self._settle()
+            with a_run():
+                self._interpret_all()
         finally:
             sys.setrecursionlimit(limit)
         return self
+
+    def _interpret_all(self) -> None:
+        own = [module for module in map(self.module, (*self.focus, *self.beside)) if module is not None]
+        self._allowance += _STATEMENTS_PER_LINE * sum(module.lines for module in own)
+        for file in (*self.focus, *self.beside):
+            self._bring_module(file)
+        self._settle()
+        entered: set[Code] = set()
+        while self._enter_uncalled(entered):
+            self._settle()
 
     def module(self, file: str) -> Module | None:
         """A file, parsed when it is first asked for; None where it cannot be."""
@@ -314,7 +319,7 @@ class Analysis:
         assert module is not None
         worlds = frozenset(World(each, frozenset(), each) for each in task.entries)
         frame = Frame(self, module, task, State(dict(task.given), {}, task.context, worlds or START))
-        for name in task.code.captured & task.given.keys():
+        for name in [each for each in task.given if each in task.code.captured]:
             self.heap.write(task.ref, name, task.given[name])
         execute(frame, task.code.body)
         if frame.state is not None:
@@ -628,7 +633,7 @@ class Analysis:
         inner.code = function.code
         inner.ref = FrameRef(function.code, (*frame.ref.context, frame.site(node))[-3:], function.frame)
         inner.is_recorded = module.file in self.focus
-        for name in function.code.captured & given.keys():
+        for name in [each for each in given if each in function.code.captured]:
             self.heap.write(inner.ref, name, given[name])
 
         def on_yield(at: Frame, value: Value) -> None:
@@ -737,7 +742,7 @@ class Analysis:
 
     def event(self, frame: Frame, act: Act, node: ast.AST, **facts: Any) -> Event:
         """Note that something happens, in the states in which it is reached."""
-        site = frame.site(node)
+        site = facts.get("site") or frame.site(node)
         key = (act, site, facts.get("why", ""), frame.code)
         found = self.events.get(key)
         if found is None:

@@ -32,7 +32,7 @@ def site_of(file: str, node: ast.AST) -> Site:
     return Site(file, node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Code:
     """A module, class body, function or lambda, with the names that are its own.
 

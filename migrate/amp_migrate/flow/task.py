@@ -40,7 +40,7 @@ class Task:
         self.touched: set[Key] = set()
         self.cells: dict[Cell, Value] = {}
         self.written: set[Cell] = set()
-        self.casts: set[tuple[Atom, bool, Site]] = set()
+        self.casts: dict[tuple[Atom, bool, Site], None] = {}
         self.leaves_on: Context | None = None
         self.happened: dict[Event, None] = {}
         self.callers: dict[Task, int] = {}

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from typing import Any, TypeAlias
 
-from amp_migrate.flow.domain.interned import Interned
+from amp_migrate.flow.domain.interned import Numbered, remembered
 from amp_migrate.flow.domain.tensor import PURE, SOME_TENSOR, Tensor, Units, join_tensors
 from amp_migrate.flow.source import Code, Site
 
@@ -17,7 +16,7 @@ _DEEPEST = 4
 _LONGEST_PATH = 6
 
 
-class Atom(metaclass=Interned):
+class Atom(Numbered):
     """One thing that a value may be."""
 
     __slots__ = ()
@@ -295,7 +294,7 @@ def join_all(values: Iterable[Value]) -> Value:
     return found
 
 
-@lru_cache(maxsize=100_000)
+@remembered(100_000)
 def _merged(atoms: frozenset[Atom | Tensor], depth: int = 0) -> Value:
     """One tensor, one tuple of a length, few constants of a kind: a set that cannot grow for ever."""
     found: set[Atom | Tensor] = set()

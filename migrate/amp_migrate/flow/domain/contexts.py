@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from amp_migrate.flow.domain.interned import Interned
+from amp_migrate.flow.domain.interned import Numbered
 from amp_migrate.flow.domain.tensor import BF16, DEVICE, F16, F32, LOW
 from amp_migrate.flow.source import Site
 
 ON, OFF = 1, 2
 
 
-class Autocast(metaclass=Interned):
+class Autocast(Numbered):
     """Autocast for one device, as far as it is known.
 
     Attributes:
@@ -64,7 +64,7 @@ def _dtypes(a: Autocast, b: Autocast) -> int:
 _OFF = Autocast()
 
 
-class Context(metaclass=Interned):
+class Context(Numbered):
     """What is switched on at one place.
 
     Attributes:

@@ -1,8 +1,20 @@
-"""Objects of which there is one for each content, so that comparing and hashing them costs nothing."""
+"""Objects of which there is one for each content, so that hashing and comparing them costs nothing.
+
+Each is a number, because Python hashes and compares numbers itself, and that is what an analysis does most. The number
+is the same in every process: a set of these is gone through in the same order whatever Python's hash seed is, and
+whatever was analysed before.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, TypeVar, cast
+from zlib import crc32
+
+_F = TypeVar("_F", bound=Callable[..., Hashable])
+_FIRST_OF_A_RUN = 2.0**33  # what a run makes is numbered as it comes; behind the numbers of what is there before
 
 
 class Interned(type):
@@ -21,5 +33,68 @@ class Interned(type):
             args += cls._defaults[-missing:]
         found = cls._made.get(args)
         if found is None:
-            found = cls._made[args] = super().__call__(*args)
+            if _RUN.is_on:
+                number = _FIRST_OF_A_RUN + len(_RUN.made)
+                _RUN.made.append((cls._made, args))
+            else:
+                number = _lasting(cls, args)
+            found = cls._made[args] = float.__new__(cls, number)  # type: ignore[arg-type]
+            found.__init__(*args)
         return found
+
+
+class Numbered(float, metaclass=Interned):
+    """The base of these objects; none of them is used as the number that it is."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return type(self).__name__
+
+
+class _Run:
+    """What the last run has made, which the next one is not to know of."""
+
+    def __init__(self) -> None:
+        self.is_on = False
+        self.made: list[tuple[dict[tuple[Any, ...], Any], tuple[Any, ...]]] = []
+        self.forget: list[Callable[[], None]] = []
+
+
+_RUN = _Run()
+_lasting_numbers: set[float] = set()
+
+
+def _lasting(kind: type, args: tuple[Any, ...]) -> float:
+    """The number of what is made outside of a run: of its content, as modules are not always imported in one order."""
+    number = float(crc32(repr((kind.__name__, args)).encode(errors="replace")) + 1)
+    while number in _lasting_numbers:
+        number += 1
+    _lasting_numbers.add(number)
+    return number
+
+
+def remembered(most: int) -> Callable[[_F], _F]:
+    """Keep what a function gives, `most` results at once, until the next run."""
+
+    def decorate(function: _F) -> _F:
+        kept = lru_cache(maxsize=most)(function)
+        _RUN.forget.append(kept.cache_clear)
+        return cast("_F", kept)
+
+    return decorate
+
+
+@contextmanager
+def a_run() -> Iterator[None]:
+    """Forget what the run before has made, and number anew."""
+    for made, args in _RUN.made:
+        del made[args]
+    _RUN.made.clear()
+    for forget in _RUN.forget:
+        forget()
+    _RUN.is_on = True
+    try:
+        yield
+    finally:
+        _RUN.is_on = False

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, TypeAlias
 
-from amp_migrate.flow.domain.interned import Interned
+from amp_migrate.flow.domain.interned import Numbered, remembered
 
 # What may be in the gradients of an optimizer's parameters, or of one tensor.
 EMPTY, TRUE, SCALED, UNSCALED, MIXED, UNKNOWN = "none", "true", "scaled", "unscaled", "mixed", "unknown"
@@ -29,7 +28,7 @@ Facts: TypeAlias = "frozenset[Fact]"
 Key: TypeAlias = "tuple[Any, ...]"
 
 
-class Grad(metaclass=Interned):
+class Grad(Numbered):
     """What is in some gradients.
 
     Attributes:
@@ -52,20 +51,24 @@ class Grad(metaclass=Interned):
         return self.kind + (" spent" if self.spent else "") + (" outdated" if self.outdated else "")
 
 
+def _order(item: tuple[Key, Any]) -> tuple[str, ...]:
+    """In which order what is known is kept: by words, and by the numbers of atoms."""
+    return tuple(float.__repr__(each) if isinstance(each, float) else str(each) for each in item[0])
+
+
 UNKNOWN_GRAD = Grad(UNKNOWN)
 NO_GRAD = Grad(EMPTY)
 _LOSSES = {"grad": Grad(LOST), "stage": LOST}
 
 
-class Machine(metaclass=Interned):
+class Machine(Numbered):
     """A state, by keys: `("grad", optimizer)`, `("stage", scaler, optimizer)`, `("checked", scaler)` and the like."""
 
-    __slots__ = ("_known", "_only", "items")
+    __slots__ = ("_known", "items")
 
     def __init__(self, items: frozenset[tuple[Key, Any]] = frozenset()) -> None:
         self.items = items
-        self._known = dict(items)
-        self._only: dict[frozenset[Key], Machine] = {}
+        self._known = dict(sorted(items, key=_order))
 
     def get(self, key: Key, default: Any = None) -> Any:
         """What is known under a key."""
@@ -73,15 +76,23 @@ class Machine(metaclass=Interned):
 
     def but(self, changes: Mapping[Key, Any]) -> Machine:
         """This state with some keys changed; None as a value makes a key unknown."""
-        known = {**self._known, **changes}
+        return self._changed(tuple(changes.items()))
+
+    @remembered(100_000)
+    def _changed(self, changes: tuple[tuple[Key, Any], ...]) -> Machine:
+        known = {**self._known, **dict(changes)}
         return Machine(frozenset((key, value) for key, value in known.items() if value is not None))
 
+    def difference(self, other: Machine) -> dict[Key, Any]:
+        """What has to be changed in this state to come to another one."""
+        theirs = other._known
+        changes = {key: value for key, value in theirs.items() if self._known.get(key) != value}
+        return changes | {key: None for key in self._known if key not in theirs}
+
+    @remembered(100_000)
     def only(self, keys: frozenset[Key]) -> Machine:
         """What is known under these keys."""
-        found = self._only.get(keys)
-        if found is None:
-            found = self._only[keys] = Machine(frozenset(each for each in self.items if each[0] in keys))
-        return found
+        return Machine(frozenset(each for each in self.items if each[0] in keys))
 
     def losing(self, keys: Iterable[Key]) -> Machine:
         """This state with what is known under some keys lost."""
@@ -100,7 +111,7 @@ class Machine(metaclass=Interned):
         return ", ".join(sorted(f"{'/'.join(map(str, key))}: {value!r}" for key, value in self.items))
 
 
-class World(metaclass=Interned):
+class World(Numbered):
     """One way to a place: see the module."""
 
     __slots__ = ("entry", "facts", "now")
@@ -114,7 +125,7 @@ EMPTY_MACHINE = Machine()
 START: Worlds = frozenset({World(EMPTY_MACHINE, frozenset(), EMPTY_MACHINE)})
 
 
-@lru_cache(maxsize=10_000)
+@remembered(10_000)
 def joined(a: Worlds, b: Worlds) -> Worlds:
     """The worlds of two ways that meet."""
     return a if b <= a else b if a <= b else merged(a | b)
@@ -167,7 +178,7 @@ def assuming(worlds: Worlds, facts: Facts) -> Worlds:
     )
 
 
-@lru_cache(maxsize=10_000)
+@remembered(10_000)
 def forgetting(worlds: Worlds, name: str) -> Worlds:
     """The worlds without what is known of a name, which gets a new value."""
     if not any(name in fact[2] for each in worlds for fact in each.facts):

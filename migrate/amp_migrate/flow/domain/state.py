@@ -65,7 +65,7 @@ def meet(a: State | None, b: State | None, *, loop: bool = False) -> State | Non
         own = names.get(name)
         if own is not value:
             names[name] = join(value, _UNBOUND) if own is None else combine(own, value)
-    for name in names.keys() - b.names.keys():
+    for name in [each for each in names if each not in b.names]:
         names[name] = join(names[name], _UNBOUND)
     cells = {cell: combine(value, b.cells[cell]) for cell, value in a.cells.items() if cell in b.cells}
     return State(names, cells, a.context.join(b.context), joined(a.worlds, b.worlds), a.casts | b.casts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from amp_migrate.flow.domain.interned import Interned
+from amp_migrate.flow.domain.interned import Numbered, remembered
 from amp_migrate.flow.source import Site
 
 # Precisions, as a set of bits: what a value may be. OTHER is a precision that nobody knows.
@@ -52,7 +52,7 @@ _FACTS = (
 )
 
 
-class Tensor(metaclass=Interned):
+class Tensor(Numbered):
     """A tensor; immutable, one object for each content.
 
     Attributes:
@@ -149,17 +149,10 @@ SOME_TENSOR = _MADE.but(flows=CUT | FLOWS)
 
 def join_tensors(a: Tensor, b: Tensor) -> Tensor:
     """What is known of a tensor that is one of two."""
-    if a is b:
-        return a
-    found = _joined.get((a, b))
-    if found is None:
-        found = _joined[a, b] = _join_tensors(a, b)
-    return found
+    return a if a is b else _join_tensors(a, b)
 
 
-_joined: dict[tuple[Tensor, Tensor], Tensor] = {}
-
-
+@remembered(200_000)
 def _join_tensors(a: Tensor, b: Tensor) -> Tensor:
     born = a.born | b.born if a.born and b.born else NOTHING
     units = a.units | b.units

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from amp_migrate.flow.domain.atoms import (
     NEVER,
@@ -26,7 +26,7 @@ from amp_migrate.flow.domain.atoms import (
     one,
 )
 from amp_migrate.flow.domain.contexts import Context
-from amp_migrate.flow.domain.machine import Machine, World, forgetting, merged
+from amp_migrate.flow.domain.machine import Key, Machine, World, forgetting, merged
 from amp_migrate.flow.domain.state import meet
 from amp_migrate.flow.domain.tensor import Tensor
 from amp_migrate.flow.python import attributes, builtins, containers
@@ -199,22 +199,24 @@ def apply_summary(frame: Frame, task: Task) -> None:
     for cell, value in task.cells.items():
         if cell[0] not in frame.analysis.many:
             state.cells[cell] = value
-    for _, name in task.written:
+    for name in sorted({name for _, name in task.written}):
         state.worlds = forgetting(state.worlds, name)
-    for leaf, with_gradient, site in task.casts:
+    for leaf, with_gradient, site in list(task.casts):
         frame.analysis.pytorch.cast_weight(frame, leaf, with_gradient, site)
 
 
 def _through(frame: Frame, task: Task, exits: dict[Machine, set[Machine]]) -> frozenset[World]:
     keys = frozenset(task.touched)
-    by_entry: dict[Machine, set[Machine]] = {}
+    by_entry: dict[Machine, dict[Machine, dict[Key, Any]]] = {}
     for entry, leaving in exits.items():
-        by_entry.setdefault(entry.only(keys), set()).update(each.only(keys) for each in leaving)
+        own = entry.only(keys)
+        ways = by_entry.setdefault(own, {})
+        for each in leaving:
+            ways[each.only(keys)] = own.difference(each.only(keys))
     found: list[World] = []
     for world in frame.now.worlds:
-        for machine in by_entry.get(world.now.only(keys), ()):
-            changes = {key: machine.get(key) for key in keys}
-            found.append(World(world.entry, world.facts, world.now.but(changes)))
+        for changes in by_entry.get(world.now.only(keys), {}).values():
+            found.append(World(world.entry, world.facts, world.now.but(changes)) if changes else world)
     return merged(found)
 
 

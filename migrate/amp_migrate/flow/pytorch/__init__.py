@@ -55,6 +55,7 @@ from amp_migrate.flow.python.classes import DATA_SETS, FUNCTION, MODULE, externa
 from amp_migrate.flow.python.expressions import assign
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import functions, gradients, modules, operators, switches, tensors
+from amp_migrate.flow.source import Site
 from amp_migrate.tables import operators as table
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ class PyTorch:
         """Something is changed in place."""
         gradients.updated_by_hand(frame, old, operand, node)
 
-    def cast_weight(self, frame: Frame, leaf: Atom, with_gradient: bool, site: object) -> None:
+    def cast_weight(self, frame: Frame, leaf: Atom, with_gradient: bool, site: Site) -> None:
         """Autocast casts a weight."""
         modules.cast_weight(frame, leaf, with_gradient, site)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 
 from amp_migrate.flow.domain import machine as states
 from amp_migrate.flow.domain.atoms import (
@@ -29,6 +28,7 @@ from amp_migrate.flow.domain.atoms import (
     tensors_in,
     units_of,
 )
+from amp_migrate.flow.domain.interned import remembered
 from amp_migrate.flow.domain.machine import (
     EMPTY,
     LOST,
@@ -150,7 +150,7 @@ def relevant(frame: Frame, kind: dict[Atom, object]) -> list[Atom]:
     return [each for each in kind if each in known or places.get(each, set()) & homes]
 
 
-@lru_cache(maxsize=50_000)
+@remembered(50_000)
 def overlap(parameters: frozenset[Atom] | None, leaves: frozenset[Atom]) -> bool | None:
     """Whether some leaves are parameters of an optimizer; None where nobody can tell."""
     if not leaves:

@@ -58,6 +58,7 @@ from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import gradients
 from amp_migrate.flow.pytorch.operators import operate
+from amp_migrate.flow.source import Site
 from amp_migrate.tables import operators as table
 from amp_migrate.tables.torch_names import MODULE_FACTORIES
 
@@ -386,29 +387,18 @@ def depending_on(frame: Frame, result: Value, owner: Atom) -> Value:
     )
 
 
-def cast_weight(frame: Frame, leaf: Atom, with_gradient: bool, site: object) -> None:
+def cast_weight(frame: Frame, leaf: Atom, with_gradient: bool, site: Site) -> None:
     """Autocast casts a weight, and keeps the cast until the outermost region ends."""
     state = frame.now
-    if not isinstance(site, tuple):
-        return
     outermost = state.context.cuda.outermost
     if with_gradient:
         if gradients.overlap(state.casts, frozenset({leaf})):
-            frame.analysis.cached_casts.setdefault((leaf, site), None)  # type: ignore[arg-type]
-            event = frame.analysis.event(frame, Act.WEIGHT_CAST, _At(site), leaves=frozenset({leaf}))
-            event.code = frame.code
+            frame.analysis.cached_casts.setdefault((leaf, site), None)
+            frame.analysis.event(frame, Act.WEIGHT_CAST, ast.expr(), site=site, leaves=frozenset({leaf}))
     else:
         state.casts |= {leaf}
     if outermost & frame.task.context.cuda.outermost:
-        frame.task.casts.add((leaf, with_gradient, site))  # type: ignore[arg-type]
-
-
-class _At(ast.expr):
-    """A place that is known without its node."""
-
-    def __init__(self, site: tuple[object, ...]) -> None:
-        super().__init__()
-        _, self.lineno, self.col_offset, self.end_lineno, self.end_col_offset = site  # type: ignore[assignment]
+        frame.task.casts[leaf, with_gradient, site] = None
 
 
 # Attributes and methods
