@@ -13,7 +13,7 @@ def collected_later() -> Iterator[None]:
     if not gc.isenabled():
         yield
         return
-    gc.collect()
+    gc.collect(1)
     gc.disable()
     try:
         yield
