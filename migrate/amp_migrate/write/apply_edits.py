@@ -41,6 +41,7 @@ from amp_migrate.trees.tree import Tree
 from amp_migrate.write.fill import Filler, in_place, is_atom
 from amp_migrate.write.footers import comments_behind, comments_within
 from amp_migrate.write.import_lines import with_imported
+from amp_migrate.write.indents import indent_within
 from amp_migrate.write.items import with_items
 from amp_migrate.write.leads import joined, under, without_blanks, without_lead
 from amp_migrate.write.new_block import NewBlock
@@ -211,9 +212,10 @@ class _Applier(cst.CSTTransformer):
         units = [self._split(old, new) for old, new in zip(original.body, updated.body, strict=True)]
         if not any(touched for _, touched in units):
             return updated
+        self.fill.indent = indent_within(self.tree, original)
         lines, left = self._assemble([pair for pairs, _ in units for pair in pairs])
         if isinstance(updated, cst.SimpleStatementSuite):
-            return cst.IndentedBlock(body=lines, header=updated.trailing_whitespace)
+            return cst.IndentedBlock(body=lines, header=updated.trailing_whitespace, indent=self.fill.indent)
         if not any(each.comment for each in left):
             return updated.with_changes(body=lines)
         return updated.with_changes(body=lines, footer=joined(left, updated.footer))
@@ -228,7 +230,7 @@ class _Applier(cst.CSTTransformer):
     def _assemble(self, pairs: Sequence[tuple[tuple[Statement, ...], Line]]) -> tuple[list[Line], list[cst.EmptyLine]]:
         """The new lines of a block, from its statements and what the edits say of each, and the comments below them."""
         placed = self.placed
-        block = NewBlock()
+        block = NewBlock(self.fill.indent)
         for olds, line in pairs:
             old = olds[0]
             lines = self._in_place_of(old, line)

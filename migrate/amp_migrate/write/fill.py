@@ -25,13 +25,17 @@ class Filler:
     """Makes tree of new code.
 
     Args:
-        module: the file, whose indent and line ends new statements have.
+        module: the file, whose line ends new statements have.
         final: the old code in a hole as it is in the end.
+
+    Attributes:
+        indent: that of the body of a new statement.
     """
 
     def __init__(self, module: cst.Module, final: Callable[[Hole], cst.CSTNode]) -> None:
         self._module = module
         self._final = final
+        self.indent = module.default_indent
 
     def expression(self, code: Code) -> cst.BaseExpression:
         """The tree of an expression."""
@@ -46,7 +50,9 @@ class Filler:
         code = Code(
             (*new.head.parts, *(part for each in new.body for part in (self._break, *each.parts)), self._newline)
         )
-        return self._line(_text(code), code)
+        line = self._line(_text(code), code)
+        assert isinstance(line.body, cst.IndentedBlock)
+        return line.with_changes(body=line.body.with_changes(indent=self.indent))
 
     def header(self, context: Code) -> cst.With:
         """`with <context>:`, to be given a body."""
@@ -58,7 +64,7 @@ class Filler:
 
     @property
     def _break(self) -> str:
-        return self._newline + self._module.default_indent
+        return self._newline + self.indent
 
     def _line(self, text: str, code: Code) -> Line:
         filled = self._filled(build.line(text, self._module), code)

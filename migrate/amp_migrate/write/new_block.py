@@ -13,12 +13,16 @@ from amp_migrate.write.leads import flush, joined
 class NewBlock:
     """The lines of a block while it is put together.
 
+    Args:
+        indent: that of a body in it.
+
     Attributes:
         lines: what it has so far.
         carried: the comments of statements that are gone, which the next line takes over.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, indent: str) -> None:
+        self._indent = indent
         self.lines: list[Line] = []
         self.carried: list[cst.EmptyLine] = []
         self._wrap: tuple[Statement, cst.With, tuple[Line, ...]] | None = None
@@ -50,4 +54,4 @@ class NewBlock:
         if self._wrap is not None and self._wrap[0] in olds:
             _, head, tail = self._wrap
             self._wrap = None
-            self.emit(head.with_changes(body=cst.IndentedBlock(body=[*self._wrapped, *tail])))
+            self.emit(head.with_changes(body=cst.IndentedBlock([*self._wrapped, *tail], indent=self._indent)))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amp_migrate.analysis.bindings import dotted
-from amp_migrate.analysis.files import File
+from amp_migrate.analysis.bindings import BindingKind, dotted
+from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.gradients.hooks import reading_hook
@@ -13,7 +13,7 @@ from amp_migrate.steps.model.training_step import Backward, Extraction, Optimize
 from amp_migrate.steps.regions.extract import extractions
 from amp_migrate.steps.regions.find_regions import RegionFinder
 from amp_migrate.steps.statements.amp_signs import uses_amp
-from amp_migrate.trees.nodes import Block, Statement, block_of, find
+from amp_migrate.trees.nodes import Block, Statement, block_of, find, is_constant
 from amp_migrate.trees.own_calls import calls_of
 
 _BF16 = "run with --dtype bf16, which needs no scaler"
@@ -87,12 +87,7 @@ class Obstacles:
         """Why an optimizer cannot be stepped by a scaler, if one cannot."""
         for step in steps:
             if step.call.args and step.part is None:
-                return Refusal(
-                    self.file,
-                    step.statement,
-                    f"{self.tree.quote(step.call)} cannot be used with a loss scaler",
-                    f"an optimizer that evaluates a closure reads several losses per step; {_BF16}",
-                )
+                return self._with_arguments(step)
             if not (isinstance(step.statement, cst.Expr) and step.statement.value is step.call):
                 return Refusal(self.file, step.statement, f"the result of {self.tree.quote(step.call)} is used", _BF16)
             if step.part is None and self._is_module(step.optimizer):
@@ -105,6 +100,27 @@ class Obstacles:
         where, call = hook
         hint = f"let the hook divide by scaler.get_scale() by hand, or {_BF16}"
         return Refusal(where, call, f"{where.tree.quote(call)} reads gradients before they could be unscaled", hint)
+
+    def _with_arguments(self, step: OptimizerStep) -> Refusal:
+        """What to say of a step that is given something: a closure, or what the optimizer's own class takes."""
+        code = self.tree.quote(step.call)
+        if any(self._may_be_closure(each, len(step.call.args)) for each in step.call.args):
+            hint = f"an optimizer that evaluates a closure reads several losses per step; {_BF16}"
+            return Refusal(self.file, step.statement, f"{code} cannot be used with a loss scaler", hint)
+        owner = self.tree.quote(step.optimizer)
+        hint = f"write scaler.step({owner}, ...) by hand, which hands them on, or {_BF16}"
+        return Refusal(self.file, step.statement, f"{code} takes arguments of its own, and may do more than step", hint)
+
+    def _may_be_closure(self, argument: cst.Arg, number: int) -> bool:
+        """Whether an argument is a function, as far as anybody can tell: one that stands alone is a closure."""
+        value = argument.value
+        if argument.keyword is not None and argument.keyword.value == "closure":
+            return not is_constant(value, "None")
+        if isinstance(value, cst.Lambda):
+            return True
+        kinds = {each.kind for each in object_bindings(self.file, value)}
+        is_unknown = not kinds or BindingKind.PARAMETER in kinds
+        return BindingKind.FUNCTION in kinds or (number == 1 and is_unknown and dotted(value) is not None)
 
     def _is_module(self, optimizer: cst.BaseExpression) -> bool:
         """Whether what steps is seen to be a module that learns to optimize, without what an optimizer has."""

@@ -35,6 +35,28 @@ def test_closure_in_float16(leaves: Check) -> None:
     )
 
 
+def test_step_with_arguments_of_its_own(leaves: Check) -> None:
+    finding = leaves(
+        """
+        class Weighted(torch.optim.SGD):
+            def step(self, weights, n, closure=None):
+                for group in self.param_groups:
+                    for p in group["params"]:
+                        weights[p] = p.grad.abs() * n
+
+        updater = Weighted(model.parameters(), lr=0.1)
+        for x, y in loader:
+            updater.zero_grad()
+            loss = nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            updater.step(model.weights, len(x))
+        """,
+        "updater.step(model.weights, len(x)) takes arguments of its own",
+    )
+    assert "scaler.step(updater, ...)" in finding.hint
+    assert "closure" not in finding.hint
+
+
 def test_gradient_penalty_of_a_helper_in_float16(leaves: Check) -> None:
     leaves(
         """

@@ -196,3 +196,29 @@ def test_line_ends_and_indents_are_those_of_the_file(migrate: Check, old: str, n
 
 def test_file_without_a_final_newline_gets_none(migrate: Check) -> None:
     assert migrate(LOOP.rstrip("\n")).after == HEAD + MOVED.rstrip("\n")
+
+
+def test_new_blocks_are_as_deep_as_those_around_them_in_a_file_of_two_indents(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Data:
+            def __len__(self):
+              return 4
+
+          def main(model, loader):
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        +     scaler = torch.amp.GradScaler("cuda")
+              state = torch.load("last.pt")
+        -     if "optimizer" in state: optimizer.load_state_dict(state["optimizer"])
+        +     if "optimizer" in state:
+        +         optimizer.load_state_dict(state["optimizer"])
+        +         if state.get("scaler"):
+        +             scaler.load_state_dict(state["scaler"])
+              for x, y in loader:
+        ~         loss = nn.functional.cross_entropy(model(x), y)
+        ~         loss.backward()
+        -         optimizer.step()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+        """
+    )
