@@ -36,8 +36,9 @@ from amp_migrate.steps.regions.evaluation import evaluated_elsewhere, evaluation
 from amp_migrate.steps.regions.find_regions import Placement
 from amp_migrate.steps.scaler.find_route import Traveller
 from amp_migrate.steps.scaler.in_checkpoints import keep_in_checkpoints
+from amp_migrate.steps.scaler.made_first import make_first
 from amp_migrate.steps.scaler.of_split_step import scale_parts
-from amp_migrate.steps.write.write_route import write_ways
+from amp_migrate.steps.write.write_route import write_arguments, write_ways
 from amp_migrate.steps.write.write_step import write_island, write_region, write_step
 from amp_migrate.wishes import Wishes
 from amp_migrate.write.editor import Editor
@@ -72,15 +73,18 @@ class StepMigration:
             self._moved[move.step.file].append(move)
         moves = [Move((), tuple(self._refused))]
         evaluated = {file: self._wanted_of(file, placed) for file, placed in self._evaluated().items()}
+        editor, ways = self._editor(files[0]), self._traveller.ways
+        kept = [*keep_in_checkpoints(self.roles, self._traveller, editor, self.wishes)]
+        of_steps = (edit for each in self._steps for edit in self._edits(each))
+        make_first(ways, (*kept, *of_steps, *write_arguments(ways, editor)))
         flags = self._flags(evaluated)
         moves.append(flags.move)
-        self._traveller.ways.enable({node: str(each) for node, each in flags.conditions.items()})
+        ways.enable({node: str(each) for node, each in flags.conditions.items()})
         moves += [self._step(each, flags.conditions) for each in self._steps]
         for file, placed in evaluated.items():
             moves += [Move((edit,)) for edit in self._evaluation(file, placed, flags.conditions)]
-        editor = self._editor(files[0])
-        moves += [Move((edit,)) for edit in keep_in_checkpoints(self.roles, self._traveller, editor, self.wishes)]
-        return [*moves, Move(tuple(write_ways(self._traveller.ways, editor, self.settings.dtype)))]
+        moves += [Move((edit,)) for edit in kept]
+        return [*moves, Move(tuple(write_ways(ways, editor, self.settings.dtype)))]
 
     def _editor(self, file: File) -> Editor:
         return Editor(file, self.settings, FP32_STEP.code)
@@ -167,15 +171,17 @@ class StepMigration:
         if not self.wishes.are_asked({*(part.step.file.tree for part in parts), *ways.trees}):
             return False
         dtype = self.settings.dtype
-        edits = (
-            edit for part in parts for edit in write_step(self._editor(part.step.file), part.step, dtype, _scaler(part))
-        )
+        edits = (edit for part in parts for edit in self._edits(part))
         way = write_ways(ways, self._editor(told.file), dtype)
         unwanted = self.wishes.unwanted(chain(edits, way))
         if unwanted is not None:
             reason = f"{unwanted.seen_from(told.file.tree)}, and the step moves as a whole"
             self._refuse(Refusal(told.file, told.place, reason))
         return unwanted is not None
+
+    def _edits(self, part: ScaledStep) -> Iterator[Edit]:
+        """The edits of one step, or of one part of it."""
+        return write_step(self._editor(part.step.file), part.step, self.settings.dtype, _scaler(part))
 
     def _is_wanted(self, step: TrainingStep) -> bool:
         return self.wishes.wants(step.file.tree, step.place, FP32_STEP.code)
@@ -239,7 +245,7 @@ class StepMigration:
         if step.regions:
             step = replace(step, enabled=conditions.get(step.regions[0].first))
         editor = self._editor(step.file)
-        edits = [*write_step(editor, step, self.settings.dtype, scaler)]
+        edits = [*self._edits(replace(move, step=step))]
         told: list[Finding] = []
         for value in (
             *(value for island in step.islands for value in island.inputs),

@@ -9,7 +9,7 @@ from amp_migrate.trees.tree import Tree
 
 
 def indent_within(tree: Tree, block: Block) -> str:
-    """The indent of a block whose head stands in `block`: that of `block`, or at the top of a file, that of the last."""
+    """The indent of a block whose head stands in `block`: that of `block`, or at the top of a file, of the last."""
     around: cst.CSTNode | None = block
     while around is not None and not isinstance(around, (cst.IndentedBlock, cst.Module)):
         around = tree.parents.get(around)

@@ -6,6 +6,8 @@ same object, or as an argument beside it through every call on the way.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from amp_migrate.analysis.arguments.argument_binding import parameter, passed
@@ -25,7 +27,7 @@ from amp_migrate.steps.scaler.optimizer_origin import (
     makes,
     other_name,
 )
-from amp_migrate.trees.nodes import Statement, find, is_constant
+from amp_migrate.trees.nodes import Statement, find, is_constant, method_of
 
 SCALER_NAMES = ("scaler", "grad_scaler", "amp_scaler")
 
@@ -98,6 +100,9 @@ class Traveller:
         if prepared is not None:
             return Route(free, (Creation(where, prepared, free),))
         nodes = [node for name in names for node in where.class_attribute(owner, name)]
+        makers = dict.fromkeys(where.tree.function(node) for name in names for node in _given(where, owner, name))
+        if len(makers) > 1 and method_of(owner, "__init__") is None:
+            return _lost(file, at, f"`{names[0]}` is made in several methods, none of which runs first")
         method = where.tree.function(nodes[0])
         homes = [node for node in nodes if where.tree.function(node) is method]
         return Route(free, (Creation(where, self._home(where, [homes]), free),))
@@ -249,6 +254,14 @@ class Traveller:
             block = tree.common_block(nodes)
             found.append(min((tree.lift(node, block) for node in nodes), key=lambda each: tree.order[each]))
         return max(found, key=lambda each: tree.order[each])
+
+
+def _given(file: File, owner: cst.ClassDef, path: str) -> Iterator[cst.CSTNode]:
+    """The statements in the methods of a class that give an attribute another value than None."""
+    for method in find(owner.body, cst.FunctionDef):
+        for binding in file.scopes.inside(method).bindings.get(path, ()):
+            if not is_constant(binding.value, "None") and not isinstance(binding.node, cst.Del):
+                yield binding.node
 
 
 def _makes_optimizer(file: File, value: cst.BaseExpression) -> bool:

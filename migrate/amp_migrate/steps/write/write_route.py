@@ -23,8 +23,12 @@ def write_ways(ways: Ways, editor: Editor, dtype: Dtype) -> Iterator[Edit]:
         yield write_creation(editor.of(creation.file), creation, dtype)
     for new in ways.parameters.values():
         yield _write_parameter(editor.of(new.function.file), new)
-    for argument in ways.arguments.values():
-        yield write_argument(editor.of(argument.site.file), argument)
+    yield from write_arguments(ways, editor)
+
+
+def write_arguments(ways: Ways, editor: Editor) -> Iterator[Edit]:
+    """The edits by which calls pass scalers on."""
+    return (write_argument(editor.of(each.site.file), each) for each in ways.arguments.values())
 
 
 def unwanted_way(route: Route, editor: Editor, wishes: Wishes) -> Unwanted | None:

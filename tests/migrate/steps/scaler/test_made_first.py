@@ -1,0 +1,223 @@
+"""A scaler is made before it is used, on every way on which the original runs."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Iterator
+from textwrap import indent
+from typing import Any
+from unittest.mock import MagicMock, patch
+
+import pytest
+from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.report.finding import Kind
+from amp_migrate.settings import Settings
+
+Check = Callable[..., Any]
+HEAD = "import torch\nfrom torch import nn\n\n"
+TRAIN = """\
+def train(net, loader, opt):
+    for x, y in loader:
+        loss = nn.functional.cross_entropy(net(x), y)
+        if opt is not None:
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+"""
+STEP = """\
+for x, y in loader:
+    loss = nn.functional.cross_entropy(net(x), y)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
+MAKE = "opt = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+SIMPLE = (MAKE, MAKE, "opt = None\n", STEP, STEP, "train(net, loader, opt)\n")
+HEADS = (
+    *("if a:\n", "if not a:\n", "if b:\n", "if opt:\n", "if opt is not None:\n", "if opt is None:\n"),
+    *("for _ in range(a):\n", "with lock:\n", "while b:\n    b -= 1\n", "try:\n"),
+)
+
+
+def block(choose: random.Random, depth: int) -> str:
+    """Some statements that make an optimizer and train, at random."""
+    return "".join(_statement(choose, depth) for _ in range(choose.randint(1, 3)))
+
+
+def _statement(choose: random.Random, depth: int) -> str:
+    if not depth or choose.random() < 0.45:
+        return choose.choice(SIMPLE)
+    head = choose.choice(HEADS)
+    text = head + indent(block(choose, depth - 1), "    ")
+    if head == "try:\n":
+        return text + choose.choice(("finally:\n", "except OSError:\n")) + indent(block(choose, 0), "    ")
+    has_other = not head.startswith("with") and choose.random() < 0.4
+    return text + ("else:\n" + indent(block(choose, depth - 1), "    ") if has_other else "")
+
+
+def outcomes(text: str) -> Iterator[tuple[object, ...]]:
+    """What becomes of the calls of a program, where there is no PyTorch: an error, or nothing."""
+    for a in (0, 1):
+        for b in (0, 1):
+            with patch.dict(sys.modules, {"torch": MagicMock()}):
+                names: dict[str, Any] = {}
+                exec(compile(text, "program", "exec"), names)
+                try:
+                    names["main"](MagicMock(), [(1, 2)], MagicMock(), a, b)
+                except (AttributeError, NameError) as error:
+                    yield a, b, error
+                else:
+                    yield a, b, None
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_branches(seed: int) -> None:
+    choose = random.Random(seed)
+    body = block(choose, 2) + block(choose, 2)
+    before = f"{HEAD}{TRAIN}\ndef main(net, loader, lock, a, b):\n" + indent(body, "    ")
+    plan = migrate_text(before, Settings())
+    assert not [each for each in plan.findings if each.kind is Kind.ERROR]
+    for (a, b, was), (_, _, now) in zip(outcomes(before), outcomes(plan.after), strict=True):
+        assert was is not None or now is None, f"with a={a}, b={b}: {now}\n{plan.after}"
+
+
+def test_optimizer_that_one_branch_makes_and_another_collects(rewrites: Check) -> None:
+    rewrites(
+        """
+        - def train(net, loader, opt):
+        + def train(net, loader, opt, scaler):
+              for x, y in loader:
+                  opt.zero_grad()
+        ~         loss = nn.functional.cross_entropy(net(x), y)
+        ~         loss.backward()
+        -         opt.step()
+        +         scaler.step(opt)
+        +         scaler.update()
+
+
+          def main(args, loader):
+              net = nn.Linear(4, 4)
+        +     scaler = torch.amp.GradScaler("cuda")
+              if args.kind == "plain":
+                  opt = torch.optim.SGD(net.parameters(), lr=0.1)
+              else:
+                  opt = args.optimizer
+        -     train(net, loader, opt)
+        +     train(net, loader, opt, scaler)
+        """
+    )
+
+
+def test_optimizer_that_is_made_on_demand(rewrites: Check) -> None:
+    rewrites(
+        """
+          def run(net, pretrain):
+              optimizer = None
+        +     scaler = torch.amp.GradScaler("cuda")
+              if pretrain:
+                  optimizer = torch.optim.Adam(net.parameters())
+        ~         loss = nn.functional.cross_entropy(net(x), y)
+        ~         loss.backward()
+        -         optimizer.step()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+              if optimizer is None:
+                  optimizer = torch.optim.Adam(net.parameters())
+        ~     loss = nn.functional.cross_entropy(net(x), y)
+        ~     loss.backward()
+        -     optimizer.step()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_second_optimizer_that_is_there_on_some_ways(rewrites: Check) -> None:
+    rewrites(
+        """
+          def fit(first, second):
+              one = torch.optim.Adam(first.parameters())
+        +     scaler = torch.amp.GradScaler("cuda")
+              if second is not None:
+                  other = torch.optim.Adam(second.parameters())
+              for x, y in loader:
+                  one.zero_grad()
+        ~         loss = nn.functional.cross_entropy(first(x), y)
+        ~         loss.backward()
+        -         one.step()
+        +         scaler.step(one)
+                  if second:
+                      other.zero_grad()
+        ~             loss = nn.functional.cross_entropy(second(x), y)
+        ~             loss.backward()
+        -             other.step()
+        +             scaler.step(other)
+        +         scaler.update()
+        """
+    )
+
+
+def test_what_needs_the_optimizer_finds_the_scaler_in_its_branch(rewrites: Check) -> None:
+    rewrites(
+        """
+          def main(net, loader, is_training):
+              optimizer = None
+              if is_training:
+                  optimizer = torch.optim.Adam(net.parameters())
+        +         scaler = torch.amp.GradScaler("cuda")
+              for x, y in loader:
+        ~         loss = nn.functional.cross_entropy(net(x), y)
+                  if optimizer is not None:
+        -             loss.backward()
+        -             optimizer.step()
+        +             scaler.scale(loss).backward()
+        +             scaler.step(optimizer)
+        +             scaler.update()
+        """
+    )
+
+
+def test_object_whose_methods_make_optimizers_has_its_scaler_from_the_start(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Trainer(Base):
+              def __init__(self, net):
+                  super().__init__()
+        +         self.scaler = torch.amp.GradScaler("cuda")
+                  self.net = net
+
+              def slowly(self):
+                  self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+              def fast(self):
+                  self.optimizer = torch.optim.SGD(self.net.parameters(), lr=1.0)
+
+              def step(self, x, y):
+        ~         loss = nn.functional.cross_entropy(self.net(x), y)
+        -         loss.backward()
+        -         self.optimizer.step()
+        +         self.scaler.scale(loss).backward()
+        +         self.scaler.step(self.optimizer)
+        +         self.scaler.update()
+        """
+    )
+
+
+def test_object_without_a_constructor_whose_methods_make_optimizers(leaves: Check) -> None:
+    leaves(
+        """
+        class Trainer(Base):
+            def slowly(self):
+                self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+            def fast(self):
+                self.optimizer = torch.optim.SGD(self.net.parameters(), lr=1.0)
+
+            def step(self, x, y):
+                loss = nn.functional.cross_entropy(self.net(x), y)
+                loss.backward()
+                self.optimizer.step()
+        """,
+        "`self.optimizer` is made in several methods",
+    )
