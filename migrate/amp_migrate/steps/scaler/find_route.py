@@ -61,8 +61,9 @@ class Traveller:
         if any(path is None for path in paths):
             return _lost(file, at, f"`{file.tree.quote(at)}` is not a plain name or an attribute")
         names = [path for path in paths if path is not None]
-        if all(name.startswith("self.") for name in names):
-            return self._from_self(file, at, names, create)
+        own = [name for name in names if name.startswith("self.")]
+        if own:  # an object's scaler serves the optimizers that one of its methods makes for itself, too
+            return self._from_self(file, at, own, create)
         found = [file.scopes.of(at).find(name) for name in names]
         scope = found[0]
         if scope is None or any(each is not scope for each in found):

@@ -15,12 +15,22 @@ from itertools import takewhile
 import libcst as cst
 
 from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
-from amp_migrate.analysis.files import object_bindings
 from amp_migrate.plan.edit import Edit
 from amp_migrate.steps.model.route import Creation, Ways
-from amp_migrate.trees.nodes import Block, Statement, block_of, header, is_constant, method_of, statements, walk_own
+from amp_migrate.trees.nodes import (
+    Block,
+    Statement,
+    block_of,
+    find,
+    header,
+    is_constant,
+    method_of,
+    statements,
+    walk_own,
+)
 from amp_migrate.trees.tree import Tree
 
+_IS_SCRIPT = ('__name__ == "__main__"', "__name__ == '__main__'")
 _JUMPS = (cst.Return, cst.Raise, cst.Break, cst.Continue)
 
 
@@ -29,27 +39,26 @@ def make_first(ways: Ways, edits: Iterable[Edit]) -> None:
     edits = tuple(edits)
     for key, creation in ways.creations.items():
         name = re.compile(rf"(?<![\w.]){re.escape(creation.target)}\b")
-        here = (each for each in edits if each.tree is creation.file.tree and _key(ways, each) is key)
-        uses = [each.node for each in here if any(name.search(str(code)) for code in each.codes)]
+        naming = (each for each in edits if any(name.search(str(code)) for code in each.codes))
+        uses = [each for each in naming if _is_of(ways, each, key)]
         ways.creations[key] = _before_all(_Making(creation, key), uses).creation
 
 
-def _key(ways: Ways, edit: Edit) -> cst.CSTNode | None:
-    """The function, class or module whose scaler the new code of an edit means; None for what it is given."""
-    owner = edit.tree.owner_class(edit.node)
-    if owner in ways.creations:
-        return owner
+def _is_of(ways: Ways, edit: Edit, key: cst.CSTNode) -> bool:
+    """Whether code that names a scaler may mean that of a function, class or module, and not what it is given."""
+    if isinstance(key, cst.ClassDef):
+        owner = edit.tree.owner_class(edit.node)
+        return owner is key or owner not in ways.creations  # which inherits it
     around = (each for each in edit.tree.ancestors(edit.node) if each in ways.parameters or each in ways.creations)
-    found = next(around, None)
-    return None if found in ways.parameters else found
+    return next((each for each in around if not isinstance(each, cst.ClassDef)), None) is key
 
 
-def _before_all(making: _Making, uses: list[cst.CSTNode]) -> _Making:
+def _before_all(making: _Making, uses: list[Edit]) -> _Making:
     """The nearest place to what makes a scaler that is before all its uses."""
     while not all(map(making.has_run_at, uses)) and (outer := making.outer) is not None:
         making = outer
     late = [each for each in uses if not making.has_run_at(each)]
-    beside = [each for each in map(making.beside, late) if each is not None]
+    beside = [found for each in late if (found := making.beside(each)) is not None]
     if beside:
         return making.at(min(beside, key=lambda each: making.tree.order[each]))
     return making.in_constructor() if late else making
@@ -92,17 +101,19 @@ class _Making:
         behind = [each for each in body if not _is_of_base(each)]
         return self.at(behind[0]) if behind else replace(self, creation=replace(self.creation, home=body[-1]))
 
-    def has_run_at(self, node: cst.CSTNode) -> bool:
-        """Whether the scaler has been made wherever a statement runs that would run without one."""
-        if self._precedes(node):
+    def has_run_at(self, use: Edit) -> bool:
+        """Whether the scaler has been made wherever code runs that would run without one."""
+        if self._precedes(use.node):
             return True
-        if self.creation.home in (node, *self.tree.ancestors(node)):
+        if self.creation.home in (use.node, *self.tree.ancestors(use.node)):
             return False
-        return any(map(self._comes_with, self._reads_with(node)))
+        return any(self._comes_with(read) for read in _read_with(use.tree, use.node))
 
-    def beside(self, node: cst.CSTNode) -> Statement | None:
-        """The statement that a node is in, of those of the block where the scaler is made."""
-        return self._lifted(node, self.tree.block(self.creation.home))
+    def beside(self, use: Edit) -> Statement | None:
+        """The statement that a use stands in, of those of the block where the scaler is made; None for a function."""
+        if use.tree.function(use.node) is not self.tree.function(self.creation.home):
+            return None
+        return self._lifted(use.node, self.tree.block(self.creation.home))
 
     def _lifted(self, node: cst.CSTNode, block: Block) -> Statement | None:
         return self.tree.lift(node, block) if block in self.tree.ancestors(node) else None
@@ -112,7 +123,9 @@ class _Making:
         """The statement that the scaler is made at, and those round it that are left only when it has been made."""
         current = self.creation.home
         yield current
-        while isinstance(holder := self.tree.parents.get(self.tree.block(current)), cst.With):
+        while isinstance(holder := self.tree.parents.get(self.tree.block(current)), (cst.With, cst.If)):
+            if isinstance(holder, cst.If) and self.tree.code(holder.test) not in _IS_SCRIPT:
+                return
             current = holder
             yield current
 
@@ -120,34 +133,35 @@ class _Making:
         """Whether control comes to a node through the making alone."""
         for end in self._ends:
             lifted = self._lifted(node, self.tree.block(end))
-            if lifted is None:
-                continue
-            is_here = lifted is end and end is self.creation.home and self.creation.before
-            return is_here or self.tree.order[lifted] > self.tree.order[end]
-        return self._is_constructed and self.tree.function(node) is not self.tree.function(self.creation.home)
+            is_here = lifted is end is self.creation.home and self.creation.before
+            if is_here or (lifted is not None and self.tree.order[lifted] > self.tree.order[end]):
+                return True
+        return self.tree.function(node) is not self.tree.function(self.creation.home) and self._is_always_made
 
     @property
-    def _is_constructed(self) -> bool:
-        """Whether no object is without the scaler."""
-        method = self.tree.function(self.creation.home)
-        is_constructor = isinstance(self.key, cst.ClassDef) and method is method_of(self.key, "__init__")
-        return is_constructor and any(self.tree.parents.get(self.tree.block(end)) is method for end in self._ends)
+    def _is_always_made(self) -> bool:
+        """Whether a function that sees the scaler finds one, if it is not called by what stands above the making."""
+        function = self.tree.function(self.creation.home)
+        if isinstance(self.key, cst.ClassDef) and function is not method_of(self.key, "__init__"):
+            return False
+        return any(self.tree.block(end) is self.tree.body(end) for end in self._ends)
 
     def _comes_with(self, read: _Read) -> bool:
         """Whether what is read has a value only where the scaler has one as well."""
-        if not self._is_beside(read.node):
-            return False
-        bindings = [each for each in object_bindings(self.creation.file, read.node) if not _is_deleted(each)]
+        bindings = [each for each in self._bindings(read.node) if not isinstance(each.node, cst.Del)]
         given = [each for each in bindings if not is_constant(each.value, "None")]
         return bool(given) and (read.is_needed or given == bindings) and all(map(self._is_with, given))
 
-    def _is_beside(self, node: cst.BaseExpression) -> bool:
-        """Whether a name, or an attribute of `self`, lives where the scaler does."""
-        path = dotted(node)
-        if path is None or isinstance(self.key, cst.ClassDef):
-            return path is not None and path.startswith("self.") and self.tree.owner_class(node) is self.key
-        scope = self.creation.file.scopes.of(node).find(path)
-        return scope is not None and scope.node is self.key and "." not in path
+    def _bindings(self, node: cst.BaseExpression) -> list[Binding]:
+        """Where a name, or an attribute of `self`, gets its value; nothing where it lives elsewhere than the scaler."""
+        path, scopes = dotted(node), self.creation.file.scopes
+        if path is None or path.startswith("self.") is not isinstance(self.key, cst.ClassDef):
+            return []
+        if isinstance(self.key, cst.ClassDef):
+            inside = map(scopes.inside, find(self.key.body, cst.FunctionDef))
+            return [binding for scope in inside for binding in scope.bindings.get(path, ())]
+        scope = scopes.of(node).find(path) if node in self.tree.parents else None
+        return [] if scope is None or scope.node is not self.key else scope.bindings.get(path, [])
 
     def _is_with(self, binding: Binding) -> bool:
         """Whether who gives a name its value makes the scaler as well, or has made it before."""
@@ -161,23 +175,6 @@ class _Making:
         first = next((index for index, each in enumerate(between) if each is self.tree.statement(node)), None)
         return first is not None and not any(map(_may_jump, between[first:]))
 
-    def _reads_with(self, node: cst.CSTNode) -> Iterator[_Read]:
-        """What is read whenever a node is executed, before it or behind it in the same run."""
-        statement = self.tree.statement(node)
-        yield from _reads(header(statement))
-        while True:
-            siblings = self.tree.siblings(statement)
-            index = siblings.index(statement)
-            behind = takewhile(lambda each: not _may_jump(each), siblings[index + 1 :])
-            for each in (*siblings[:index], *behind):
-                yield from _reads(each.test if isinstance(each, cst.If) else part for part in header(each)[:1])
-            holder = self.tree.parents.get(self.tree.block(statement))
-            if holder is None or isinstance(holder, (cst.FunctionDef, cst.ClassDef)):
-                return
-            if isinstance(holder, cst.If):
-                yield from _asked(holder.test)
-            statement = self.tree.statement(holder)
-
 
 @dataclass(frozen=True)
 class _Read:
@@ -189,6 +186,24 @@ class _Read:
 
     node: cst.BaseExpression
     is_needed: bool
+
+
+def _read_with(tree: Tree, node: cst.CSTNode) -> Iterator[_Read]:
+    """What is read whenever a node is executed, before it or behind it in the same run."""
+    statement = tree.statement(node)
+    yield from _reads(header(statement))
+    while True:
+        siblings = tree.siblings(statement)
+        index = siblings.index(statement)
+        behind = takewhile(lambda each: not _may_jump(each), siblings[index + 1 :])
+        for each in (*siblings[:index], *behind):
+            yield from _reads(each.test if isinstance(each, cst.If) else part for part in header(each)[:1])
+        holder = tree.parents.get(tree.block(statement))
+        if holder is None or isinstance(holder, (cst.FunctionDef, cst.ClassDef)):
+            return
+        if isinstance(holder, cst.If):
+            yield from _asked(holder.test)
+        statement = tree.statement(holder)
 
 
 def _reads(parts: Iterable[cst.CSTNode]) -> Iterator[_Read]:
@@ -214,10 +229,6 @@ def _asked(test: cst.BaseExpression) -> Iterator[_Read]:
 
 def _may_jump(statement: Statement) -> bool:
     return any(isinstance(each, _JUMPS) for each in walk_own(statement))
-
-
-def _is_deleted(binding: Binding) -> bool:
-    return isinstance(binding.node, cst.Del)
 
 
 def _is_of_base(statement: Statement) -> bool:
