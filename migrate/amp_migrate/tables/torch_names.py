@@ -46,6 +46,15 @@ GRADIENT_FUNCTIONS = frozenset(
     for name in ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "get_total_norm", "clip_grads_with_norm_")
 ) | {"apex.amp.master_params"}
 
+# What gives every process the gradients of all (https://docs.pytorch.org/docs/stable/distributed.html).
+GRADIENT_COLLECTIVES = frozenset(
+    f"torch.distributed.{name}"
+    for name in (
+        "all_gather all_gather_into_tensor all_reduce all_reduce_coalesced broadcast reduce reduce_scatter "
+        "reduce_scatter_tensor"
+    ).split()
+)
+
 # Those that clip to a limit, with their parameters: the second is the limit.
 _CLIP_NORM = ("parameters", "max_norm", "norm_type", "error_if_nonfinite", "foreach")
 CLIPPING = {

@@ -8,9 +8,11 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import FunctionRef
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.gradients.gradient_directions import is_free_of_scale
+from amp_migrate.steps.gradients.reductions import reduces_gradients
 from amp_migrate.steps.gradients.updates import exclude
 from amp_migrate.steps.model.training_step import Backward, GradientUse, OptimizerStep, ScaledClip
 from amp_migrate.tables.torch_names import CLIPPING, GRADIENT_FUNCTIONS
@@ -28,10 +30,19 @@ from amp_migrate.trees.nodes import (
 from amp_migrate.trees.own_calls import calls_of, named_arguments
 from amp_migrate.trees.tree import Tree
 
+_DEPTH = 2  # calls that are followed to where gradients are read
 _CLIP_NAME = re.compile(r"clip_?(master_)?grad", re.IGNORECASE)
 _NOT_ALWAYS = (
     "gradients are read where the optimizer does not always step, so they cannot be unscaled there",
     "read or clip gradients only on the iterations that step, directly before optimizer.step()",
+)
+_BEFORE_SUM = (
+    "gradients are read before they are added up over all processes, each of which would unscale them by itself",
+    "add up gradients directly after backward(), and read or clip them behind that, or run with --dtype bf16",
+)
+_IN_ONE = (
+    "one function adds up gradients over all processes and clips them, and they cannot be unscaled between the two",
+    "clip gradients in a statement of its own behind that, or run with --dtype bf16",
 )
 
 
@@ -57,8 +68,12 @@ def gradient_uses(
         for s in nested_statements(body)
         if s not in dead and s not in own and order[s] > starts[0] and uses_gradients(file, roles, s)
     ]
+    reducing = [each for each in using if reduces_gradients(file, roles, each)]
+    clipping = next((each for each in reducing if any(_clips(file, roles, part) for part in header(each))), None)
+    if clipping is not None:
+        return Refusal(file, clipping, *_IN_ONE)
     wanted: dict[OptimizerStep, list[Statement]] = {}
-    for statement in using:
+    for statement in (each for each in using if each not in reducing):
         after = _steps_after(file, statement, starts, steps)
         if not after and steps and all(exclude(tree, statement, step.statement) for step in steps):
             return Refusal(file, statement, *_NOT_ALWAYS)  # the branch that updates the parameters by hand
@@ -66,7 +81,7 @@ def gradient_uses(
             wanted.setdefault(step, []).append(statement)
     found: list[GradientUse | ScaledClip] = []
     for step, statements in wanted.items():
-        uses = [_unscaled(tree, step, each, backwards) for each in _branches(tree, statements, backwards)]
+        uses = [_unscaled(tree, step, each, backwards, reducing) for each in _branches(tree, statements, backwards)]
         problem = next((use for use in uses if not isinstance(use, GradientUse)), None)
         if problem is None:
             found += [use for use in uses if isinstance(use, GradientUse)]
@@ -91,7 +106,7 @@ def _branches(tree: Tree, statements: list[Statement], backwards: list[Backward]
 
 
 def _unscaled(
-    tree: Tree, step: OptimizerStep, statements: list[Statement], backwards: list[Backward]
+    tree: Tree, step: OptimizerStep, statements: list[Statement], backwards: list[Backward], reducing: list[Statement]
 ) -> GradientUse | tuple[str, str]:
     """Where to unscale for some statements before a step; the fact that is against it, and a hint, where one is."""
     order, first = tree.order, min(statements, key=lambda each: tree.order[each])
@@ -110,6 +125,8 @@ def _unscaled(
     anchor = _anchor(tree, step, statements)
     if anchor is None:
         return _NOT_ALWAYS
+    if any(order[anchor] < order[each] < order[step.statement] for each in reducing):
+        return _BEFORE_SUM
     return GradientUse(anchor, step.held or step.optimizer, _loop_over(tree, step, anchor))
 
 
@@ -192,18 +209,38 @@ def _reads_gradients(file: File, roles: Roles, part: cst.CSTNode, depth: int = 0
             if not _only_clears(file.tree, node) and not (depth and is_free_of_scale(file, node)):
                 return True
         elif isinstance(node, cst.Call):
-            if file.names.callee(node) in GRADIENT_FUNCTIONS:
+            if _is_clip(file, node):
                 return True
-            if isinstance(node.func, (cst.Attribute, cst.Name)):
-                name = node.func.attr.value if isinstance(node.func, cst.Attribute) else node.func.value
-                if _CLIP_NAME.search(name):
-                    return True
-            function = None
-            if depth < 2:
-                function = roles.project.called(file, node) or roles.project.only_method(file, node, "grad")
+            function = _called(file, roles, node) if depth < _DEPTH else None
             if function is not None and _reads_gradients(function.file, roles, function.node.body, depth + 1):
                 return True
     return False
+
+
+def needs_true_gradients(file: File, roles: Roles, statement: Statement) -> bool:
+    """Whether a statement reads or changes gradients otherwise than to add them up over processes."""
+    if not uses_gradients(file, roles, statement):
+        return False
+    return not reduces_gradients(file, roles, statement) or any(_clips(file, roles, e) for e in header(statement))
+
+
+def _clips(file: File, roles: Roles, part: cst.CSTNode, depth: int = 0) -> bool:
+    """Whether code clips gradients, in functions that it calls, too."""
+    for call in find(part, cst.Call):
+        function = _called(file, roles, call) if depth < _DEPTH else None
+        if _is_clip(file, call) or (function and _clips(function.file, roles, function.node.body, depth + 1)):
+            return True
+    return False
+
+
+def _is_clip(file: File, call: cst.Call) -> bool:
+    name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+    is_named_so = isinstance(name, cst.Name) and _CLIP_NAME.search(name.value) is not None
+    return is_named_so or file.names.callee(call) in GRADIENT_FUNCTIONS
+
+
+def _called(file: File, roles: Roles, call: cst.Call) -> FunctionRef | None:
+    return roles.project.called(file, call) or roles.project.only_method(file, call, "grad")
 
 
 def _only_clears(tree: Tree, node: cst.Attribute) -> bool:

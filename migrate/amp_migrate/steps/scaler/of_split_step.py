@@ -11,7 +11,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.plan.move import Refusal
-from amp_migrate.steps.gradients.gradient_uses import uses_gradients
+from amp_migrate.steps.gradients.gradient_uses import needs_true_gradients
 from amp_migrate.steps.gradients.steppers import loop_over_optimizers, optimizer_steps
 from amp_migrate.steps.model.route import Route, ScaledStep
 from amp_migrate.steps.model.training_step import TrainingStep
@@ -74,7 +74,7 @@ def _route(
         return part.without_step
     start = step.file.tree.order[step.place]
     for statement in nested_statements(block_of(function.node)):
-        if step.file.tree.order[statement] > start and uses_gradients(step.file, roles, statement):
+        if step.file.tree.order[statement] > start and needs_true_gradients(step.file, roles, statement):
             return _read_apart(step.file, statement)
     return hand_on(function, [(site, routes[key_of(caller)]) for caller, site in sites])
 
@@ -83,7 +83,7 @@ def _stepper(function: FunctionRef, roles: Roles) -> TrainingStep | Refusal:
     """The part of a function that does nothing but step: always, and on gradients that nobody reads before."""
     file, body = function.file, block_of(function.node)
     for statement in nested_statements(body):
-        if uses_gradients(file, roles, statement):
+        if needs_true_gradients(file, roles, statement):
             return _read_apart(file, statement)
     steps = tuple(optimizer_steps(roles, file, body))
     for each in steps:

@@ -487,3 +487,70 @@ def test_optimizer_that_builds_its_step_on_what_hooks_are_given_keeps_a_step(lea
         """,
         "reads gradients before they could be unscaled",
     )
+
+
+REDUCED = """
+  import torch.distributed as dist
+  from torch._utils import _flatten_dense_tensors
+  def average(model):
+      if dist.is_initialized():
+          for p in model.parameters():
+              dist.all_reduce(p.grad.data)
+  def average_flat(model):
+      grads = []
+      for p in model.parameters():
+          grads.append(p.grad.data)
+      flat = _flatten_dense_tensors(grads)
+      flat /= dist.get_world_size()
+      dist.all_reduce(flat)
+  def average_and_clip(model):
+      average(model)
+      nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+  model = nn.Linear(2, 2)
+  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
++ scaler = torch.amp.GradScaler("cuda")
+  for x, y in loader:
+      optimizer.zero_grad()
+~     loss = nn.functional.mse_loss(model(x), y)
+~     loss.backward()
+DELTA
+~     optimizer.step()
++     scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [
+        "      average(model)",
+        "      average_flat(model)",
+        "      for p in model.parameters():\n          dist.all_reduce(p.grad)",
+        "      average(model)\n+     scaler.unscale_(optimizer)\n"
+        "      nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
+        "-     nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+        "+     nn.utils.clip_grad_norm_(model.parameters(), 1.0 * scaler.get_scale())\n      average(model)",
+        "+     scaler.unscale_(optimizer)\n      print([p.grad.norm() for p in model.parameters()])\n"
+        "      dist.all_reduce(loss)",
+    ],
+)
+def test_gradients_are_added_up_over_processes_while_they_are_scaled(delta: str, rewrites: Check) -> None:
+    rewrites(REDUCED.replace("DELTA", delta))
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        (
+            "for p in model.parameters():\n        p.grad.clamp_(-1, 1)\n    average(model)",
+            "gradients are read before they are added up over all processes",
+        ),
+        (
+            "for p in model.parameters():\n        dist.all_reduce(p.grad)\n        p.grad.clamp_(-1, 1)",
+            "gradients are read before they are added up over all processes",
+        ),
+        ("average_and_clip(model)", "one function adds up gradients over all processes and clips them"),
+    ],
+)
+def test_gradients_that_are_read_before_they_are_added_up(lines: str, why: str, leaves: Check) -> None:
+    before = "\n".join(line[2:] for line in REDUCED.splitlines() if not line.startswith("+"))
+    leaves(before.replace("LTA", f"    {lines}"), why)
