@@ -47,6 +47,7 @@ class Refusal:
         reason: the fact, as it is shown.
         hint: what to do by hand.
         code: the rule that it is told under, where that is not the reader's usual one.
+        left: what stays because of it, each with its file, where that is known to be elsewhere.
     """
 
     file: InFile
@@ -54,3 +55,4 @@ class Refusal:
     reason: str
     hint: str = ""
     code: str = ""
+    left: tuple[tuple[InFile, cst.CSTNode], ...] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from posixpath import dirname, isabs, relpath
 from typing import Any, Protocol
 
 
@@ -55,3 +56,8 @@ class Finding:
         """What is said about a node of a tree."""
         line, column = tree.position(node)
         return cls(tree.name, line, column, code, kind, message, hint)
+
+
+def seen_from(path: str, other: str) -> str:
+    """A file as what is said of another one names it: a path from the root tells who reads it nothing."""
+    return relpath(path, dirname(other)) if isabs(path) and isabs(other) else path

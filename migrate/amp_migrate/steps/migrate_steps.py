@@ -17,8 +17,8 @@ from amp_migrate.analysis.values.sigmoids import sigmoids_behind
 from amp_migrate.catalog.step_rules import FP32_STEP, ROUNDED_PROBABILITY, STEP_LEFT, SWITCH_ADDED
 from amp_migrate.plan.code import Code
 from amp_migrate.plan.edit import Edit
-from amp_migrate.plan.move import Move, Refusal
-from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.plan.move import InFile, Move, Refusal
+from amp_migrate.report.finding import Finding, Kind, seen_from
 from amp_migrate.settings import Apex, Dtype
 from amp_migrate.steps.apex.script.script_group import idle_files, uses_apex_amp
 from amp_migrate.steps.flag.decide_flag import decide_flags, flag_places
@@ -38,6 +38,7 @@ from amp_migrate.steps.scaler.find_route import Traveller
 from amp_migrate.steps.scaler.in_checkpoints import keep_in_checkpoints
 from amp_migrate.steps.scaler.made_first import make_first
 from amp_migrate.steps.scaler.of_split_step import scale_parts
+from amp_migrate.steps.told_beside import told_beside
 from amp_migrate.steps.write.write_route import write_arguments, write_ways
 from amp_migrate.steps.write.write_step import write_island, write_region, write_step
 from amp_migrate.wishes import Wishes
@@ -84,7 +85,7 @@ class StepMigration:
         for file, placed in evaluated.items():
             moves += [Move((edit,)) for edit in self._evaluation(file, placed, flags.conditions)]
         moves += [Move((edit,)) for edit in kept]
-        return [*moves, Move(tuple(write_ways(ways, editor, self.settings.dtype)))]
+        return list(told_beside([*moves, Move(tuple(write_ways(ways, editor, self.settings.dtype)))]))
 
     def _editor(self, file: File) -> Editor:
         return Editor(file, self.settings, FP32_STEP.code)
@@ -113,8 +114,10 @@ class StepMigration:
                 continue
             for read in fp32.read_steps(file, self.roles, self._steppers):
                 obstacle = self._obstacle(file)
-                if isinstance(read, Refusal) or obstacle is not None:
-                    self._move(read if isinstance(read, Refusal) or obstacle is None else obstacle)
+                if isinstance(read, Refusal):
+                    self._refuse(read)
+                elif obstacle is not None:
+                    self._refuse(obstacle, read.step)
                 else:
                     found.append(read)
         joined = Joiner(self.project, self._gather_again, self._steppers).join(found)
@@ -152,7 +155,7 @@ class StepMigration:
         if self.settings.dtype is not Dtype.BF16:
             scaled = scale_parts(split, self.roles, self._reach)
             if isinstance(scaled, Refusal):
-                self._refuse(scaled, told)
+                self._refuse(scaled, *(part.step for part in split.parts if _goes_backward(part.step)))
                 return
             parts = scaled
         is_low = any(part.step.has_summed_penalty for part in parts)
@@ -176,7 +179,8 @@ class StepMigration:
         unwanted = self.wishes.unwanted(chain(edits, way))
         if unwanted is not None:
             reason = f"{unwanted.seen_from(told.file.tree)}, and the step moves as a whole"
-            self._refuse(Refusal(told.file, told.place, reason))
+            steps = (part.step for part in parts if _goes_backward(part.step))
+            self._refuse(Refusal(told.file, told.place, reason), *steps)
         return unwanted is not None
 
     def _edits(self, part: ScaledStep) -> Iterator[Edit]:
@@ -193,24 +197,23 @@ class StepMigration:
         return next((obstacle for home in homes if (obstacle := self._obstacle(home)) is not None), route)
 
     def _move(self, read: Gathered | Refusal) -> ScaledStep | None:
-        file, place = (read.file, read.node) if isinstance(read, Refusal) else (read.step.file, read.step.place)
-        if not self.wishes.wants(file.tree, place, FP32_STEP.code):
-            return None
         if isinstance(read, Refusal):
             self._refuse(read)
             return None
         step, route = read.step, None
+        if not self.wishes.wants(step.file.tree, step.place, FP32_STEP.code):
+            return None
         if step.file.spelling.is_shadowed("torch", step.place):
             hint = "give it another name, so that torch can be imported"
-            self._refuse(Refusal(step.file, step.place, "`torch` is the name of something else here", hint))
+            self._refuse(Refusal(step.file, step.place, "`torch` is the name of something else here", hint), step)
             return None
         if not step.optimizer_steps and not _TRAINS.search(step.file.tree.text):
             hint = "put forward and loss into torch.amp.autocast by hand, if a step elsewhere trains on these gradients"
-            self._refuse(Refusal(step.file, step.place, "no optimizer is in sight of it", hint))
+            self._refuse(Refusal(step.file, step.place, "no optimizer is in sight of it", hint), step)
             return None
         if self.settings.dtype is not Dtype.BF16:
             if read.unscalable is not None:
-                self._refuse(read.unscalable)
+                self._refuse(read.unscalable, step)
                 return None
             found = self._reach(step.file, [each.optimizer for each in step.optimizer_steps])
             if isinstance(found, Refusal):
@@ -277,15 +280,22 @@ class StepMigration:
         names = {Dtype.FP16: "float16", Dtype.BF16: "bfloat16", Dtype.AUTO: "bfloat16 or float16"}
         return f"{names[self.settings.dtype]} autocast" + ("" if scaler is None else f" with {scaler}")
 
-    def _refuse(self, refusal: Refusal, step: TrainingStep | None = None) -> None:
-        file, node = refusal.file, refusal.node
-        message = f"step left as it was: {refusal.reason}"
-        if step is not None and (step.file is not file or step.place is not node):
-            where = step.file.tree.position(step.place)
-            message += f" (step at {step.file.name}:{where[0]})"
-        self._refused.append(
-            Finding.at(file.tree, node, refusal.code or STEP_LEFT.code, Kind.LEFT, message, refusal.hint)
-        )
+    def _refuse(self, refusal: Refusal, *steps: TrainingStep) -> None:
+        """Say of everything that stays why it does, each at its own place."""
+        told = [place for step in steps for place in step.places] or refusal.left or ((refusal.file, refusal.node),)
+        for file, node in told:
+            if self.wishes.wants(file.tree, node, FP32_STEP.code):
+                message = f"step left as it was: {refusal.reason}{_elsewhere(refusal, file, node)}"
+                code = refusal.code or STEP_LEFT.code
+                self._refused.append(Finding.at(file.tree, node, code, Kind.LEFT, message, refusal.hint))
+
+
+def _elsewhere(refusal: Refusal, file: InFile, node: cst.CSTNode) -> str:
+    """Where the cause of a refusal stands, as it is shown at another place."""
+    line = refusal.file.tree.position(refusal.node)[0]
+    if refusal.file.tree is not file.tree:
+        return f" ({seen_from(refusal.file.name, file.name)}:{line})"
+    return "" if line == file.tree.position(node)[0] else f" (line {line})"
 
 
 def _scaler(part: ScaledStep) -> str | None:

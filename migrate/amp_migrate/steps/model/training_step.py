@@ -202,6 +202,12 @@ class TrainingStep:
         return parts[0].statement
 
     @property
+    def places(self) -> tuple[tuple[File, cst.CSTNode], ...]:
+        """Where the step goes backward by itself, each with the file; where it only steps, if it does not."""
+        own = tuple((self.file, each.statement) for each in self.backwards if each.part is None)
+        return own or ((self.file, self.place),)
+
+    @property
     def computes(self) -> bool:
         """Whether something here computes in low precision, and does not only go backward or step."""
         return bool(self.regions or self.extractions) or any(each.inline for each in self.backwards)

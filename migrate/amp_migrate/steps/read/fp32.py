@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import libcst as cst
 
@@ -52,6 +53,7 @@ def read_steps(file: File, roles: Roles, steppers: Steppers | None) -> Iterator[
         if not calls or uses_amp(file, body, function):
             continue
         backwards: list[Backward] = []
+        left: list[Statement] = []
         refusal: Refusal | None = None
         for statement, call in calls:
             read = _read(file, roles, statement, call)
@@ -59,9 +61,12 @@ def read_steps(file: File, roles: Roles, steppers: Steppers | None) -> Iterator[
                 refusal = refusal or read
             elif read is not None:
                 backwards.append(read)
+            if read is not None:
+                left.append(statement)
         stepped = () if steppers is None else steppers.calls(file, body)
         if refusal is not None or backwards:
-            yield refusal or gatherer.gather(function, backwards, stepped_elsewhere=stepped)
+            found = refusal or gatherer.gather(function, backwards, stepped_elsewhere=stepped)
+            yield replace(found, left=tuple((file, e) for e in left)) if isinstance(found, Refusal) else found
 
 
 def gather_again(

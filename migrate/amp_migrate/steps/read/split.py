@@ -173,7 +173,7 @@ class Joiner:
                 for each in (originals[other] for other in group if other in originals):
                     alone = each.alone()
                     if isinstance(alone, Refusal):
-                        yield reason or alone
+                        yield replace(reason or alone, left=each.step.places)
                     elif each.is_whole and not each.step.called_parts:
                         yield alone
                     else:

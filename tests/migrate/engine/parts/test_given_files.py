@@ -75,16 +75,16 @@ def test_a_model_in_another_file_is_seen() -> None:
     outcome = migrated({"train.py": TRAIN, "models.py": SPARSE}, "train.py")
     assert not outcome.changed
     assert said(outcome) == [
-        ("models.py", Kind.LEFT, "step left as it was: sparse tensors have few half-precision kernels")
+        ("train.py", Kind.LEFT, "step left as it was: sparse tensors have few half-precision kernels (models.py:5)")
     ]
     assert outcome.files == 1
 
 
 def test_what_is_seen_is_annotated_in_named_files_alone() -> None:
     settings = Settings(annotate=True)
-    assert not migrated({"train.py": TRAIN, "models.py": SPARSE}, "train.py", settings=settings).changed
+    assert not migrated({"train.py": TRAIN, "models.py": SPARSE}, "models.py", settings=settings).changed
     both = migrated({}, "train.py", "models.py", settings=settings)
-    assert [each.source.name for each in both.changed] == ["models.py"]
+    assert [each.source.name for each in both.changed] == ["train.py"]
 
 
 def test_deprecated_names_in_what_is_imported_stay_unsaid() -> None:
@@ -139,10 +139,10 @@ def test_a_script_that_needs_another_file_keeps_no_other_from_being_seen_whole()
     other = {"other.py": TRAIN.replace("models", "graphs"), "graphs.py": SPARSE}
     outcome = migrated({**files, **other}, "train.py", "other.py")
     assert [each.source.name for each in outcome.changed] == ["train.py"]
-    assert [path for path, kind, _ in said(outcome) if kind is Kind.LEFT] == ["graphs.py", "train.py"]
+    assert [path for path, kind, _ in said(outcome) if kind is Kind.LEFT] == ["other.py", "train.py"]
     assert outcome.files == 2
     annotated = migrated({}, "train.py", "other.py", settings=Settings(annotate=True))
-    assert [each.source.name for each in annotated.changed] == ["train.py"]
+    assert [each.source.name for each in annotated.changed] == ["other.py", "train.py"]
     assert annotated.plans[-1].after == outcome.plans[-1].after
 
 

@@ -349,7 +349,8 @@ def test_sparse_products_of_a_module_that_is_imported(tmp_path: Path, product: s
     (tmp_path / "train.py").write_text(step.format("models"))
     (tmp_path / "other.py").write_text(step.format("elsewhere"))
     found = migrate_paths([tmp_path], Settings()).findings
-    assert [(Path(each.path).name, each.code) for each in found] == [("layers.py", "AMP590"), ("other.py", "AMP501")]
+    assert [(Path(each.path).name, each.code) for each in found] == [("other.py", "AMP501"), ("train.py", "AMP590")]
+    assert "(layers.py:4)" in found[1].message
 
 
 def test_sparse_tensors_made_from_indices(leaves: Check, dtype: str) -> None:
@@ -572,3 +573,22 @@ def test_gradients_given_beside_a_step_are_no_part_of_another_backward(leaves: C
         "is not the backward of one loss",
         dtype=dtype,
     )
+
+
+def test_each_step_that_stays_is_told_where_it_stands(migrate: Check) -> None:
+    plan = migrate(
+        """
+        class Data:
+            def run(self, loader):
+                for x, y in loader:
+                    loss = nn.functional.cross_entropy(model(x), y)
+                    loss.backward()
+                    optimizer.step(lambda: 0)
+                for x, y in loader:
+                    loss = nn.functional.cross_entropy(model(x), y)
+                    loss.backward()
+                    optimizer.step()
+        """
+    )
+    told = [(each.line, each.message.rpartition(" (")[2]) for each in plan.findings]
+    assert told == [(8, "line 9)"), (12, "line 9)")]

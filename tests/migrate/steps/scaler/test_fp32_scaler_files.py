@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+from amp_migrate.engine.migrate import migrate as migrate_paths
+from amp_migrate.report.finding import Kind
+from amp_migrate.settings import Settings
 
 Check = Callable[..., Any]
 
@@ -264,3 +269,24 @@ def test_method_that_saves_keeps_its_arguments_where_a_call_may_be_of_it(rewrite
             """,
         },
     )
+
+
+def test_every_file_that_changes_is_told(tmp_path: Path) -> None:
+    (tmp_path / "base.py").write_text(
+        "import torch\nclass Base:\n    def __init__(self, net):\n        self.net = net\n"
+        "        self.optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "    def save(self, path):\n        torch.save({'optimizer': self.optimizer.state_dict()}, path)\n"
+    )
+    (tmp_path / "train.py").write_text(
+        "import torch\nfrom base import Base\nclass Derived(Base):\n    def step(self, x, y):\n"
+        "        loss = torch.nn.functional.cross_entropy(self.net(x), y)\n"
+        "        loss.backward()\n        self.optimizer.step()\n"
+    )
+    outcome = migrate_paths([tmp_path], Settings())
+    assert {each.source.path.name for each in outcome.changed} == {"base.py", "train.py"}
+    told = [(Path(each.path).name, each.line, each.kind, each.message.rpartition(": ")[2]) for each in outcome.findings]
+    assert told == [
+        ("base.py", 5, Kind.NOTE, "a GradScaler is made for it"),
+        ("base.py", 7, Kind.NOTE, "the GradScaler's state is kept in checkpoints"),
+        ("train.py", 6, Kind.MIGRATED, "training step moved to float16 autocast with self.scaler"),
+    ]
