@@ -60,8 +60,10 @@ INIT = "enabled loss_scale enable_caching verbose allow_banned".split()
 # The parameters of `amp.scale_loss`, in order.
 SCALE_LOSS = "loss optimizers loss_id model delay_unscale delay_overflow_check".split()
 
-# The parameters of `FP16_Optimizer`, in order; its package, and what there makes the weights of a network float16.
+# `FP16_Optimizer`, whose later forms serve an optimizer of Apex alone; its parameters, in order; its first package, and
+# what there makes the weights of a network float16.
 FP16_UTILS = "apex.fp16_utils"
+WRAPPERS = tuple(f"{package}.FP16_Optimizer" for package in (FP16_UTILS, "apex.optimizers", "apex.contrib.optimizers"))
 FP16_OPTIMIZER = "init_optimizer static_loss_scale dynamic_loss_scale dynamic_loss_args verbose".split()
 HALF_NETWORKS = frozenset(f"{FP16_UTILS}.{name}" for name in ("network_to_half", "FP16Model", "BN_convert_float"))
 # What `from apex.fp16_utils import *` brings: all that its package names, its modules among it.

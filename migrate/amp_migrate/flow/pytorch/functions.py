@@ -315,8 +315,12 @@ def _new(frame: Frame, op: str, args: Arguments, node: ast.AST) -> Value:
     return one(fresh)
 
 
-def _data(frame: Frame, value: Value, node: ast.AST) -> tuple[int, int, int | None]:
-    """The precision and rank of a tensor that is made of data, and its place where that is a tensor's."""
+def _data(frame: Frame, value: Value, node: ast.AST, around: tuple[Atom, ...] = ()) -> tuple[int, int, int | None]:
+    """The precision and rank of a tensor that is made of data, and its place where that is a tensor's.
+
+    Args:
+        around: the containers that the data is in; what is known of a list as a whole may be in itself.
+    """
     precision, rank, place = 0, 0, None
     for atom in value:
         if isinstance(atom, (Const, Some)):
@@ -325,8 +329,10 @@ def _data(frame: Frame, value: Value, node: ast.AST) -> tuple[int, int, int | No
             rank |= SCALAR if atom.kind in kinds else SCALAR | SHAPED
         elif isinstance(atom, Tensor):
             precision, rank, place = precision | atom.precision, rank | atom.rank, atom.place
+        elif atom in around:
+            rank |= SHAPED
         elif isinstance(atom, Tup) or (isinstance(atom, Obj) and atom.made_of is containers.LIST):
-            inner, _, _ = _data(frame, containers.elements(frame, one(atom), node), node)
+            inner, _, _ = _data(frame, containers.elements(frame, one(atom), node), node, (*around, atom))
             # Of numbers of several kinds, the highest kind decides.
             precision |= (
                 F32 if inner & F32 and not inner & OTHER and not inner & ~(F32 | INT | BOOL) else inner

@@ -8,6 +8,7 @@ that nothing depends on any more are gone. What is not understood stays, as it i
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
@@ -26,6 +27,9 @@ _MARKS = {SCALER: "<scaler>", SCALE: "<scale>"}
 _CLIP = "torch.nn.utils.clip_grad_norm_"
 _LEAST = -3.4e38  # of float32, and of bfloat16
 _CAST = "torch.amp.autocast_mode._cast"  # its old form has no device
+_TELLS = re.compile(r"install|import|available|found|missing|requir|need", re.IGNORECASE)
+_PACKAGE = re.compile(r"(nvidia('s|/| )*)?\bapex\b(\.amp\b)?|amp-migrate\[shim\]", re.IGNORECASE)
+_ADDRESS = re.compile(r"(,? (from|at|see|via):?)? ?[(<]?https?://[^\s'\"]*apex[\w/#-]*(\.git)?[)>]?", re.IGNORECASE)
 _MODULES = frozenset({"apex", "apex.amp", "torch.amp"})
 _NO_STATEMENTS = frozenset({"unscale_", "update", "load_state_dict"})
 _NO_FUNCTIONS = frozenset({"apex.amp.load_state_dict", "apex.amp.init", *REGISTRIES})
@@ -346,6 +350,13 @@ class Eraser:
         if isinstance(node.ctx, ast.Load):
             found = self._mark(node) or self._named(node)
         return found or ast.copy_location(ast.Attribute(self.expression(node.value), node.attr, node.ctx), node)
+
+    def _Constant(self, node: ast.Constant) -> ast.expr:
+        """A constant; a text that tells to install Apex, or what stands in for it, without the name and address."""
+        value = node.value
+        if isinstance(value, str) and _TELLS.search(value):
+            value = _PACKAGE.sub("<package>", _ADDRESS.sub("", value))
+        return ast.copy_location(ast.Constant(value, node.kind), node)
 
     def _Subscript(self, node: ast.Subscript) -> ast.expr:
         found = self._mark(node) if isinstance(node.ctx, ast.Load) else None

@@ -37,12 +37,12 @@ from amp_migrate.steps.apex.script.native_script import NativeScript, ScriptStep
 from amp_migrate.steps.apex.script.read_script import ScriptReader
 from amp_migrate.steps.apex.script.script_group import ApexScript, asks_apex, is_idle, scripts_of, starts
 from amp_migrate.steps.apex.script.write_apex import write_apex
-from amp_migrate.steps.apex.uses.apex_calls import amp_calls, wrapper_calls
+from amp_migrate.steps.apex.uses.apex_calls import amp_calls, has_later_wrapper, wrapper_calls
 from amp_migrate.steps.apex.uses.apex_guards import drop_imports, is_apex_import, probes_for_apex
 from amp_migrate.steps.apex.uses.cast_functions import float_functions
 from amp_migrate.steps.scaler.find_route import Traveller
 from amp_migrate.steps.statements.bodies import bodies
-from amp_migrate.tables.apex_names import SHIM_SINCE
+from amp_migrate.tables.apex_names import SHIM_SINCE, USE_SHIM
 from amp_migrate.trees.nodes import Statement, nested_statements
 from amp_migrate.wishes import Wishes
 from amp_migrate.write.editor import Editor
@@ -122,8 +122,10 @@ class ApexMigration:
         native = _asked_for_shim(script) if self.settings.apex is Apex.SHIM else self._to_native(script)
         if isinstance(native, Move):
             return self._native_move(files, native)
-        self._on_shim.update(files)
-        return Move((), tuple(self._told_of_shim(native)))
+        has_shim = self._has_shim and not any(map(has_later_wrapper, files))
+        if has_shim:
+            self._on_shim.update(files)
+        return Move((), tuple(_told_of_shim(native, has_shim=has_shim)))
 
     def _to_native(self, script: ApexScript) -> Move | tuple[Refusal, ...]:
         """The move of a script to native AMP, or what speaks against it."""
@@ -220,11 +222,13 @@ class ApexMigration:
                 found.append(ScriptStep(part, way))
         return found, traveller
 
-    def _told_of_shim(self, refusals: Iterable[Refusal]) -> Iterator[Finding]:
-        kind = Kind.NOTE if self._has_shim else Kind.LEFT
-        outcome = "kept on amp_shim instead of native AMP" if self._has_shim else "left on Apex"
-        for each in dict.fromkeys(refusals):
-            yield Finding.at(each.file.tree, each.node, APEX_ON_SHIM.code, kind, f"{outcome}: {each.reason}", each.hint)
+
+def _told_of_shim(refusals: Iterable[Refusal], *, has_shim: bool) -> Iterator[Finding]:
+    kind = Kind.NOTE if has_shim else Kind.LEFT
+    outcome = "kept on amp_shim instead of native AMP" if has_shim else "left on Apex"
+    for each in dict.fromkeys(refusals):
+        hint = each.hint if has_shim or each.hint != USE_SHIM else ""
+        yield Finding.at(each.file.tree, each.node, APEX_ON_SHIM.code, kind, f"{outcome}: {each.reason}", hint)
 
 
 def _told_of_native(script: ApexScript, native: NativeScript) -> Iterator[Finding]:

@@ -68,6 +68,8 @@ def gradient_uses(
         for s in nested_statements(body)
         if s not in dead and s not in own and order[s] > starts[0] and uses_gradients(file, roles, s)
     ]
+    if len({dotted(step.optimizer) for step in steps}) == 1:
+        using = [each for each in using if not _is_cleared(tree, each, body, backwards)]
     reducing = [each for each in using if reduces_gradients(file, roles, each)]
     clipping = next((each for each in reducing if any(_clips(file, roles, part) for part in header(each))), None)
     if clipping is not None:
@@ -91,6 +93,21 @@ def gradient_uses(
             return Refusal(file, statements[0], *problem)
         found += [clip for clip in clips if clip is not None and clip not in found]
     return tuple(sorted(found, key=lambda use: order[use.before]))
+
+
+def _is_cleared(tree: Tree, statement: Statement, body: Block, backwards: list[Backward]) -> bool:
+    """Whether a statement sees no gradients: a `zero_grad()` above it always runs, and no backward after that."""
+    order, around = tree.order, [tree.block(statement), *tree.ancestors(tree.block(statement))]
+    for each in nested_statements(body):
+        func = each.value.func if isinstance(each, cst.Expr) and isinstance(each.value, cst.Call) else None
+        if not isinstance(func, cst.Attribute) or func.attr.value != "zero_grad":
+            continue
+        if tree.block(each) not in around or tree.loop(each) is not tree.loop(statement):
+            continue
+        between = (b.statement for b in backwards if order[each] < order[b.statement] < order[statement])
+        if order[each] < order[statement] and all(exclude(tree, statement, other) for other in between):
+            return True
+    return False
 
 
 def _branches(tree: Tree, statements: list[Statement], backwards: list[Backward]) -> list[list[Statement]]:
@@ -131,13 +148,14 @@ def _unscaled(
 
 
 def _scaled_clip(file: File, statement: Statement) -> ScaledClip | None:
-    """The statement as clipping to a limit, of which nothing else is used; None for any other."""
-    call = statement.value if isinstance(statement, cst.Expr) else None
+    """The statement as clipping to a limit, whose norm may be kept; None for any other."""
+    call = statement.value if isinstance(statement, (cst.Expr, cst.Assign, cst.AugAssign)) else None
     names = CLIPPING.get(file.names.callee(call), ()) if isinstance(call, cst.Call) else ()
     given = named_arguments(call, names) if isinstance(call, cst.Call) and names else None
     if given is None or names[1] not in given or "error_if_nonfinite" in given:
         return None
-    return ScaledClip(statement, given[names[1]])
+    norm = None if isinstance(statement, cst.Expr) else call
+    return ScaledClip(statement, given[names[1]], norm if isinstance(norm, cst.Call) else None)
 
 
 def _loop_over(tree: Tree, step: OptimizerStep, statement: Statement) -> cst.For | None:

@@ -80,12 +80,14 @@ class ScaledClip:
     """Clipping of gradients that more will be added to, so that they stay scaled: its limit is scaled instead.
 
     Attributes:
-        before: the call, all by itself.
+        before: the statement, the call by itself or what is given its result.
         limit: the norm or value that it clips to.
+        norm: the call, where something is made of the norm that it gives back; else None.
     """
 
     before: Statement
     limit: cst.BaseExpression
+    norm: cst.Call | None = None
 
 
 @dataclass(frozen=True)

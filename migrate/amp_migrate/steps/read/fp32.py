@@ -10,6 +10,7 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File, object_bindings, object_path
+from amp_migrate.analysis.project import FunctionRef
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.catalog.step_rules import OTHER_PRECISION
@@ -112,9 +113,25 @@ def _values(file: File, node: cst.BaseExpression) -> list[cst.BaseExpression]:
 
 
 def _is_other_function(file: File, roles: Roles, call: cst.Call) -> bool:
-    """Whether `backward` is a kernel's own function, or a method of the class that calls it."""
+    """Whether `backward` is a kernel's own function, a method of the class that calls it, or one that does not scale.
+
+    What such a method has of a step is read where it is defined.
+    """
     full = file.names.callee(call)
-    return (bool(full) and not full.startswith("torch.")) or roles.project.own_method(file, call) is not None
+    if (bool(full) and not full.startswith("torch.")) or roles.project.own_method(file, call) is not None:
+        return True
+    method = roles.project.called(file, call)
+    return method is not None and _leaves_scale(method, roles)
+
+
+def _leaves_scale(method: FunctionRef, roles: Roles) -> bool:
+    """Whether all that a method takes backward is tensors as they are: it has no loss scale of its own."""
+    body = block_of(method.node)
+    calls = list(backward_calls(body))
+    if not calls or any(call.args for _, call in calls) or uses_amp(method.file, body, method.node):
+        return False
+    read = (_read(method.file, roles, statement, call) for statement, call in calls)
+    return all(isinstance(each, Backward) for each in read)
 
 
 def _read(file: File, roles: Roles, statement: Statement, call: cst.Call) -> Backward | Refusal | None:

@@ -59,6 +59,8 @@ def _write_scaled_steps(editor: Editor, step: TrainingStep, scaler: str) -> Iter
     for use in step.gradient_uses:
         if isinstance(use, ScaledClip):
             yield editor.replace(use.limit, code("{} * {}.get_scale()", use.limit, scaler))
+            if use.norm is not None:
+                yield editor.replace(use.norm, code("{} / {}.get_scale()", use.norm, scaler))
             continue
         unscale = code("{}.unscale_({})", scaler, use.optimizer)
         if use.loop is None:

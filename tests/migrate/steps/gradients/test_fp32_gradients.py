@@ -394,7 +394,7 @@ MICRO_BATCHES = """
 @pytest.mark.parametrize(
     "use",
     [
-        "norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
+        "norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0).item()",
         "nn.utils.clip_grad_norm_(model.parameters(), 1.0, error_if_nonfinite=True)",
         "nn.utils.clip_grad_norm_(*args)",
         "clip_gradients(model)",
@@ -403,6 +403,13 @@ MICRO_BATCHES = """
 )
 def test_gradients_used_otherwise_on_every_micro_batch(use: str, leaves: Check) -> None:
     leaves(MICRO_BATCHES.format(use=use), "where the optimizer does not always step")
+
+
+@pytest.mark.parametrize("norm", ["norm =", "norms +="])
+def test_norm_of_every_micro_batch_is_divided_by_the_scale(norm: str, migrate: Check) -> None:
+    after = migrate(MICRO_BATCHES.format(use=f"{norm} nn.utils.clip_grad_norm_(model.parameters(), 1.0)")).after
+    clip = "nn.utils.clip_grad_norm_(model.parameters(), 1.0 * scaler.get_scale())"
+    assert f"    {norm} {clip} / scaler.get_scale()\n" in after
 
 
 BY_HAND = """

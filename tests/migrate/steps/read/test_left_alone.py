@@ -189,6 +189,49 @@ def test_optimizer_that_scales_by_itself(leaves: Check, dtype: str) -> None:
     )
 
 
+def test_method_that_only_goes_backward_scales_nothing(leaves: Check, dtype: str) -> None:
+    text = """
+        class Base(nn.Module):
+            def backward(self, losses):
+                total = sum(losses.values())
+                total.backward()
+
+        class Net(Base):
+            def __init__(self):
+                super().__init__()
+                self.lin = nn.Linear(4, 4)
+            def forward(self, x, y):
+                return {"nll": nn.functional.cross_entropy(self.lin(x), y)}
+
+        def main(loader):
+            model = Net()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for x, y in loader:
+                optimizer.zero_grad()
+                model.backward(model(x, y))
+                optimizer.step()
+        """
+    leaves(text, "the forward pass behind `total` is not in this function", dtype=dtype)
+
+
+@pytest.mark.parametrize("scaled", ["(total * self.loss_scale).backward()", "self.wrapped.backward(total)"])
+def test_method_that_goes_backward_with_a_scale(leaves: Check, scaled: str) -> None:
+    text = """
+        class Net(nn.Module):
+            def backward(self, total):
+                SCALED
+
+        def main(loader):
+            model = Net()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for x, y in loader:
+                loss = model(x, y)
+                model.backward(loss)
+                optimizer.step()
+        """
+    leaves(text.replace("SCALED", scaled), "a wrapper that scales the loss by itself")
+
+
 def test_optimizer_that_scales_by_itself_in_one_branch_of_a_file_without_torch(leaves: Check, dtype: str) -> None:
     leaves(
         """

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.plan.code import Code
 from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Apex
 from amp_migrate.steps.apex.initialize.branches import branch_of, choice_of, chosen_scale, place_of
@@ -60,7 +61,7 @@ class Initialize:
     init_scale: str | None
     setting: cst.Assign | None
     optimizers: cst.BaseExpression | None
-    rebinds: tuple[str, ...]
+    rebinds: tuple[str | Code, ...]
     notes: tuple[str, ...]
     what: str = "amp.initialize"
     is_static: bool = False
@@ -195,7 +196,7 @@ def _joined(file: File, chain: cst.If, forms: list[Initialize]) -> Initialize | 
     first, choice = forms[0], choice_of(file, chain, [each.statement for each in forms])
     own = {each.switch[len(place_of(file, each.statement, each.optimizers)[1]) :] for each in forms}
     are_alike = all((each.rebinds, each.limits, each.setting) == (first.rebinds, first.limits, None) for each in forms)
-    if choice is None or len(own) > 1 or not are_alike:
+    if choice is None or len(own) > 1 or not are_alike or (choice and first.rebinds):
         return Refusal(file, chain, "amp.initialize stands in one of several branches", USE_SHIM)
     home, conditions = place_of(file, chain, first.optimizers)
     return replace(

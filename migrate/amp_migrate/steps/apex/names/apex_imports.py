@@ -18,7 +18,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.steps.apex.uses.apex_calls import is_in, wrapper_calls
 from amp_migrate.steps.apex.uses.apex_guards import guard_of, is_only_import
-from amp_migrate.tables.apex_names import AMP, DELETED, FP16_UTILS, SERVED, STAR_NAMES, WITHDRAWN
+from amp_migrate.tables.apex_names import AMP, DELETED, FP16_UTILS, SERVED, STAR_NAMES, WITHDRAWN, WRAPPERS
 from amp_migrate.tables.apex_natives import public_name
 from amp_migrate.trees.nodes import block_of, statements
 
@@ -101,7 +101,8 @@ class ApexImports:
     def _of_names(self, node: cst.ImportFrom) -> Iterator[Item]:
         origin = import_source(node)
         if isinstance(node.names, cst.ImportStar):
-            yield Item(-1, origin, self._fate_of_star(origin))
+            fate = self._fate_of_star(origin)
+            yield Item(-1, origin, fate, is_unused=fate is Fate.GONE)
             return
         for index, alias in enumerate(node.names):
             yield self._item(node, index, f"{origin}.{dotted(alias.name)}", local_name(alias))
@@ -154,7 +155,7 @@ class ApexImports:
     def _fate_of_unused(self, node: ImportStatement, full: str) -> Fate:
         """What becomes of an import whose name nothing uses: it goes, unless it is there to see whether Apex is."""
         guard = guard_of(self.file, node)
-        is_of_amp = self.amp_is_gone and is_in(full, self._gone_packages())
+        is_of_amp = self.amp_is_gone and is_in(public_name(full), self._gone_packages())
         if is_of_amp or guard is None or is_only_import(guard) or self._has_used_import(guard):
             return Fate.GONE
         return self._probes if full == "apex" or is_in(full, DELETED) else Fate.PROVIDED_FOR
@@ -169,7 +170,7 @@ class ApexImports:
         return False
 
     def _fate(self, full: str, tops: list[cst.CSTNode], meanings: frozenset[str], *, exported: bool) -> Fate:
-        is_of_amp = self.amp_is_gone and is_in(full, self._gone_packages())
+        is_of_amp = self.amp_is_gone and is_in(public_name(full), self._gone_packages())
         if (tops or is_of_amp) and not exported and all(self._is_gone(top) for top in tops):
             return Fate.GONE
         if not is_in(full, DELETED) and (len(meanings) > 1 or not (tops or is_in(public_name(full), SERVED))):
@@ -182,14 +183,15 @@ class ApexImports:
         while node is not None:
             if node in self.converted:
                 return True
-            if self.amp_is_gone and any(is_in(name, self._gone_packages()) for name in self.file.names.meanings(node)):
+            meanings = map(public_name, self.file.names.meanings(node))
+            if self.amp_is_gone and any(is_in(name, self._gone_packages()) for name in meanings):
                 return True
             node = node.value if isinstance(node, cst.Attribute) else None
         return False
 
     def _gone_packages(self) -> tuple[str, ...]:
         """What goes with the steps of a file; of a script with a wrapper, nothing of its package is left."""
-        return (AMP, FP16_UTILS) if wrapper_calls(self.file) else (AMP,)
+        return (AMP, FP16_UTILS, *WRAPPERS) if wrapper_calls(self.file) else (AMP,)
 
     def _tops(self, local: str, full: str) -> Iterator[cst.CSTNode]:
         """The longest chains of attributes on the uses of a name that an import brings."""

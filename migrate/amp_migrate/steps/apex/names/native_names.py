@@ -7,7 +7,7 @@ move together.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import libcst as cst
@@ -62,8 +62,10 @@ def uses_of_apex(file: File) -> Iterator[ApexUse]:
     return iter(sorted(found, key=lambda use: file.tree.order[use.node]))
 
 
-def native_of(file: File, use: ApexUse, target_torch: tuple[int, int]) -> TorchForm | NoForm:
-    """What torch has for one use, or why it has nothing."""
+def native_of(
+    file: File, use: ApexUse, target_torch: tuple[int, int], gone: Collection[cst.Arg] = ()
+) -> TorchForm | NoForm:
+    """What torch has for one use, or why it has nothing; `gone` are arguments that others take out."""
     known = [native for native in NATIVES if native.old == use.old]
     new_enough = [native for native in known if native.since <= target_torch]
     if not new_enough:
@@ -79,7 +81,7 @@ def native_of(file: File, use: ApexUse, target_torch: tuple[int, int]) -> TorchF
         if new_enough[0].is_value:
             return new_enough[0]
         return NoForm(use, "it is used as a value, and whoever calls it passes Apex's arguments")
-    given = _given(parent, new_enough[0])
+    given = _given(parent, new_enough[0], gone)
     if given is None:
         return NoForm(use, "its arguments are starred, or not those of Apex")
     missed = ""
@@ -119,12 +121,14 @@ def _defaults(native: TorchForm) -> dict[str, object]:
     return {name: ast.literal_eval(value) if value else "" for name, equals, value in pairs if equals}
 
 
-def _given(call: cst.Call, native: TorchForm) -> Mapping[str, cst.BaseExpression] | None:
+def _given(call: cst.Call, native: TorchForm, gone: Collection[cst.Arg]) -> Mapping[str, cst.BaseExpression] | None:
     """The arguments by the names of Apex's parameters; None where one is starred or has no parameter."""
     positional, names = _positional(native), _names(native)
     found: dict[str, cst.BaseExpression] = {}
     for index, arg in enumerate(call.args):
         name = arg.keyword.value if arg.keyword is not None else ([*positional, *[""] * len(call.args)])[index]
+        if arg in gone:
+            continue
         if arg.star or name not in names:
             return None
         found[name] = arg.value

@@ -6,7 +6,7 @@ stays as it was. Deleted names of a script whose steps stay on the shim go there
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from typing import TypeAlias
 
@@ -15,16 +15,18 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.catalog.apex_rules import APEX_GONE, APEX_IMPORT, APEX_LEFT, APEX_STEP
-from amp_migrate.plan.edit import Edit, is_within
+from amp_migrate.plan.edit import Edit, Reimport, is_within
 from amp_migrate.plan.move import Move
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Apex
 from amp_migrate.steps.apex.names.apex_imports import ApexImports, Fate, ImportStatement, Item
 from amp_migrate.steps.apex.names.frameworks import framework_switches
+from amp_migrate.steps.apex.names.missing_texts import write_texts
 from amp_migrate.steps.apex.names.native_names import ApexUse, NoForm, native_of, uses_of_apex, write_native
 from amp_migrate.steps.apex.names.shim_imports import is_gone, write_guards, write_import
 from amp_migrate.steps.apex.uses.apex_calls import is_in
 from amp_migrate.steps.apex.uses.apex_guards import answer_probe, find_probes
+from amp_migrate.steps.apex.uses.norm_limits import norm_limits
 from amp_migrate.tables.apex_names import COUNTERPARTS, DELETED, SHIM, SHIM_SINCE
 from amp_migrate.tables.apex_natives import TorchForm
 from amp_migrate.wishes import Wishes
@@ -58,7 +60,8 @@ class ApexRest:
         told: list[Finding] = []
         living_too = self.settings.apex is Apex.SHIM
         read = partial(ApexImports, file, self.project, amp_is_gone=amp_is_gone, living_too=living_too, probes=probes)
-        converted = self._converted(file, told, on_shim=on_shim)
+        gone = [limit.arg for limit in norm_limits(file)] if amp_is_gone else []
+        converted = self._converted(file, told, gone, on_shim=on_shim)
         imports = tuple(read(converted).statements())
         if self.settings.apex is not Apex.NATIVE and _has(imports, Fate.STAYS):
             converted = {node: native for node, native in converted.items() if is_in(native.old, DELETED)}
@@ -72,10 +75,10 @@ class ApexRest:
                 if native.note and "load_state_dict" in file.uses:
                     told.append(Finding.at(file.tree, use.node, native.code, Kind.NOTE, native.note))
         told += framework_switches(file)
-        gone: dict[ImportStatement, str] = {}
+        dropped: dict[ImportStatement, str] = {}
         for statement, items in imports:
             if is_within(file.tree, statement, replaced):
-                gone[statement] = APEX_STEP.code
+                dropped[statement] = APEX_STEP.code
                 continue
             if any(item.fate is Fate.SHIM for item in items):
                 if not self.wishes.wants(file.tree, statement, APEX_IMPORT.code):
@@ -92,20 +95,26 @@ class ApexRest:
                 rule = _rule_of(items, converted.values())
                 edits += write_import(Editor(file, self.settings, rule), statement, items)
                 if is_gone(statement, items):
-                    gone[statement] = rule
+                    dropped[statement] = rule
                 told += self._unused(file, statement, items, amp_is_gone=amp_is_gone)
         asks_more = _has(imports, Fate.STAYS, Fate.PROVIDED_FOR)
         edits += self._probed(file, told, probes, asks_more=asks_more)
-        guards = write_guards(Editor(file, self.settings, next(iter(gone.values()), APEX_IMPORT.code)), gone, replaced)
+        if _has(imports, Fate.SHIM) and not asks_more and any(isinstance(edit.change, Reimport) for edit in edits):
+            edits += write_texts(Editor(file, self.settings, APEX_IMPORT.code))
+        guards = write_guards(
+            Editor(file, self.settings, next(iter(dropped.values()), APEX_IMPORT.code)), dropped, replaced
+        )
         return [Move(tuple(edits), tuple(told)), *(Move((edit,)) for edit in guards)]
 
-    def _converted(self, file: File, told: list[Finding], *, on_shim: bool) -> dict[cst.CSTNode, TorchForm]:
+    def _converted(
+        self, file: File, told: list[Finding], gone: Collection[cst.Arg], *, on_shim: bool
+    ) -> dict[cst.CSTNode, TorchForm]:
         """The uses that torch has a name for; why others have none is told."""
         converted: dict[cst.CSTNode, TorchForm] = {}
         for old, uses in _by_name(file).items():
             if self.settings.apex is Apex.SHIM or (on_shim and old.startswith(_WITH_THE_STEP)):
                 continue
-            found = [native_of(file, use, self.settings.target_torch) for use in uses]
+            found = [native_of(file, use, self.settings.target_torch, gone) for use in uses]
             kept = [each for each in found if isinstance(each, NoForm)]
             if kept:
                 told += (self._no_form(file, each) for each in kept)
@@ -148,14 +157,17 @@ class ApexRest:
     ) -> Iterator[Finding]:
         for item in items:
             is_told = amp_is_gone and item.is_deleted  # with the steps that it was there for
-            if item.fate is Fate.GONE and item.is_unused and not is_told:
-                message = f"import of {item.full} is gone: nothing uses it"
+            if item.fate is Fate.GONE and item.is_unused and not (is_told and item.index >= 0):
+                what = f"all of {item.full}" if item.index < 0 else item.full
+                message = f"import of {what} is gone: nothing uses it"
                 yield Finding.at(file.tree, statement, APEX_IMPORT.code, Kind.MIGRATED, message)
 
     def _from_shim(self, file: File, statement: ImportStatement, items: tuple[Item, ...]) -> Finding:
         served = [item for item in items if item.fate is Fate.SHIM]
         why = "Apex has deleted" if any(item.is_deleted for item in served) else "torch has no form of"
         message = f"{why} what this imports: it comes from amp_shim now"
+        if all(item.is_unused for item in served):
+            message = "this asked whether Apex is there: it asks for amp_shim now"
         return Finding.at(
             file.tree,
             statement,

@@ -32,6 +32,7 @@ from amp_migrate.steps.apex.step.scaler_beside import scaler_at
 from amp_migrate.steps.apex.uses import apex_state
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.apex.uses.loss_scale import scale_reads
+from amp_migrate.steps.apex.uses.norm_limits import limit_of, not_clipped
 from amp_migrate.steps.model.route import Route, Ways
 from amp_migrate.steps.model.training_step import Region
 from amp_migrate.steps.regions.evaluation import evaluation_regions
@@ -71,7 +72,14 @@ class NativeDecider:
         refusal = self._refusal(files, steps)
         if refusal is not None:
             return refusal
-        native = tuple(self._step(each) for each in steps)
+        limit = limit_of(files)
+        if isinstance(limit, Refusal):
+            return limit
+        for step in (each.step.gathered.step for each in steps if limit is not None):
+            refusal = None if limit is None else not_clipped(limit, step)
+            if refusal is not None:
+                return refusal
+        native = tuple(self._step(each, None if limit is None else limit.code) for each in steps)
         left: list[FileInFloat32] = []
         decided = tuple(self._file(file, native, left) for file in files)
         return NativeScript(native, decided, *self._starts(), left_in_float32=tuple(left))
@@ -103,12 +111,12 @@ class NativeDecider:
                     )
         return None
 
-    def _step(self, each: ScriptStep) -> NativeStep:
+    def _step(self, each: ScriptStep, norm_limit: str | None) -> NativeStep:
         step = each.step.gathered.step
         switch = self._switch_at(step.file, step.place, each.route)
         enabled = None if switch is None or isinstance(switch, Refusal) else plain(switch)
         scaler = None if each.route is None else each.route.scaler
-        return NativeStep(replace(step, enabled=enabled), each.step.folds, scaler)
+        return NativeStep(replace(step, enabled=enabled), each.step.folds, scaler, norm_limit)
 
     def _file(self, file: File, steps: Sequence[NativeStep], left: list[FileInFloat32]) -> NativeFile:
         mine = [each for each in steps if each.step.file is file]

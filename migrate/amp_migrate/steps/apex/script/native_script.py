@@ -30,11 +30,16 @@ class ScriptStep:
 
 @dataclass(frozen=True)
 class NativeStep:
-    """A training step with its switch in it, the branches that fold round it, and its scaler as code, if it has one."""
+    """A training step with its switch in it, the branches that fold round it, and its scaler as code, if it has one.
+
+    Attributes:
+        norm_limit: what its optimizer clipped gradients to in `step()`, as code; None for one that did not.
+    """
 
     step: TrainingStep
     folds: tuple[FoldedBranch, ...]
     scaler: str | None
+    norm_limit: str | None = None
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from amp_migrate.steps.apex.uses import apex_state
 from amp_migrate.steps.apex.uses.apex_guards import drop_imports
 from amp_migrate.steps.apex.uses.cast_functions import write_functions
 from amp_migrate.steps.apex.uses.loss_scale import write_read
+from amp_migrate.steps.apex.uses.norm_limits import write_clips, write_limits_gone
 from amp_migrate.steps.outputs.region_outputs import cast_outputs
 from amp_migrate.steps.write.write_route import write_ways
 from amp_migrate.steps.write.write_step import write_island, write_region, write_step
@@ -32,6 +33,8 @@ def write_apex(script: NativeScript, roles: Roles, settings: Settings) -> Iterat
     for each in script.steps:
         own = editor.of(each.step.file)
         yield from write_step(own, each.step, settings.dtype, each.scaler)
+        if each.norm_limit is not None:
+            yield from write_clips(own, each.step, each.scaler, each.norm_limit)
         if each.scaler is not None:
             yield from _write_limits(own, script, each.step.updates, each.scaler)
         for fold in each.folds:
@@ -67,6 +70,7 @@ def _write_file(editor: Editor, file: NativeFile, roles: Roles) -> Iterator[Edit
     yield from write_functions(editor)
     if file.wrapper is not None:
         yield from write_wrapped(editor, file.wrapper)
+        yield from write_limits_gone(editor)
     yield from drop_imports(editor)
 
 
@@ -76,7 +80,8 @@ def _write_start(start: NativeStart, settings: Settings) -> Iterator[Edit]:
     editor = Editor(initialize.file, settings, APEX_INITIALIZE.code)
     if initialize.setting is not None:
         yield editor.remove(initialize.setting)
-    if initialize.replaces_home:
+    is_conditional = bool(initialize.rebinds) and initialize.home is not initialize.statement
+    if initialize.replaces_home and not is_conditional:
         yield editor.substitute(initialize.home, *initialize.rebinds, *lines)
     else:
         yield editor.substitute(initialize.statement, *initialize.rebinds)

@@ -14,14 +14,16 @@ from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.optimizers import is_optimizer
+from amp_migrate.plan.code import Code, Hole, code
 from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Apex
 from amp_migrate.steps.apex.initialize.branches import place_of
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
-from amp_migrate.steps.apex.uses.apex_calls import WRAPPER, wrapper_calls
+from amp_migrate.steps.apex.uses.apex_calls import wrapper_calls
+from amp_migrate.steps.apex.uses.norm_limits import norm_limits
 from amp_migrate.steps.model.training_step import Backward
 from amp_migrate.steps.statements.bodies import backward_calls
-from amp_migrate.tables.apex_names import DYNAMIC_SCALE, FP16_OPTIMIZER, FP16_UTILS, HALF_NETWORKS, USE_SHIM
+from amp_migrate.tables.apex_names import DYNAMIC_SCALE, FP16_OPTIMIZER, FP16_UTILS, HALF_NETWORKS, USE_SHIM, WRAPPERS
 from amp_migrate.trees.nodes import Block, is_constant
 from amp_migrate.trees.own_calls import named_arguments
 
@@ -30,6 +32,7 @@ _ANSWERED = frozenset(
     "backward clip_master_grads load_state_dict loss_scale param_groups state state_dict step zero_grad".split()
 )
 _NOTE = "FP16_Optimizer kept float16 weights with float32 masters; now the weights are float32 under autocast"
+_CLIPS = "max_grad_norm clipped the gradients of each group in FusedAdam's step: the script clips them itself now"
 _OLD_CHECKPOINTS = "a checkpoint with the state of an FP16_Optimizer holds objects of Apex, and cannot be loaded"
 
 
@@ -56,7 +59,8 @@ def read_wrappers(file: File, apex_o2: Apex) -> Iterator[Initialize | Refusal]:
         optimizer = arguments["init_optimizer"]
         home, conditions = place_of(file, statement, target)
         is_renamed = file.tree.code(target) != file.tree.code(optimizer)
-        notes = (_NOTE, _OLD_CHECKPOINTS) if "load_state_dict" in file.uses else (_NOTE,)
+        notes: tuple[str, ...] = (_NOTE, _OLD_CHECKPOINTS) if "load_state_dict" in file.uses else (_NOTE,)
+        notes += (_CLIPS,) if any(True for _ in norm_limits(file)) else ()
         yield Initialize(
             file=file,
             call=call,
@@ -67,7 +71,7 @@ def read_wrappers(file: File, apex_o2: Apex) -> Iterator[Initialize | Refusal]:
             init_scale=_scale(file, arguments),
             setting=None,
             optimizers=optimizer,
-            rebinds=(f"{file.tree.code(target)} = {file.tree.code(optimizer)}",) if is_renamed else (),
+            rebinds=(_rebind(file, target, optimizer),) if is_renamed else (),
             notes=notes,
             what="FP16_Optimizer",
         )
@@ -127,13 +131,20 @@ def _is_converted(file: File, node: cst.CSTNode, full: str) -> bool:
     call = file.tree.parents[node]
     if not isinstance(call, cst.Call):
         return False
-    return full == WRAPPER or (full in HALF_NETWORKS and len(call.args) == 1)
+    return full in WRAPPERS or (full in HALF_NETWORKS and len(call.args) == 1)
 
 
 def _target(file: File, call: cst.Call) -> cst.BaseExpression | None:
     """What is assigned just the wrapper."""
     statement = file.tree.parents[call]
     return statement.targets[0].target if isinstance(statement, cst.Assign) else None
+
+
+def _rebind(file: File, target: cst.BaseExpression, optimizer: cst.BaseExpression) -> str | Code:
+    """The line that gives the wrapper's name to the optimizer; one that is made in it changes as it would elsewhere."""
+    if dotted(optimizer) is not None:
+        return f"{file.tree.code(target)} = {file.tree.code(optimizer)}"
+    return code("{} = {}", file.tree.code(target), Hole(optimizer, bare=True))
 
 
 def _scale(file: File, arguments: dict[str, cst.BaseExpression]) -> str | None:

@@ -8,9 +8,9 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
-from amp_migrate.tables.apex_names import AMP, API
+from amp_migrate.tables.apex_names import AMP, API, FP16_UTILS, WRAPPERS
+from amp_migrate.tables.apex_natives import public_name
 
-WRAPPER = "apex.fp16_utils.FP16_Optimizer"
 _NAMING = (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom, cst.NameItem)
 
 
@@ -75,7 +75,12 @@ def wrapper_calls(file: File) -> list[cst.Call]:
     """The calls that make an `FP16_Optimizer`."""
     if "FP16_Optimizer" not in file.tree.text:
         return []
-    return [call for call in file.calls if file.names.callee(call) == WRAPPER]
+    return [call for call in file.calls if public_name(file.names.callee(call)) in WRAPPERS]
+
+
+def has_later_wrapper(file: File) -> bool:
+    """Whether a file makes an `FP16_Optimizer` of another package than the first, which the shim does not have."""
+    return any(not is_in(file.names.callee(call), (FP16_UTILS,)) for call in wrapper_calls(file))
 
 
 def is_in(name: str, packages: tuple[str, ...]) -> bool:

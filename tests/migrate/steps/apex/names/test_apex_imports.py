@@ -53,6 +53,51 @@ def test_import_that_nothing_uses_goes_with_its_guard(migrate: Check, package: s
     assert ["nothing uses it" in finding.message for finding in plan.findings] == [True]
 
 
+def test_star_import_that_nothing_uses_is_told(migrate: Check) -> None:
+    text = "from apex.fp16_utils import *\nfrom apex import amp\n\nmodel = amp.initialize(model, **options)\n"
+    plan = migrate(text)
+    assert plan.after == plan.source.text.replace("from apex.fp16_utils import *\nfrom apex", "from amp_shim")
+    assert "import of all of apex.fp16_utils is gone: nothing uses it" in [each.message for each in plan.findings]
+
+
+def test_function_that_asks_for_apex_in_another_file_goes_with_the_step(rewrites_files: Check) -> None:
+    findings = rewrites_files(
+        {
+            "misc.py": """
+              def is_apex_available():
+                  try:
+            -         import apex  # NOQA
+            +         import amp_shim as apex  # NOQA
+
+                      return True
+                  except ImportError:
+                      return False
+            """,
+            "train.py": """
+              import torch
+              from misc import is_apex_available
+
+              if is_apex_available():
+            -     import apex
+            +     import amp_shim as apex
+
+              def train(model, loader, levels):
+                  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                  if is_apex_available():
+                      model, optimizer = apex.amp.initialize(model, optimizer, **levels)
+                  for x, y in loader:
+                      loss = torch.nn.functional.cross_entropy(model(x), y)
+                      with apex.amp.scale_loss(loss, optimizer) as scaled:
+                          scaled.backward()
+                      optimizer.step()
+            """,
+        },
+        prove=True,
+    )
+    told = [each.message for each in findings if each.path.endswith("misc.py")]
+    assert told == ["this asked whether Apex is there: it asks for amp_shim now"]
+
+
 def test_import_that_nothing_uses_stays_in_a_package(tmp_path: Path) -> None:
     (tmp_path / "__init__.py").write_text("from apex.optimizers import FusedLAMB\n")
     assert not list(migrate_paths([tmp_path], Settings()).changed)

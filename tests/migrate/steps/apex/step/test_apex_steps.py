@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 Check = Callable[..., Any]
 
 
@@ -142,5 +144,96 @@ def test_a_step_on_cleared_gradients_needs_no_scaler(rewrites: Check) -> None:
         ~     optimizer.step()
         +     scaler.update()
               optimizer.zero_grad()
+        """
+    )
+
+
+def test_norm_that_is_kept_where_clipped_gradients_are_added_to(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1", enabled=bool(fp16))
+        + scaler = torch.amp.GradScaler("cuda", enabled=bool(fp16))
+          norms = 0
+          for step, (x, y) in enumerate(loader):
+        -     loss = nn.functional.mse_loss(model(x), y)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(fp16)):
+        +         loss = nn.functional.mse_loss(model(x), y)
+              if fp16:
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -         norm = nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
+        +         scaler.scale(loss).backward()
+        +         norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0 * scaler.get_scale()) / scaler.get_scale()
+                  print(norm)
+              else:
+        -         loss.backward()
+        -         norms += nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        +         scaler.scale(loss).backward()
+        +         norms += nn.utils.clip_grad_norm_(model.parameters(), 1.0 * scaler.get_scale()) / scaler.get_scale()
+              if step % 4 == 3:
+        -         optimizer.step()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+                  optimizer.zero_grad()
+        """
+    )
+
+
+CLIPS_TOO_EARLY = """
+    from apex import amp
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = amp.initialize(model, optimizer, opt_level="O1", enabled=bool(fp16))
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        if fp16:
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+        else:
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            loss.backward()
+        optimizer.step()
+"""
+
+
+def test_gradients_that_were_just_cleared_are_not_unscaled(migrate: Check) -> None:
+    after = migrate(CLIPS_TOO_EARLY).after
+    assert "    else:\n        nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n        scaler.scale(loss)" in after
+    assert "unscale_" not in after
+
+
+@pytest.mark.parametrize("instead", ["pass", "if x.any():\n            optimizer.zero_grad()"])
+def test_gradients_that_may_not_be_cleared_are_scaled_there(instead: str, migrate: Check) -> None:
+    after = migrate(CLIPS_TOO_EARLY.replace("optimizer.zero_grad()", instead)).after
+    assert "nn.utils.clip_grad_norm_(model.parameters(), 1.0 * scaler.get_scale())\n" in after
+
+
+def test_what_is_made_in_the_call_is_made_under_its_condition(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda", enabled=bool(fp16))
+          if fp16:
+        -     model, optimizer = amp.initialize(model.cuda(), optimizer, opt_level="O1")
+        +     model = model.cuda()
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     if fp16:
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -     else:
+        -         loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(fp16)):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
         """
     )

@@ -189,3 +189,90 @@ def test_float16_weights_may_be_asked_to_stay() -> None:
     text = "import torch\nfrom torch import nn\n" + script().replace("\n    ", "\n")
     plan = migrate_text(text, Settings(apex_o2=Apex.SHIM))
     assert "from amp_shim.fp16_utils import FP16_Optimizer" in plan.after
+
+
+SCALE = "65536.0 if args.loss_scale == 0 else float(args.loss_scale)"
+LATER = """
+      def train(args, model, loader):
+    -     if args.fp16:
+    -         model.half()
+          model.cuda()
+    +     scaler = torch.amp.GradScaler("cuda", init_scale=SCALE, enabled=bool(args.fp16))
+          if args.fp16:
+              try:
+    -             from apex.optimizers import FP16_Optimizer
+                  from apex.optimizers import FusedAdam
+              except ImportError:
+                  raise ImportError("Please install apex")
+    -         optimizer = FusedAdam(model.parameters(), lr=1e-3, bias_correction=False, max_grad_norm=1.0)
+    +         optimizer = FusedAdam(model.parameters(), lr=1e-3, bias_correction=False)
+    -         if args.loss_scale == 0:
+    -             optimizer = FP16_Optimizer(optimizer, dynamic_loss_scale=True)
+    -         else:
+    -             optimizer = FP16_Optimizer(optimizer, static_loss_scale=args.loss_scale)
+          else:
+              optimizer = BertAdam(model.parameters(), lr=1e-3)
+          for x, y in loader:
+    -         loss = nn.functional.cross_entropy(model(x), y)
+    -         if args.fp16:
+    -             optimizer.backward(loss)
+    -         else:
+    -             loss.backward()
+    -         optimizer.step()
+    +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+    +             loss = nn.functional.cross_entropy(model(x), y)
+    +         scaler.scale(loss).backward()
+    +         scaler.unscale_(optimizer)
+    +         for group in optimizer.param_groups if bool(args.fp16) else ():
+    +             torch.nn.utils.clip_grad_norm_(group["params"], 1.0)
+    +         scaler.step(optimizer)
+    +         scaler.update()
+              optimizer.zero_grad()
+""".replace("SCALE", SCALE)
+LATER_BEFORE = "\n".join("    " + line[6:] for line in LATER.splitlines() if not line.startswith("    +"))
+
+
+def test_wrapper_of_apex_optimizers_with_an_optimizer_that_clips(rewrites: Check) -> None:
+    plan = rewrites(LATER)
+    assert [each.message for each in plan.findings if "max_grad_norm" in each.message] == [
+        "max_grad_norm clipped the gradients of each group in FusedAdam's step: the script clips them itself now"
+    ]
+
+
+def test_optimizer_that_torch_has_goes_with_its_wrapper(migrate: Check) -> None:
+    text = """
+        from apex.optimizers import FusedAdam
+        from apex.optimizers.fp16_optimizer import FP16_Optimizer
+
+        model = nn.Linear(2, 2).cuda().half()
+        optimizer = FP16_Optimizer(FusedAdam(model.parameters(), lr=1e-3, max_grad_norm=0.5))
+        for x in loader:
+            loss = model(x).mean()
+            optimizer.backward(loss)
+            optimizer.step()
+        """
+    after = migrate(text).after
+    assert "apex" not in after
+    assert "optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.0, fused=True)\n" in after
+    assert (
+        'for group in optimizer.param_groups:\n        torch.nn.utils.clip_grad_norm_(group["params"], 0.5)\n' in after
+    )
+
+
+def test_norms_are_clipped_in_bfloat16_too(migrate: Check) -> None:
+    after = migrate(LATER_BEFORE, dtype="bf16").after
+    assert "unscale_" not in after
+    assert "for group in optimizer.param_groups if bool(args.fp16) else ():\n" in after
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("optimizer.backward(loss)", "done = optimizer.backward(loss)"),
+        ("optimizer.step()", "optimizer.step(closure)"),
+        ("max_grad_norm=1.0", "max_grad_norm=LIMIT(args), eps_inside_sqrt=True"),
+    ],
+)
+def test_wrapper_of_apex_optimizers_is_left_whole(old: str, new: str, leaves: Check) -> None:
+    finding = leaves(LATER_BEFORE.replace(old, new), "left on Apex")
+    assert "amp_shim" not in finding.hint

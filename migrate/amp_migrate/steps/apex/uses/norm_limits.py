@@ -1,0 +1,104 @@
+"""`max_grad_norm=` of the `FusedAdam` that Apex had in 2019: its `step` clipped the gradients of each group.
+
+It did so for the `FP16_Optimizer` around it, which knew their norms. Today's `FusedAdam` takes no such argument, so the
+script clips by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.plan.code import Code, code
+from amp_migrate.plan.edit import Edit, Remove
+from amp_migrate.plan.move import Refusal
+from amp_migrate.steps.apex.uses.apex_calls import wrapper_calls
+from amp_migrate.steps.model.training_step import ScaledClip, TrainingStep
+from amp_migrate.tables.apex_names import USE_SHIM
+from amp_migrate.tables.apex_natives import public_name
+from amp_migrate.trees.nodes import is_constant
+from amp_migrate.write.editor import Editor, guarded
+
+_OPTIMIZER = "apex.optimizers.FusedAdam"
+_KEYWORD = "max_grad_norm"
+_GONE = "eps_inside_sqrt"
+_GROUPS = ("group", "param_group", "clipped_group")
+
+
+@dataclass(frozen=True)
+class NormLimit:
+    """One such argument, and the file it is in."""
+
+    file: File
+    arg: cst.Arg
+
+    @property
+    def code(self) -> str:
+        """The limit as code."""
+        return self.file.tree.code(self.arg.value)
+
+
+def norm_limits(file: File) -> Iterator[NormLimit]:
+    """The limits in a file that puts an `FP16_Optimizer` round its optimizers."""
+    for call in file.calls if wrapper_calls(file) else ():
+        if public_name(file.names.callee(call)) == _OPTIMIZER:
+            for arg in call.args:
+                if arg.keyword is not None and arg.keyword.value == _KEYWORD:
+                    yield NormLimit(file, arg)
+
+
+def limit_of(files: Iterable[File]) -> NormLimit | Refusal | None:
+    """The limit that a script has everywhere; None where nothing is clipped."""
+    found = [each for file in files for each in norm_limits(file)]
+    for each in found:
+        for arg in cst.ensure_type(each.file.tree.parents[each.arg], cst.Call).args:
+            if arg.keyword is not None and arg.keyword.value == _GONE:
+                return Refusal(each.file, arg, f"Apex's FusedAdam has no {_GONE}= any more", USE_SHIM)
+    if len({each.code for each in found}) > 1:
+        file, arg = found[-1].file, found[-1].arg
+        return Refusal(file, arg, "its optimizers are clipped to several norms in their step", USE_SHIM)
+    limits = [each for each in found if not _is_zero(each.arg.value)]
+    return limits[0] if limits else None
+
+
+def not_clipped(limit: NormLimit, step: TrainingStep) -> Refusal | None:
+    """Why a step cannot clip to a limit by itself."""
+    is_number = isinstance(limit.arg.value, (cst.Float, cst.Integer))
+    is_known = is_number or (step.file is limit.file and step.function is limit.file.tree.function(limit.arg))
+    if not is_known or any(each.part is not None for each in step.optimizer_steps):
+        return Refusal(step.file, step.place, "what its optimizer clips gradients to cannot be seen here", USE_SHIM)
+    return None
+
+
+def write_clips(editor: Editor, step: TrainingStep, scaler: str | None, limit: str) -> Iterator[Edit]:
+    """The edits that clip the gradients of each group where a step took care of that, if mixed precision is on."""
+    unscaled = [each.optimizer for each in step.gradient_uses if not isinstance(each, ScaledClip)]
+    known = {editor.text(each) for each in unscaled}
+    for each in step.optimizer_steps:
+        scope = step.file.scopes.of(each.call)
+        name = next((name for name in _GROUPS if scope.find(name) is None), _GROUPS[-1])
+        groups: Code = code("{}.param_groups", each.optimizer)
+        if step.enabled is not None:
+            groups = code("{} if {} else ()", groups, step.enabled)
+        clip = code('{}.nn.utils.clip_grad_norm_({}["params"], {})', editor.torch(each.call), name, limit)
+        unscale = [] if scaler is None or editor.text(each.optimizer) in known else [_unscale(scaler, each.optimizer)]
+        yield editor.before(each.statement, *unscale, guarded(code("for {} in {}:", name, groups), clip))
+
+
+def write_limits_gone(editor: Editor) -> Iterator[Edit]:
+    """The edits that take the argument out of the calls of a file."""
+    for limit in norm_limits(editor.file):
+        yield editor.edit(limit.arg, Remove())
+
+
+def _unscale(scaler: str, optimizer: cst.BaseExpression) -> Code:
+    return code("{}.unscale_({})", scaler, optimizer)
+
+
+def _is_zero(value: cst.BaseExpression) -> bool:
+    return is_constant(value, "None") or (
+        isinstance(value, (cst.Float, cst.Integer)) and float(value.evaluated_value) == 0
+    )
