@@ -314,3 +314,50 @@ def test_a_scaler_without_a_region(told: Tell) -> None:
     assert [each for line in found.values() for each in line] == [
         "a loss is scaled, and nothing is computed in half precision"
     ]
+
+
+FOREIGN_PARTS = """
+from torchvision.models import resnet18
+from transformers import AdamW
+from models import make
+
+scaler = torch.amp.GradScaler("cuda")
+
+
+class Body(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.features = MODULES
+
+    def forward(self, x):
+        return self.features(x).flatten(1)
+
+
+body, head = MADE
+opt_b = OPTIMIZER(body.parameters(), lr=0.1)
+opt_h = optim.SGD(head.parameters(), lr=0.1)
+for x in data():
+    opt_b.zero_grad()
+    opt_h.zero_grad()
+    with torch.amp.autocast("cuda", dtype=torch.float16):
+        loss = head(body(x)).pow(2).mean()
+    scaler.scale(loss).backward()
+    scaler.step(opt_b)
+    scaler.step(opt_h)
+    scaler.update()
+"""
+
+
+def surely_wrong(told: Tell, text: str) -> list[str]:
+    """What is wrong on all ways."""
+    return [what for said in wrong(told, text).values() for what in said if not what.endswith(", on some ways")]
+
+
+@pytest.mark.parametrize("optimizer", ["optim.SGD", "AdamW"])
+@pytest.mark.parametrize("made", ["Body(), nn.Linear(512, 3)", "nn.DataParallel(make().cuda()), make().to('cuda')"])
+@pytest.mark.parametrize("parts", ["nn.Sequential(*list(resnet18().children())[:-1])", "make()", "resnet18()"])
+def test_parts_of_other_packages_get_gradients_like_ones_own(told: Tell, optimizer: str, made: str, parts: str) -> None:
+    text = FOREIGN_PARTS.replace("MODULES", parts).replace("MADE", made).replace("OPTIMIZER", optimizer)
+    assert surely_wrong(told, text) == []
+    unscaled = text.replace("scaler.scale(loss).backward()", "loss.backward()")
+    assert "a scaler steps on gradients that are not scaled" in surely_wrong(told, unscaled)

@@ -470,7 +470,13 @@ class PyTorch:
         if isinstance(owner, Tensor):
             return tensors.method(frame, owner, name, args, node)
         if isinstance(owner, Opaque):
-            return tensors.method(frame, owner.tensor or SOME_TENSOR, name, args, node)
+            found = tensors.method(frame, owner.tensor or SOME_TENSOR, name, args, node)
+            if name not in modules._HANDS_BACK:
+                return found
+            # It may be a module as well as a tensor: what is handed back can be called like it.
+            return frozenset(
+                Opaque(owner.path, each, owner.hint) if isinstance(each, Tensor) else each for each in found
+            )
         kind = owner.external if isinstance(owner, Obj) else ""
         bases = (
             list(external_bases(frame, owner.made_of))

@@ -574,7 +574,7 @@ def scaler_method(frame: Frame, scaler: Atom, name: str, args: Arguments, node: 
         return some("float", PURE if is_off(frame, scaler) else frozenset({(scaler, 1)}))
     if name == "is_enabled":
         return frozenset({Some("bool")})
-    optimizers = UNKNOWN if first is None else frozenset(each for each in first if each != Const("NoneType", None))
+    optimizers = UNKNOWN if first is None else _optimizers_in(first)
     if name == "step":
         if len(args.positional) > 1 or "closure" in args.keywords:
             closure = args.get(1, "closure") or NEVER
@@ -599,6 +599,21 @@ def scaler_method(frame: Frame, scaler: Atom, name: str, args: Arguments, node: 
         analysis.event(frame, Act.SAVED if name == "state_dict" else Act.LOADED, node, scaler=one(scaler))
         return UNKNOWN
     return NONE_VALUE
+
+
+def _optimizers_in(value: Value) -> Value:
+    """What a scaler is given; of an object of a foreign class, the face by which it is known what is done with it.
+
+    `transformers.AdamW(...)` is an object and something unknown: two faces of one optimizer, which steps once.
+    """
+    given = frozenset(each for each in value if each != Const("NoneType", None))
+    if not any(isinstance(each, Opaque) for each in given):
+        return given
+    return frozenset(
+        each
+        for each in given
+        if not (isinstance(each, Obj) and each.external and not is_optimizer_class(each.external))
+    )
 
 
 def scaled(frame: Frame, value: Value, scaler: Atom) -> Value:

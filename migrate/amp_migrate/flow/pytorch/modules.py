@@ -440,8 +440,10 @@ def method(frame: Frame, owner: Atom, name: str, args: Arguments, node: ast.AST)
     if name in _BUFFERS:
         return _listed(name, one(made(OTHER, SHAPED, ANYWHERE, tags=BUFFER)))
     if name in _INSIDE:
-        kinds = inside(frame, owner)
-        return _listed(name, join_all(one(each) for each in (kinds[1:] if "children" in name else kinds)))
+        found: list[Atom] = list(inside(frame, owner))
+        if "children" in name and not _is_foreign(owner):
+            found = found[1:]
+        return _listed(name, join_all(one(each) for each in found or [owner]))
     if name == "zero_grad":
         gradients.clear_leaves(frame, leaves(frame, owner), node)
         return NONE_VALUE
@@ -485,6 +487,11 @@ def method(frame: Frame, owner: Atom, name: str, args: Arguments, node: ast.AST)
     if name in ("get_submodule", "get_parameter"):
         return join_all(one(each) for each in inside(frame, owner)[:20])
     return UNKNOWN
+
+
+def _is_foreign(owner: Atom) -> bool:
+    """Whether nobody knows what is in a module, so that it stands for each of its parts as well."""
+    return not isinstance(owner, Obj) or bool(owner.external and not owner.external.startswith("torch.nn."))
 
 
 def _listed(name: str, inside_it: Value) -> Value:
