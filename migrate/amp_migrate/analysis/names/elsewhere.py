@@ -9,7 +9,7 @@ import re
 from typing import Protocol
 
 # What is followed: the packages of AMP, what they hold, and the packages that hold them.
-_FOLLOWED = re.compile(r"torch(?:\.(?:cuda|cpu))?(?:\.amp(?:\..+)?)?|torch\.autocast")
+_FOLLOWED = re.compile(r"(?:torch(?:\.(?:cuda|cpu))?|apex)(?:\.amp(?:\..+)?)?|torch\.autocast")
 
 
 class Elsewhere(Protocol):

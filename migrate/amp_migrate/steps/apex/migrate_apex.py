@@ -243,8 +243,7 @@ def _told_of_native(script: ApexScript, native: NativeScript) -> Iterator[Findin
         scaler = "" if each.scaler is None else f" with {each.scaler}"
         message = f"Apex step moved to native autocast{scaler}"
         yield Finding.at(step.file.tree, step.place, APEX_STEP.code, Kind.MIGRATED, message)
-    if not any(map(_calls, script.files)):
-        yield from _told_of_imports(script.files)
+    yield from _told_of_imports(tuple(file for file in script.files if not _calls(file)))
     for file in script.files:
         for node in float_functions(file):
             note = "inside a function that was float_function, Apex went on casting and torch does not"

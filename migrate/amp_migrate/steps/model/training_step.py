@@ -53,10 +53,18 @@ class Backward:
     steps: bool = False
     wrapped: bool = False
 
+    @property
+    def of_wrapper(self) -> tuple[cst.Arg, ...]:
+        """The arguments that only a wrapper takes: the loss, and whether it copies the gradients to its own weights."""
+        if not self.wrapped:
+            return ()
+        asked = [each for each in self.call.args[1:] if each.keyword is None or each.keyword.value != "retain_graph"]
+        return (self.call.args[0], *asked)
+
     def plain(self, loss: cst.BaseExpression) -> cst.Call:
         """The call as that of a loss's own `backward`."""
         assert isinstance(self.call.func, cst.Attribute)
-        args = self.call.args[1:] if self.wrapped else self.call.args
+        args = [each for each in self.call.args if each not in self.of_wrapper]
         return self.call.with_changes(func=self.call.func.with_changes(value=loss), args=args)
 
 

@@ -6,12 +6,14 @@ forward, backward and step are together. All of them move, or none.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import libcst as cst
 
+from amp_migrate.analysis.arguments.argument_binding import fits
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
@@ -21,6 +23,7 @@ from amp_migrate.steps.model.training_step import Backward, TrainingStep
 from amp_migrate.steps.read.gather import Gathered
 from amp_migrate.trees.nodes import Statement, find
 
+_ANY = re.compile("")
 Key: TypeAlias = "tuple[File, cst.FunctionDef | None]"
 # Makes the step of one function from its own calls of backward and those of its parts.
 Regather: TypeAlias = "Callable[[File, cst.FunctionDef | None, list[Backward]], Gathered | Refusal]"
@@ -142,20 +145,46 @@ class Joiner:
                     return list(everywhere)
             file = function.file
             own = [call for call in file.calls if _is(self._project.own_method(file, call), function)]
-            return [CallSite(file, call) for call in own] or None
+            inherited = self._inherited_calls(function)
+            return None if inherited is None else [CallSite(file, call) for call in own] + inherited or None
         return list(self._project.call_sites(function) or ())
+
+    def _inherited_calls(self, function: FunctionRef) -> list[CallSite] | None:
+        """The calls of a method on `self` in classes that inherit it; None where others may call it there, too."""
+        found: list[CallSite] = []
+        others: list[cst.Call] = []
+        for file in self._project.library.calling(function.name, _ANY) if self._is_inherited(function) else ():
+            for call in file.calls:
+                if not isinstance(call.func, cst.Attribute) or call.func.attr.value != function.name:
+                    continue
+                called = self._project.called(file, call)
+                is_on_self = dotted(call.func) == f"self.{function.name}"
+                if is_on_self and _is(called, function) and self._project.own_method(file, call) is None:
+                    found.append(CallSite(file, call))
+                elif called is None and fits(function.node, call, bound=True):
+                    others.append(call)
+        return None if found and others else found
 
     def _is_overridden(self, function: FunctionRef) -> bool:
         """Whether a class that derives from a method's class has one of its own, which would be a part, too."""
-        assert function.owner is not None
-        name = function.owner.name.value
         return any(
             method.name.value == function.name
-            for file in self._project.library.mentioning(name, function.name)
-            for node in file.tree.every(cst.ClassDef)
-            if any((dotted(base.value) or "").split(".")[-1] == name for base in node.bases)
+            for node in self._derived(function)
             for method in find(node.body, cst.FunctionDef)
         )
+
+    def _is_inherited(self, function: FunctionRef) -> bool:
+        """Whether a class that derives from a method's class says its name."""
+        return any(True for _ in self._derived(function))
+
+    def _derived(self, function: FunctionRef) -> Iterator[cst.ClassDef]:
+        """The classes that derive from a method's class, in files that say the method's name."""
+        assert function.owner is not None
+        name = function.owner.name.value
+        for file in self._project.library.mentioning(name, function.name):
+            for node in file.tree.every(cst.ClassDef):
+                if any((dotted(base.value) or "").split(".")[-1] == name for base in node.bases):
+                    yield node
 
     def _result(self, originals: dict[Key, Gathered]) -> Iterator[Gathered | Refusal | Split]:
         told: set[Key] = set()

@@ -97,8 +97,8 @@ def _write_backward(editor: Editor, step: TrainingStep, backward: Backward, scal
         yield editor.replace(func.value, _scaled(scaler, backward.loss))
     elif backward.loss is not func.value:
         yield editor.replace(func.value, code("{}", backward.loss))
-    if backward.wrapped:
-        yield editor.edit(backward.call.args[0], Remove())
+    for arg in backward.of_wrapper:
+        yield editor.edit(arg, Remove())
     if isinstance(backward.statement, cst.With):  # Apex's `with amp.scale_loss(...)`
         yield editor.splice(backward.statement, block_of(backward.statement))
 

@@ -19,6 +19,7 @@ from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.initialize.branches import place_of
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
+from amp_migrate.steps.apex.initialize.switch import is_visible
 from amp_migrate.steps.model.route import Creation
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.trees import build
@@ -47,6 +48,44 @@ def seen_from(project: Project, initialize: Initialize, creation: Creation) -> I
     call, conditions = _place(sites[0])
     is_inside = call in tree.ancestors(creation.home)
     return _told(initialize, function, sites[0], creation.home, () if is_inside else conditions)
+
+
+def seen_below(project: Project, initialize: Initialize, creation: Creation) -> Initialize | None:
+    """The same initialization in the words of a function that keeps what it is given: `Trainer(args, model)`.
+
+    Returns:
+        None where some word of it means nothing there.
+    """
+    tree = creation.file.tree
+    node = tree.function(creation.home)
+    if node is None:
+        return None
+    function = project.reference(creation.file, node)
+    sites = project.call_sites(function)
+    codes = [*initialize.switch, *([] if initialize.init_scale is None else [initialize.init_scale])]
+    told: list[str] = []
+    for code in codes:
+        asked = replace(initialize, switch=(code,))
+        name = code if is_visible(project, asked, creation.file, creation.home) else None
+        for each in (*node.params.params, *node.params.kwonly_params) if name is None and sites else ():
+            if all(_is_given(function, site, each.name.value, code, initialize) for site in sites or ()):
+                name = each.name.value
+        if name is None:
+            return None
+        told.append(name)
+    switch = tuple(told[: len(initialize.switch)])
+    scale = None if initialize.init_scale is None else told[-1]
+    return replace(initialize, file=creation.file, home=creation.home, switch=switch, init_scale=scale)
+
+
+def _is_given(function: FunctionRef, site: CallSite, name: str, code: str, initialize: Initialize) -> bool:
+    """Whether a call beside an initialization passes what that asks for as the argument of a name."""
+    if site.file is not initialize.file or site.file.tree.function(site.call) is not site.file.tree.function(
+        initialize.home
+    ):
+        return False
+    found = passed(function.node, site.call, name, bound=function.is_bound)
+    return found is not None and found.argument is not None and site.file.tree.code(found.argument.value) == code
 
 
 def is_chosen(project: Project, initialize: Initialize) -> bool:

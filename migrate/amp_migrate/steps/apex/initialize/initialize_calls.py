@@ -50,6 +50,7 @@ class Initialize:
         what: what is called.
         is_static: whether the scale stays as it is said, unless gradients overflow.
         limits: the least and the greatest scale, as code; None where there is none.
+        growth: arguments of GradScaler about how the scale grows, with their values as code.
     """
 
     file: File
@@ -66,6 +67,7 @@ class Initialize:
     what: str = "amp.initialize"
     is_static: bool = False
     limits: tuple[str | None, str | None] = (None, None)
+    growth: tuple[tuple[str, str], ...] = ()
 
 
 def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> Initialize | Refusal:
@@ -196,6 +198,7 @@ def _joined(file: File, chain: cst.If, forms: list[Initialize]) -> Initialize | 
     first, choice = forms[0], choice_of(file, chain, [each.statement for each in forms])
     own = {each.switch[len(place_of(file, each.statement, each.optimizers)[1]) :] for each in forms}
     are_alike = all((each.rebinds, each.limits, each.setting) == (first.rebinds, first.limits, None) for each in forms)
+    are_alike = are_alike and len({each.growth for each in forms if each.growth}) <= 1
     if choice is None or len(own) > 1 or not are_alike or (choice and first.rebinds):
         return Refusal(file, chain, "amp.initialize stands in one of several branches", USE_SHIM)
     home, conditions = place_of(file, chain, first.optimizers)
@@ -208,6 +211,7 @@ def _joined(file: File, chain: cst.If, forms: list[Initialize]) -> Initialize | 
         init_scale=chosen_scale(file, chain, _told_apart([each.init_scale for each in forms])),
         notes=tuple(dict.fromkeys(note for each in forms for note in each.notes)),
         is_static=all(each.is_static for each in forms),
+        growth=next((each.growth for each in forms if each.growth), ()),
     )
 
 

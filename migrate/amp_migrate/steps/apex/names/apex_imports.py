@@ -144,7 +144,9 @@ class ApexImports:
             return Item(index, public_name(full), self._fate_of_unused(node, full), is_unused=True)
         tops = list(self._tops(local, full))
         meanings = frozenset(m for use in self.file.uses.get(local, ()) for m in self._meanings(use, full))
-        fate = self._fate(full, tops, meanings, exported=is_exported(self.project, self.file, local))
+        goes = self.amp_is_gone and full == AMP  # from all files of the script that take it from this one, too
+        exported = not goes and is_exported(self.project, self.file, local)
+        fate = self._fate(full, tops, meanings, exported=exported)
         return Item(index, public_name(full), fate)
 
     def _is_unused(self, local: str) -> bool:

@@ -14,7 +14,7 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.plan.code import Code, plain
 from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Dtype
-from amp_migrate.steps.apex.initialize.in_helper import is_chosen, seen_from
+from amp_migrate.steps.apex.initialize.in_helper import is_chosen, seen_below, seen_from
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.initialize.switch import VARIABLE, is_short, is_visible, switch_code
 from amp_migrate.steps.apex.script.native_script import (
@@ -26,7 +26,7 @@ from amp_migrate.steps.apex.script.native_script import (
     ScriptStep,
     WrapperUses,
 )
-from amp_migrate.steps.apex.step.fp16_optimizer import half_networks, wrapper_attributes
+from amp_migrate.steps.apex.step.fp16_optimizer import copies_of_gradients, half_networks, wrapper_attributes
 from amp_migrate.steps.apex.step.master_parameters import parameters_of
 from amp_migrate.steps.apex.step.scaler_beside import scaler_at
 from amp_migrate.steps.apex.uses import apex_state
@@ -66,6 +66,8 @@ class NativeDecider:
         self._named: set[Initialize] = set()
         # Initializations in helpers, by where their callers make a scaler, in the callers' words.
         self._views: dict[Statement, Initialize] = {}
+        # Initializations of what is kept in another function, by where that makes a scaler, in its words.
+        self._below: dict[Statement, Initialize] = {}
 
     def decide(self, files: Sequence[File], steps: Sequence[ScriptStep]) -> NativeScript | Refusal:
         """What becomes of all files of the script, or what still speaks against native code."""
@@ -92,10 +94,14 @@ class NativeDecider:
                 each.switch or each.init_scale or is_chosen(self._project, each) for each in self._initializes
             ):
                 views = [seen_from(self._project, each, creation) for each in prepared]
-                if len(views) != 1 or views[0] is None:
+                below = [seen_below(self._project, each, creation) for each in prepared]
+                if len(views) == 1 and views[0] is not None:
+                    self._views[creation.home] = views[0]
+                elif len(below) == 1 and below[0] is not None:
+                    self._below[creation.home] = below[0]
+                else:
                     reason = "amp.initialize is not called where the optimizer is made"
                     return Refusal(creation.file, creation.home, reason)
-                self._views[creation.home] = views[0]
         for each in steps:
             step = each.step.gathered.step
             switch = self._switch_at(step.file, step.place, each.route)
@@ -142,23 +148,23 @@ class NativeDecider:
         """What becomes of each initialization, what callers of helpers do instead, and the other ways of scalers."""
         ways = Ways() if self._traveller is None else self._traveller.ways
         creations = {creation.home: creation for creation in ways.creations.values()}
+        apart = {**self._views, **self._below}
         in_callers = tuple(
-            NativeStart(self._views[each.home], each, is_named=True)
-            for each in ways.creations.values()
-            if each.home in self._views
+            NativeStart(apart[each.home], each, is_named=True) for each in ways.creations.values() if each.home in apart
         )
         starts = tuple(  # two calls under one condition share a scaler
             NativeStart(each, creations.pop(each.home, None), is_named=each in self._named)
             for each in self._initializes
         )
-        taken = {*self._views, *(each.home for each in self._initializes)}
+        taken = {*apart, *(each.home for each in self._initializes)}
         others = {key: made for key, made in ways.creations.items() if made.home not in taken}
         return starts, in_callers, replace(ways, creations=others)
 
     def _switch_at(self, file: File, at: cst.CSTNode, route: Route | None = None) -> str | Refusal | None:
         """How a place asks whether mixed precision is on: None where it always is."""
         # What a caller decides is not to be seen in the helper, whose own condition is a part of the caller's.
-        known = (*self._views.values(), *(i for i in self._initializes if not self._views or i.optimizers is None))
+        own = (i for i in self._initializes if not self._views or i.optimizers is None)
+        known = (*self._views.values(), *own, *self._below.values())
         switched = [initialize for initialize in known if switch_code(initialize) is not None]
         if not switched:
             return None
@@ -208,6 +214,7 @@ class NativeDecider:
             scales=self._with_scalers(file, (each for _, each in attributes if each.attr.value == "loss_scale")),
             clips=tuple((each, parameters_of(self._project, self._roles, file, owner)) for each, owner in clips),
             zeroed=tuple(each for _, each in called if each.attr.value == "zero_grad"),
+            copied=tuple(copies_of_gradients(file, self._roles)),
             networks=tuple(half_networks(file, self._roles)),
             saved=tuple((each, self._scaler_at(file, each.holder)) for each in saved_entries(file, self._roles)),
             restored=tuple(

@@ -16,6 +16,7 @@ from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.initialize.init_calls import read_inits
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.script.script_group import ApexScript
+from amp_migrate.steps.apex.uses.amp_tests import amp_tests
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_name, keepings
 from amp_migrate.steps.apex.uses.apex_guards import insists
 from amp_migrate.steps.apex.uses.apex_state import given
@@ -78,21 +79,24 @@ def plain_steps(files: Iterable[File]) -> Iterable[Refusal]:
                     yield Refusal(file, statement, reason, "move one of them to a file of its own, and run again")
 
 
-def leftovers(project: Project, file: File, target_torch: tuple[int, int]) -> Iterable[Refusal]:
+def leftovers(
+    project: Project, file: File, script: Collection[File], target_torch: tuple[int, int]
+) -> Iterable[Refusal]:
     """Uses of `apex.amp` that have no native form here."""
     for name, bindings in file.scopes.module.bindings.items():
         for binding in bindings:
-            if binding.imported == AMP and takers(project, file, name):
+            if binding.imported == AMP and not set(takers(project, file, name)) <= set(script):
                 yield Refusal(file, binding.node, f"other files take `{name}` from this one")
     about_scale, kept = understood(file), set(keepings(file))
     restored = {call.args[index] for call, index in given(file, project)}
     inits = {each.call.func for each in read_inits(file)}
+    asked = {each.name for each in amp_tests(file)}
     paths = {dotted(each.targets[0].target) for each in kept}
     for node in file.tree.every(cst.Name, cst.Attribute):
         parent = file.tree.parents[node]
         if type(parent) in (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom, cst.NameItem):
             continue
-        if node in inits or node in about_scale or file.tree.parents[node] in about_scale:
+        if node in inits or node in asked or node in about_scale or file.tree.parents[node] in about_scale:
             continue
         used = amp_name(file, node)
         if used is not None and used not in API and not is_native(file, node, target_torch):

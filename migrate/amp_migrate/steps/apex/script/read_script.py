@@ -61,7 +61,7 @@ class ScriptReader:
         initializes: list[Initialize] = []
         found: list[ApexStep] = []
         for file in files:
-            refusals += leftovers(self._project, file, self._settings.target_torch)
+            refusals += leftovers(self._project, file, files, self._settings.target_torch)
             refusals += not_understood(file, self._roles) if wraps else ()
             wrapped = read_wrappers(file, self._settings.apex_o2)
             for read in (*read_inits(file), *read_initializes(file, self._settings.apex_o2, wrapped)):

@@ -15,7 +15,7 @@ from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.step.apex_steps import ApexStep
 from amp_migrate.steps.apex.step.split_steps import ApexSplit
-from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_uses, apex_uses, is_in, wrapper_calls
+from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_uses, apex_uses, is_in, takes_amp, wrapper_calls
 from amp_migrate.steps.apex.uses.apex_guards import insists
 from amp_migrate.tables.apex_names import AMP, SHIM
 
@@ -102,8 +102,10 @@ def uses_apex_amp(file: File) -> bool:
 
 
 def asks_apex(file: File) -> bool:
-    """Whether a file imports `apex.amp`, reaches it through `import apex`, or makes an `FP16_Optimizer`."""
+    """Whether a file imports `apex.amp`, from whichever file, reaches it by `import apex`, or makes a wrapper."""
     names = file.imported
     if any(is_in(name, (AMP,)) for name in names):
+        return True
+    if takes_amp(file):
         return True
     return bool(wrapper_calls(file)) or ("apex" in names and any(True for _ in apex_uses(file, AMP)))

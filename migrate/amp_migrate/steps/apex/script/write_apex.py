@@ -13,6 +13,7 @@ from amp_migrate.steps.apex.initialize.switch import VARIABLE, is_short, switch_
 from amp_migrate.steps.apex.script.native_script import NativeFile, NativeScript, NativeStart
 from amp_migrate.steps.apex.script.write_fp16_optimizer import write_wrapped
 from amp_migrate.steps.apex.uses import apex_state
+from amp_migrate.steps.apex.uses.amp_tests import amp_tests, write_answer
 from amp_migrate.steps.apex.uses.apex_guards import drop_imports
 from amp_migrate.steps.apex.uses.cast_functions import write_functions
 from amp_migrate.steps.apex.uses.loss_scale import write_read
@@ -68,6 +69,8 @@ def _write_file(editor: Editor, file: NativeFile, roles: Roles) -> Iterator[Edit
     for call, parameters in file.parameters:
         yield editor.replace(call, parameters)
     yield from write_functions(editor)
+    for test in amp_tests(file.file):
+        yield write_answer(editor, test)
     if file.wrapper is not None:
         yield from write_wrapped(editor, file.wrapper)
         yield from write_limits_gone(editor)
@@ -103,6 +106,7 @@ def _scaler_lines(editor: Editor, start: NativeStart) -> list[Code]:
             conditions.append(editor.is_float16(initialize.home))
         arguments = [] if initialize.init_scale is None else [plain(f"init_scale={initialize.init_scale}")]
         arguments += [plain(f"growth_interval={_NEVER}")] if initialize.is_static else []
+        arguments += [plain(f"{name}={value}") for name, value in initialize.growth]
         arguments += [code("enabled={}", listed(conditions, " and "))] if conditions else []
         lines.append(code("{} = {}", creation.target, editor.new_scaler(initialize.home, arguments)))
     return lines

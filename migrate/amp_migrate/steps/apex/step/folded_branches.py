@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.steps.apex.uses.apex_calls import amp_name
 from amp_migrate.steps.apex.uses.apex_guards import is_apex_import
@@ -64,7 +65,7 @@ def _plain(file: File, block: Block, scaled: dict[Statement, Backward]) -> list[
     """The statements of a branch as text, as they would be without Apex."""
     lines: list[str] = []
     for statement in statements(block):
-        if is_apex_import(file, statement):
+        if is_apex_import(file, statement) or _copies_gradients(statement):
             continue
         backward = scaled.get(statement)
         if backward is not None:
@@ -82,6 +83,13 @@ def _plain(file: File, block: Block, scaled: dict[Statement, Backward]) -> list[
                 code = code.replace(_squeezed(file, call), "<parameters>")
         lines.append(code)
     return lines
+
+
+def _copies_gradients(statement: Statement) -> bool:
+    """Whether a statement has a wrapper copy gradients: `optimizer.update_master_grads()`."""
+    call = statement.value if isinstance(statement, cst.Expr) else None
+    is_method = isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute)
+    return is_method and (dotted(cst.ensure_type(call, cst.Call).func) or "").endswith(".update_master_grads")
 
 
 def _clipping(file: File, statement: Statement) -> Sequence[cst.Arg] | None:

@@ -29,8 +29,12 @@ from amp_migrate.trees.own_calls import named_arguments
 
 # What is asked of a wrapper that its optimizer or the scaler can answer.
 _ANSWERED = frozenset(
-    "backward clip_master_grads load_state_dict loss_scale param_groups state state_dict step zero_grad".split()
+    (
+        "backward clip_master_grads load_state_dict loss_scale param_groups state state_dict step update_master_grads "
+        "zero_grad"
+    ).split()
 )
+_BACKWARD = ("loss", "update_master_grads", "retain_graph")
 _NOTE = "FP16_Optimizer kept float16 weights with float32 masters; now the weights are float32 under autocast"
 _CLIPS = "max_grad_norm clipped the gradients of each group in FusedAdam's step: the script clips them itself now"
 _OLD_CHECKPOINTS = "a checkpoint with the state of an FP16_Optimizer holds objects of Apex, and cannot be loaded"
@@ -52,9 +56,10 @@ def read_wrappers(file: File, apex_o2: Apex) -> Iterator[Initialize | Refusal]:
         if arguments is None or target is None or "init_optimizer" not in arguments:
             yield Refusal(file, call, "FP16_Optimizer is made in a way that is not understood", USE_SHIM)
             continue
-        if not is_constant(arguments.get("dynamic_loss_args", cst.Name("None")), "None"):
+        growth = _growth(file, arguments.get("dynamic_loss_args", cst.Name("None")))
+        if growth is None:
             at = arguments["dynamic_loss_args"]
-            yield Refusal(file, at, "dynamic_loss_args= of FP16_Optimizer has no native form", USE_SHIM)
+            yield Refusal(file, at, "dynamic_loss_args= of FP16_Optimizer is not a plain dictionary", USE_SHIM)
             continue
         optimizer = arguments["init_optimizer"]
         home, conditions = place_of(file, statement, target)
@@ -68,12 +73,13 @@ def read_wrappers(file: File, apex_o2: Apex) -> Iterator[Initialize | Refusal]:
             home=home,
             replaces_home=home is statement,
             switch=conditions,
-            init_scale=_scale(file, arguments),
+            init_scale=_scale(file, arguments, growth.pop("init_scale", None)),
             setting=None,
             optimizers=optimizer,
             rebinds=(_rebind(file, target, optimizer),) if is_renamed else (),
             notes=notes,
             what="FP16_Optimizer",
+            growth=tuple(growth.items()),
         )
 
 
@@ -84,9 +90,11 @@ def read_backwards(file: File, roles: Roles, body: Block) -> list[Backward | Ref
         assert isinstance(call.func, cst.Attribute)
         if not call.args or not is_optimizer(file, call.func.value):
             continue
-        first, others = call.args[0], {arg.keyword.value for arg in call.args[1:] if arg.keyword is not None}
-        is_plain = isinstance(statement, cst.Expr) and statement.value is call and not first.star
-        if is_plain and first.keyword is None and others <= {"retain_graph"} and len(others) == len(call.args) - 1:
+        first = call.args[0]
+        others = [_BACKWARD[1] if arg.keyword is None else arg.keyword.value for arg in call.args[1:]]
+        is_plain = isinstance(statement, cst.Expr) and statement.value is call and not any(a.star for a in call.args)
+        is_known = set(others) <= set(_BACKWARD) and len(others) == len(set(others))
+        if is_plain and first.keyword is None and is_known:
             found.append(Backward(statement, call, first.value, wrapped=True))
         else:
             found.append(Refusal(file, call, "FP16_Optimizer goes backward in a way that is not understood", USE_SHIM))
@@ -105,6 +113,24 @@ def not_understood(file: File, roles: Roles) -> Iterator[Refusal]:
         if attribute.attr.value not in _ANSWERED or isinstance(file.tree.parents[attribute], cst.AssignTarget):
             reason = f"FP16_Optimizer's {attribute.attr.value} has no native form here"
             yield Refusal(file, attribute, reason, USE_SHIM)
+        elif attribute.attr.value == "update_master_grads" and _copies(file, attribute) is None:
+            yield Refusal(file, attribute, "FP16_Optimizer copies gradients in a way that is not understood", USE_SHIM)
+
+
+def copies_of_gradients(file: File, roles: Roles) -> Iterator[cst.Expr]:
+    """The statements that have a wrapper copy gradients to its own weights, which native AMP has none beside."""
+    for _, attribute in wrapper_attributes(file, roles):
+        statement = _copies(file, attribute)
+        if statement is not None:
+            yield statement
+
+
+def _copies(file: File, attribute: cst.Attribute) -> cst.Expr | None:
+    call = file.tree.parents[attribute]
+    statement = file.tree.parents[call]
+    is_call = isinstance(call, cst.Call) and call.func is attribute and not call.args
+    is_copy = attribute.attr.value == "update_master_grads" and is_call
+    return statement if is_copy and isinstance(statement, cst.Expr) else None
 
 
 def wrapper_attributes(file: File, roles: Roles) -> Iterator[tuple[cst.BaseExpression, cst.Attribute]]:
@@ -147,8 +173,32 @@ def _rebind(file: File, target: cst.BaseExpression, optimizer: cst.BaseExpressio
     return code("{} = {}", file.tree.code(target), Hole(optimizer, bare=True))
 
 
-def _scale(file: File, arguments: dict[str, cst.BaseExpression]) -> str | None:
-    """GradScaler's `init_scale` as code; None where Apex chose the scale."""
+def _growth(file: File, given: cst.BaseExpression) -> dict[str, str] | None:
+    """What `dynamic_loss_args` says, as GradScaler's arguments; None where that cannot be seen."""
+    if is_constant(given, "None"):
+        return {}
+    said: dict[str, cst.BaseExpression] = {}
+    if isinstance(given, cst.Dict):
+        pairs = [each for each in given.elements if isinstance(each, cst.DictElement)]
+        keys = [str(each.key.evaluated_value) if isinstance(each.key, cst.SimpleString) else "" for each in pairs]
+        said = dict(zip(keys, (each.value for each in pairs), strict=True))
+        is_whole = len(said) == len(given.elements)
+    else:
+        is_dict = isinstance(given, cst.Call) and dotted(given.func) == "dict"
+        args = given.args if is_dict and isinstance(given, cst.Call) else ()
+        said = {arg.keyword.value: arg.value for arg in args if arg.keyword is not None}
+        is_whole = is_dict and len(said) == len(args)
+    if not is_whole or not set(said) <= {"init_scale", "scale_factor", "scale_window"}:
+        return None
+    code = {name: file.tree.code(value) for name, value in said.items()}
+    found = {"init_scale": f"float({code['init_scale']})"} if "init_scale" in code else {}
+    if "scale_factor" in code:
+        found |= {"growth_factor": code["scale_factor"], "backoff_factor": f"1 / ({code['scale_factor']})"}
+    return found | {"growth_interval": code.get("scale_window", "1000")}
+
+
+def _scale(file: File, arguments: dict[str, cst.BaseExpression], first: str | None) -> str | None:
+    """GradScaler's `init_scale` as code; None where Apex chose the scale. `first` is what a dynamic one begins with."""
     static = arguments.get("static_loss_scale")
     code = "1.0" if static is None else f"float({file.tree.code(static)})"
     if isinstance(static, (cst.Integer, cst.Float)):
@@ -156,4 +206,6 @@ def _scale(file: File, arguments: dict[str, cst.BaseExpression]) -> str | None:
     dynamic = arguments.get("dynamic_loss_scale")
     if dynamic is None or is_constant(dynamic, "False"):
         return code
-    return None if is_constant(dynamic, "True") else f"{DYNAMIC_SCALE} if {file.tree.code(dynamic)} else {code}"
+    if is_constant(dynamic, "True"):
+        return first
+    return f"{first or DYNAMIC_SCALE} if {file.tree.code(dynamic)} else {code}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_migrate.analysis.bindings import dotted
+from amp_migrate.analysis.bindings import dotted, import_source, local_name
 from amp_migrate.analysis.files import File
 from amp_migrate.tables.apex_names import AMP, API, FP16_UTILS, WRAPPERS
 from amp_migrate.tables.apex_natives import public_name
@@ -37,6 +37,27 @@ def _amp_names(file: File) -> set[str]:
     """What `apex.amp` is called anywhere in a file."""
     bound = (item for scope in file.scopes.all() for item in scope.bindings.items())
     return {name for name, bindings in bound if any(binding.imported == AMP for binding in bindings)}
+
+
+def takes_amp(file: File) -> bool:
+    """Whether a file gets `apex.amp` from another one of the project that imports it."""
+    return bool(handed_on(file)) or any(
+        AMP in file.names.meanings(node) and file.scopes.of(node).find("amp") is None
+        for node in (file.uses.get("amp", ()) if file.scopes.module.star_imports else ())
+        if isinstance(node, cst.Name)
+    )
+
+
+def handed_on(file: File) -> list[tuple[cst.ImportFrom, cst.ImportAlias]]:
+    """The items of imports from other files of the project that bring `apex.amp`, each with its statement."""
+    return [
+        (node, alias)
+        for node in file.tree.every(cst.ImportFrom)
+        if import_source(node).partition(".")[0] != "apex" and not isinstance(node.names, cst.ImportStar)
+        for alias in node.names
+        for binding in file.scopes.of(node).bindings.get(local_name(alias), ())
+        if binding.node is node and AMP in file.names.brought(binding)
+    ]
 
 
 def keepings(file: File) -> Iterator[cst.Assign]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -10,8 +10,8 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.plan.code import code
-from amp_migrate.plan.edit import Edit
-from amp_migrate.steps.apex.uses.apex_calls import keepings
+from amp_migrate.plan.edit import Edit, Imported, Reimport
+from amp_migrate.steps.apex.uses.apex_calls import handed_on, keepings
 from amp_migrate.steps.apex.uses.cast_functions import is_needless
 from amp_migrate.steps.statements.bodies import bodies
 from amp_migrate.tables.apex_names import AMP
@@ -152,3 +152,16 @@ def drop_imports(editor: Editor) -> Iterator[Edit]:
         for statement in nested_statements(body):
             if is_apex_import(file, statement) and not (isinstance(statement, cst.Import) and still_apex):
                 yield editor.remove(statement)
+    for node, gone in _by_statement(handed_on(file)).items():
+        assert not isinstance(node.names, cst.ImportStar)
+        staying = tuple(Imported(alias) for alias in node.names if alias not in gone)
+        yield editor.edit(node, Reimport(staying)) if staying else editor.remove(node)
+
+
+def _by_statement(
+    items: Iterable[tuple[cst.ImportFrom, cst.ImportAlias]],
+) -> dict[cst.ImportFrom, list[cst.ImportAlias]]:
+    found: dict[cst.ImportFrom, list[cst.ImportAlias]] = {}
+    for node, alias in items:
+        found.setdefault(node, []).append(alias)
+    return found

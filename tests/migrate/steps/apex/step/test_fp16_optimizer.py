@@ -164,13 +164,13 @@ def test_bfloat16_needs_no_scaler(migrate: Check) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        script(backward="optimizer.backward(loss, update_master_grads=False)"),
-        script(backward="optimizer.backward(loss, False)"),
+        script(backward="optimizer.backward(loss, *options)"),
         script(backward="done = optimizer.backward(loss)"),
-        script(more="optimizer.update_master_grads()"),
+        script(more="done = optimizer.update_master_grads()"),
         script(more="optimizer.inspect_master_grad_data()"),
         script(more="optimizer.loss_scale = 8.0"),
-        script(", dynamic_loss_args={'scale_window': 500}"),
+        script(", dynamic_loss_args=options"),
+        script(", dynamic_loss_args={'min_scale': 1}"),
         script().replace("FP16_Optimizer, network_to_half", "FP16_Optimizer, network_to_half, prep_param_lists")
         + "    prep_param_lists(model)\n",
         script().replace("optimizer = FP16_Optimizer(optimizer)", "optimizer = wrap(FP16_Optimizer(optimizer))"),
@@ -276,3 +276,41 @@ def test_norms_are_clipped_in_bfloat16_too(migrate: Check) -> None:
 def test_wrapper_of_apex_optimizers_is_left_whole(old: str, new: str, leaves: Check) -> None:
     finding = leaves(LATER_BEFORE.replace(old, new), "left on Apex")
     assert "amp_shim" not in finding.hint
+
+
+def test_gradients_that_are_copied_later(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex.fp16_utils import FP16_Optimizer
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - optimizer = FP16_Optimizer(optimizer, dynamic_loss_scale=True)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+        ~     loss = model(x).mean()
+              if fp16:
+        -         optimizer.backward(loss, update_master_grads=False)
+        -         optimizer.update_master_grads()
+        +         scaler.scale(loss).backward()
+                  print("half")
+              else:
+        -         loss.backward()
+        +         scaler.scale(loss).backward()
+        ~     optimizer.step()
+        +     scaler.update()
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        ("{'init_scale': 2 ** 10, 'scale_window': n}", "init_scale=float(2 ** 10), growth_interval=n"),
+        ("dict(scale_factor=4)", "growth_factor=4, backoff_factor=1 / (4), growth_interval=1000"),
+        ("None", ""),
+    ],
+)
+def test_how_the_scale_grows(given: str, made: str, migrate: Check) -> None:
+    after = migrate(script(f", dynamic_loss_scale=True, dynamic_loss_args={given}")).after
+    assert f'scaler = torch.amp.GradScaler("cuda"{made and ", " + made})\n' in after

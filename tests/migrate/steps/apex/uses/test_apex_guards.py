@@ -373,27 +373,28 @@ def test_assertion_that_apex_is_there_goes_with_it(rewrites: Check) -> None:
     )
 
 
-def test_test_for_apex_that_decides_something_else_keeps_the_script_on_the_shim(migrate: Check) -> None:
-    plan = migrate(
+def test_what_only_runs_without_apex_goes(rewrites: Check) -> None:
+    rewrites(
         """
-        try:
-            from apex import amp
-        except ImportError:
-            amp = None
-
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        if amp is None:
-            batches = batches.double()
-        model, optimizer = amp.initialize(model, optimizer)
-        loss = model(x).mean()
-        with amp.scale_loss(loss, optimizer) as scaled_loss:
-            scaled_loss.backward()
-        optimizer.step()
+        - try:
+        -     from apex import amp
+        - except ImportError:
+        -     amp = None
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - if amp is None:
+        -     batches = batches.double()
+        - model, optimizer = amp.initialize(model, optimizer)
+        + scaler = torch.amp.GradScaler("cuda")
+        ~ loss = model(x).mean()
+        - with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -     scaled_loss.backward()
+        + scaler.scale(loss).backward()
+        ~ optimizer.step()
+        + scaler.update()
         """
     )
-    assert "from amp_shim import amp" in plan.after
-    assert any("amp itself is used as a value" in finding.message for finding in plan.findings)
 
 
 def test_import_that_nothing_uses_does_not_hold_back_float32_training(rewrites: Check) -> None:
@@ -554,3 +555,61 @@ def test_flag_of_another_file_goes_the_way_of_the_steps(
         assert "except" not in plans["flags.py"]
     else:
         assert "from amp_shim import amp" in plans["flags.py"]
+
+
+def test_flag_that_asks_whether_apex_is_there(rewrites: Check) -> None:
+    rewrites(
+        """
+        - try:
+        -     from apex import amp
+        - except ImportError:
+        -     amp = None
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - use_amp = amp is not None and args.fp16
+        - if amp is None:
+        -     print("float32")
+        - if use_amp:
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + use_amp = args.fp16
+        + scaler = torch.amp.GradScaler("cuda", enabled=bool(use_amp))
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     if use_amp:
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -     else:
+        -         loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(use_amp)):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_name_that_the_script_itself_makes_none_is_no_question_about_apex(migrate: Check) -> None:
+    text = """
+        if args.fp16:
+            from apex import amp
+        else:
+            amp = None
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        if amp:
+            model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x), y)
+            if amp:
+                with amp.scale_loss(loss, optimizer) as scaled_loss:
+                    scaled_loss.backward()
+            else:
+                loss.backward()
+            optimizer.step()
+        """
+    plan = migrate(text)
+    assert "from amp_shim import amp" in plan.after
+    assert [each for each in plan.findings if "amp itself is used as a value" in each.message]

@@ -1,0 +1,196 @@
+"""Scripts whose `amp`, optimizer or backward is handed from one file to another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from amp_migrate.engine.migrate import migrate as migrate_paths
+from amp_migrate.settings import Settings
+
+Check = Callable[..., Any]
+
+TAKER = """
+          import torch
+          from torch import nn
+        - from tools import amp, average
+        + from tools import average
+
+          def train(args, model, loader):
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        +     scaler = torch.amp.GradScaler("cuda")
+              for x, y in loader:
+        ~         loss = nn.functional.mse_loss(model(x), y)
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        +         scaler.scale(loss).backward()
+        ~         optimizer.step()
+        +         scaler.update()
+                  average(loss)
+        """
+HOLDER = """
+          import torch
+        - try:
+        -     from apex import amp
+        -     has_apex = True
+        - except ImportError:
+        -     has_apex = False
+        + has_apex = True
+
+          def average(x):
+              return x
+        """
+
+
+@pytest.mark.parametrize("is_star", [False, True])
+def test_amp_that_another_file_imports(is_star: bool, rewrites_files: Check) -> None:
+    names = "        - from tools import amp, average\n        + from tools import average\n"
+    taker = TAKER.replace(names, "          from tools import *\n") if is_star else TAKER
+    findings = rewrites_files({"train.py": taker, "tools.py": HOLDER})
+    told = [each.message for each in findings if each.path.endswith("tools.py")]
+    assert told == ["import of apex.amp is gone: no step here needs it"]
+
+
+def test_amp_that_other_scripts_take_too_stays_on_the_shim(rewrites_files: Check) -> None:
+    findings = rewrites_files(
+        {
+            "train.py": """
+              import torch
+              from torch import nn
+              from tools import amp
+
+              def train(model, loader):
+                  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                  model, optimizer = amp.initialize(model, optimizer, opt_level="O1", cast_model_outputs=torch.float16)
+                  for x, y in loader:
+                      loss = nn.functional.mse_loss(model(x), y)
+                      with amp.scale_loss(loss, optimizer) as scaled_loss:
+                          scaled_loss.backward()
+                      optimizer.step()
+            """,
+            "tools.py": """
+            - from apex import amp
+            + from amp_shim import amp
+            """,
+        }
+    )
+    assert [each for each in findings if "cast_model_outputs= of amp.initialize" in each.message]
+
+
+TRAINER = """
+          import torch
+        - from apex import amp
+
+          class Trainer:
+              def __init__(self, model, optimizer, GIVEN):
+                  self.model = model
+                  self.optimizer = optimizer
+        +         self.scaler = torch.amp.GradScaler("cuda", enabled=bool(SWITCH))
+                  self.fp16 = SWITCH
+
+              def train(self, loader):
+                  for x, y in loader:
+        -             loss = torch.nn.functional.mse_loss(self.model(x), y)
+        -             if self.fp16:
+        -                 with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+        -                     scaled_loss.backward()
+        -             else:
+        -                 loss.backward()
+        -             self.optimizer.step()
+        +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=ON):
+        +                 loss = torch.nn.functional.mse_loss(self.model(x), y)
+        +             self.scaler.scale(loss).backward()
+        +             self.scaler.step(self.optimizer)
+        +             self.scaler.update()
+        """.replace("ON)", "self.scaler.is_enabled())")
+MAIN = """
+          import torch
+        - from apex import amp
+          from trainer import Trainer
+
+          def main(args):
+              model = torch.nn.Linear(2, 2)
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -     if args.fp16:
+        -         model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+              Trainer(model, optimizer, PASSED).train(args.loader)
+        """
+
+
+@pytest.mark.parametrize(
+    ("passed", "given", "switch"), [("args", "args", "args.fp16"), ("half=args.fp16", "half=None", "half")]
+)
+def test_optimizer_that_a_trainer_keeps(passed: str, given: str, switch: str, rewrites_files: Check) -> None:
+    trainer = TRAINER.replace("GIVEN", given).replace("SWITCH", switch)
+    rewrites_files({"main.py": MAIN.replace("PASSED", passed), "trainer.py": trainer})
+
+
+@pytest.mark.parametrize("passed", ["args.half", "not args.fp16"])
+def test_trainer_that_cannot_ask_for_the_switch(passed: str, tmp_path: Path) -> None:
+    trainer = TRAINER.replace("GIVEN", "half").replace("SWITCH", "half")
+    for name, text in (("main.py", MAIN.replace("PASSED", passed)), ("trainer.py", trainer)):
+        lines = [line[10:] for line in text.splitlines() if line[8:9] != "+"]
+        (tmp_path / name).write_text("\n".join(lines))
+    outcome = migrate_paths([tmp_path], Settings())
+    assert [each for each in outcome.findings if "not called where the optimizer is made" in each.message]
+    assert all("autocast" not in each.after for each in outcome.changed)
+
+
+def test_backward_that_a_trainer_inherits(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "base.py": """
+              import torch
+            - from apex import amp
+
+              class Base:
+                  def __init__(self, model):
+                      self.model = model
+                      self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            -         self.model, self.optimizer = amp.initialize(self.model, self.optimizer, opt_level="O1")
+            +         self.scaler = torch.amp.GradScaler("cuda")
+
+            -     def backward(self, loss):
+            -         with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+            -             scaled_loss.backward()
+            +     def backward(self, loss, scaler):
+            +         scaler.scale(loss).backward()
+            """,
+            "train.py": """
+              import torch
+              from base import Base
+
+              class Trainer(Base):
+                  def train(self, loader):
+                      for x, y in loader:
+            ~             loss = torch.nn.functional.mse_loss(self.model(x), y)
+            -             self.backward(loss)
+            -             self.optimizer.step()
+            +             self.backward(loss, self.scaler)
+            +             self.scaler.step(self.optimizer)
+            +             self.scaler.update()
+            """,
+        }
+    )
+
+
+def test_backward_that_others_may_call_is_not_given_a_scaler(tmp_path: Path) -> None:
+    (tmp_path / "base.py").write_text(
+        "import torch\nfrom apex import amp\n\nclass Base:\n"
+        "    def __init__(self, model):\n        self.model = model\n"
+        "        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "        self.model, self.optimizer = amp.initialize(self.model, self.optimizer)\n"
+        "    def backward(self, loss):\n        with amp.scale_loss(loss, self.optimizer) as scaled:\n"
+        "            scaled.backward()\n"
+    )
+    (tmp_path / "train.py").write_text(
+        "import torch\nfrom base import Base\n\nclass Trainer(Base):\n    def train(self, loader):\n"
+        "        for x, y in loader:\n            loss = torch.nn.functional.mse_loss(self.model(x), y)\n"
+        "            self.backward(loss)\n            self.optimizer.step()\n\n"
+        "def other(trainer, x):\n    trainer.backward(trainer.model(x).sum())\n"
+    )
+    outcome = migrate_paths([tmp_path], Settings())
+    assert all("autocast" not in each.after for each in outcome.changed)
