@@ -24,7 +24,7 @@ from amp_migrate.analysis.values.own_gradients import OwnGradients
 from amp_migrate.analysis.values.replicas import Replicas
 from amp_migrate.analysis.values.sparse import SparseModules
 from amp_migrate.tables import torch_names as table
-from amp_migrate.trees.nodes import find
+from amp_migrate.trees.nodes import find, walk
 
 _MODULE_NAME = re.compile(r"(^|[._])(model|net|network|ddp_model)_?\d*$", re.IGNORECASE)
 # How the name of a function begins that does something with a module.
@@ -216,8 +216,43 @@ class Roles:
             if is_class_name(method) and any(b.kind is BindingKind.IMPORT for b in self.bindings(file, receiver)):
                 return False  # `model = model.RNNModel(...)`, of `import model`
             is_named_so = method.startswith(table.BOOKKEEPING_PREFIXES) or method.endswith(table.BOOKKEEPING_SUFFIXES)
-            return not is_named_so or self._computes(file, receiver, method)
+            return self._computes(file, receiver, method) if is_named_so else not self._is_idle(file, call)
         return False
+
+    def _is_idle(self, file: File, call: cst.Call) -> bool:
+        """Whether what a call on a module may mean is in sight, and does nothing with what the module learns."""
+        meant = self.project.may_call(file, call, "nn")
+        methods = [each for each in meant if each.owner is not None and self.is_module_class(each.file, each.owner)]
+        return bool(methods) and not any(map(self._uses_weights, methods))
+
+    def _uses_weights(self, function: FunctionRef, depth: int = 0) -> bool:
+        """Whether a method may do anything with parameters, buffers or modules of its object."""
+        parents = function.file.tree.parents
+        for node in (each for each in walk(function.node.body) if _is_object(each)):
+            read = parents[node]
+            if not isinstance(read, cst.Attribute) or read.value is not node:
+                return True
+            call = parents[read]
+            if not isinstance(call, cst.Call) or call.func is not read:
+                if self._may_be_weights(function.file, read):
+                    return True
+                continue
+            called = self.project.called(function.file, call)
+            if called is None or depth == MAX_HOPS or self._uses_weights(called, depth + 1):
+                return True
+        return False
+
+    def _may_be_weights(self, file: File, node: cst.Attribute) -> bool:
+        """Whether an attribute of `self` may be more than what the constructor was told."""
+        path = f"self.{node.attr.value}"
+        given = [
+            binding.value
+            for where, owner in self._lineage(file, node)
+            for method in find(owner.body, cst.FunctionDef)
+            for binding in where.scopes.inside(method).bindings.get(path, ())
+        ]
+        plain = (cst.Name, cst.Attribute, cst.BaseNumber, cst.BaseString)
+        return not given or self.is_module(file, node) or not all(isinstance(each, plain) for each in given)
 
     def is_seen_to_compute(self, file: File, call: cst.Call) -> bool:
         """Whether a method that a call runs is in sight, and runs a module."""
@@ -246,6 +281,11 @@ class Roles:
     def bindings(self, file: File, node: cst.CSTNode) -> list[Binding]:
         """Where an object gets its value: the name's bindings, or for `self.x` those in all methods of the class."""
         return object_bindings(file, node)
+
+
+def _is_object(node: cst.CSTNode) -> bool:
+    """Whether a node names the object that a method is called on."""
+    return isinstance(node, cst.Name) and node.value in ("self", "super")
 
 
 def _last_key(node: cst.CSTNode) -> str | None:

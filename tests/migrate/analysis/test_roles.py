@@ -149,6 +149,33 @@ def test_loss_is_banned_under_autocast(project: Make, text: str, expected: bool)
     assert roles.losses.reaches_banned(file, call) is expected
 
 
+NET = (
+    "class Base(nn.Module):\n    def __init__(self, config):\n        self.config = config\n"
+    "class Net(Base):\n    def __init__(self, config):\n        super().__init__(config)\n"
+    "        self.lin = nn.Linear(2, 2)\n        self.register_buffer('scale', torch.ones(2))\n"
+    "    def wrap(self, x):\n        return torch.tensor(x).to(self.config.device)\n"
+    "    def wrap_all(self, *each):\n        return [self.wrap(x) for x in each]\n"
+    "    def embed(self, x):\n        return [self.lin(x)]\n"
+    "    def scaled(self, x):\n        return x * self.scale\n"
+    "    def later(self, x):\n        return lambda: self.embed(x)\n"
+    "    def handed(self, x):\n        return helper(self, x)\n"
+    "class Agent:\n    def __init__(self, model):\n        self.model = model\n    def act(self, x):\n"
+    "        self.model.{}(x)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("method", "computes"),
+    [
+        *(("wrap", False), ("wrap_all", False), ("embed", True), ("scaled", True), ("later", True), ("handed", True)),
+        *(("unknown", True), ("forward", True)),
+    ],
+)
+def test_a_method_in_sight_that_uses_no_weights_is_no_forward(project: Make, method: str, computes: bool) -> None:
+    roles, file, call = last_call(project(a=HEAD + NET.replace("{}", method)))
+    assert roles.runs_forward(file, call) is computes
+
+
 def test_class_of_another_file_is_a_module(project: Make) -> None:
     made = project(a="from b import Net\nm = Net()\nm(x)\n", b="from torch import nn\nclass Net(nn.Module): ...\n")
     roles, file, call = last_call(made)
