@@ -70,6 +70,11 @@ class Losses:
             for each in object_bindings(file, call.func)
         )
 
+    def may_be_another(self, file: File, call: cst.Call) -> bool:
+        """Whether a criterion that autocast may refuse is made a loss of another class on some ways."""
+        made = (each.value for each in object_bindings(file, call.func))
+        return any(isinstance(each, cst.Call) and _class_of(file, each) != table.BANNED_LOSS_CLASS for each in made)
+
     def reaches_banned(self, file: File, call: cst.Call, depth: int = 0) -> bool:
         """Whether a call computes a banned loss, by itself or inside a function of the project."""
         if self.is_banned(file, call):

@@ -26,6 +26,8 @@ _SHARDED = (
     "deepspeed",
     "fairscale",
 )
+# What measures, computes or talks beside DeepSpeed's engine, and trains nothing.
+_BESIDE = ("deepspeed.accelerator", "deepspeed.comm", "deepspeed.ops", "deepspeed.profiling", "deepspeed.utils")
 _TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test)\.py$")
 _TEST_FOLDER = re.compile(r"(^|/)tests?/")
 _HOROVOD = "horovod.torch.DistributedOptimizer"
@@ -114,7 +116,8 @@ def _reasons(file: File, roles: Roles) -> Iterator[Refusal]:
     for scope in file.scopes.all():
         for bindings in scope.bindings.values():
             for binding in bindings:
-                if binding.kind is BindingKind.IMPORT and binding.imported.startswith(_SHARDED):
+                is_imported = binding.kind is BindingKind.IMPORT
+                if is_imported and binding.imported.startswith(_SHARDED) and not binding.imported.startswith(_BESIDE):
                     yield Refusal(
                         file,
                         binding.node,

@@ -14,7 +14,7 @@ from typing import cast
 import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
-from amp_migrate.analysis.files import File
+from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.sigmoids import logits
 from amp_migrate.pragmas import CELL
@@ -119,12 +119,24 @@ class RegionFinder:
         ]
         return Island(
             tuple(
-                logits(self.roles, self.file, arg.value) or arg.value
+                value
                 for call in calls
                 for arg in call.args
                 if not arg.star and _is_tensor_path(arg.value) and reads([arg.value]) & computed
+                for value in self._in_float(call, arg, computed)
             )
         )
+
+    def _in_float(self, call: cst.Call, arg: cst.Arg, computed: frozenset[str]) -> list[cst.BaseExpression]:
+        """What has to be cast for an argument of a loss: the argument, or for labels only what a region makes of them.
+
+        A criterion that some ways make another one takes integers there, which must stay what they are.
+        """
+        value = logits(self.roles, self.file, arg.value) or arg.value
+        if arg is call.args[0] or not self.roles.losses.may_be_another(self.file, call):
+            return [value]
+        values = (each.value for each in object_bindings(self.file, value))
+        return [each for each in values if each is not None and reads([each]) & computed] or [value]
 
     def _place(
         self, block: Block, members: frozenset[Statement], barriers: frozenset[Statement], found: list[Region]

@@ -120,6 +120,19 @@ def test_fabric_as_attribute(leaves: Check, dtype: str) -> None:
     )
 
 
+def test_deepspeeds_profiler_trains_nothing(migrate: Check) -> None:
+    text = """
+        from deepspeed.profiling.flops_profiler import get_model_profile
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            optimizer.step()
+        """
+    assert "scaler.step(optimizer)" in migrate(text).after
+
+
 def test_deepspeed_engine(leaves: Check, dtype: str) -> None:
     leaves(
         """

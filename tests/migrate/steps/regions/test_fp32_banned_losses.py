@@ -397,3 +397,35 @@ def test_method_of_a_module_that_computes_a_refused_loss_stays_outside_and_reads
         +     scaler.update()
         """
     )
+
+
+def test_labels_of_a_criterion_that_a_branch_makes_another_one_stay_integers(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+              optimizer.zero_grad()
+        -     out = model(x)
+        -     criterion = nn.CrossEntropyLoss()
+        -     if is_binary:
+        -         criterion = nn.BCELoss()
+        -         out = torch.sigmoid(out)
+        -         y = y.type_as(out)
+        -     loss = criterion(out, y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         out = model(x)
+        +         criterion = nn.CrossEntropyLoss()
+        +         if is_binary:
+        +             criterion = nn.BCELoss()
+        +             out = torch.sigmoid(out.float())
+        +             y = y.type_as(out).float()
+        +     loss = criterion(out.float(), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
