@@ -17,11 +17,6 @@ def line(code: str, module: cst.Module) -> Line:
     return cst.parse_statement(code, config=module.config_for_parsing)
 
 
-def with_header(context: str) -> cst.With:
-    """`with <context>:`, to be given a body."""
-    return cst.With(items=[cst.WithItem(expression(context))], body=cst.IndentedBlock(body=[]))
-
-
 def grouped(node: cst.BaseExpression, *also: type[cst.BaseExpression]) -> cst.BaseExpression:
     """An expression as it can stand before a dot: in parentheses, unless it needs none.
 

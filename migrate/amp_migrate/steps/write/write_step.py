@@ -12,7 +12,7 @@ from amp_migrate.plan.code import Code, Hole, code
 from amp_migrate.plan.edit import Cast, Edit, NewLine, Remove
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.model.training_step import Backward, Island, Penalty, Region, ScaledClip, TrainingStep
-from amp_migrate.trees.nodes import Statement, block_of
+from amp_migrate.trees.nodes import Statement
 from amp_migrate.write.editor import Editor, guarded
 
 
@@ -99,8 +99,6 @@ def _write_backward(editor: Editor, step: TrainingStep, backward: Backward, scal
         yield editor.replace(func.value, code("{}", backward.loss))
     for arg in backward.of_wrapper:
         yield editor.edit(arg, Remove())
-    if isinstance(backward.statement, cst.With):  # Apex's `with amp.scale_loss(...)`
-        yield editor.splice(backward.statement, block_of(backward.statement))
 
 
 def _scaled(scaler: str, loss: cst.BaseExpression) -> Code:

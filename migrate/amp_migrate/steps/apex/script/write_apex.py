@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import libcst as cst
+
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.catalog.apex_rules import APEX_INITIALIZE, APEX_STEP
 from amp_migrate.plan.code import Code, code, listed, plain
@@ -21,7 +23,7 @@ from amp_migrate.steps.apex.uses.norm_limits import write_clips, write_limits_go
 from amp_migrate.steps.outputs.region_outputs import cast_outputs
 from amp_migrate.steps.write.write_route import write_ways
 from amp_migrate.steps.write.write_step import write_island, write_region, write_step
-from amp_migrate.trees.nodes import Statement
+from amp_migrate.trees.nodes import Statement, block_of
 from amp_migrate.write.editor import Editor, guarded
 
 # Steps without an overflow before a scale grows that has to stay: more than any training takes.
@@ -34,6 +36,8 @@ def write_apex(script: NativeScript, roles: Roles, settings: Settings) -> Iterat
     for each in script.steps:
         own = editor.of(each.step.file)
         yield from write_step(own, each.step, settings.dtype, each.scaler)
+        scaled = (backward.statement for backward in each.step.backwards)
+        yield from (own.splice(held, block_of(held)) for held in scaled if isinstance(held, cst.With))  # scale_loss
         if each.norm_limit is not None:
             yield from write_clips(own, each.step, each.scaler, each.norm_limit)
         if each.scaler is not None:
