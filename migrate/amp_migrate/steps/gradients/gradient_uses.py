@@ -77,8 +77,8 @@ def gradient_uses(
     wanted: dict[OptimizerStep, list[Statement]] = {}
     for statement in (each for each in using if each not in reducing):
         after = _steps_after(file, statement, starts, steps)
-        if not after and steps and all(exclude(tree, statement, step.statement) for step in steps):
-            return Refusal(file, statement, *_NOT_ALWAYS)  # the branch that updates the parameters by hand
+        if not after and steps and not any(_has_stepped(tree, step, statement, backwards) for step in steps):
+            return Refusal(file, statement, *_NOT_ALWAYS)
         for step in after:
             wanted.setdefault(step, []).append(statement)
     found: list[GradientUse | ScaledClip] = []
@@ -108,6 +108,16 @@ def _is_cleared(tree: Tree, statement: Statement, body: Block, backwards: list[B
         if order[each] < order[statement] and all(exclude(tree, statement, other) for other in between):
             return True
     return False
+
+
+def _has_stepped(tree: Tree, step: OptimizerStep, statement: Statement, backwards: list[Backward]) -> bool:
+    """Whether the optimizer has stepped on the gradients that a statement reads, whichever way the code has gone."""
+    last: Statement = step.statement
+    while isinstance(loop := tree.parents.get(tree.block(last)), LOOP_TYPES) and loop not in tree.ancestors(statement):
+        last = loop  # `for optimizer in optimizers: optimizer.step()`
+    is_passed = tree.block(last) in tree.ancestors(statement) and tree.order[last] < tree.order[statement]
+    between = (b for b in backwards if tree.order[last] < tree.order[b.statement] < tree.order[statement])
+    return is_passed and not any(between)
 
 
 def _branches(tree: Tree, statements: list[Statement], backwards: list[Backward]) -> list[list[Statement]]:

@@ -216,6 +216,9 @@ class Traveller:
         if beside is None or any(each is None for each in given):
             return _lost(site.file, site.call, "the optimizer may be among starred arguments")
         if beside.argument is None:  # the optimizer is left to its default, and so is the scaler
+            param = parameter(function.node, last)
+            if param is not None and not is_constant(param.default, "None"):
+                return _lost(site.file, site.call, f"the optimizer is what {function.name}() has for a default")
             return Route("None")
         values = [each.argument.value for each in given if each is not None and each.argument is not None]
         optimizers = [value for value in values if not is_constant(value, "None")]

@@ -561,3 +561,38 @@ def test_gradients_are_added_up_over_processes_while_they_are_scaled(delta: str,
 def test_gradients_that_are_read_before_they_are_added_up(lines: str, why: str, leaves: Check) -> None:
     before = "\n".join(line[2:] for line in REDUCED.splitlines() if not line.startswith("+"))
     leaves(before.replace("LTA", f"    {lines}"), why)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "    if i % 2 == 0:\n        optimizer.step()\n    print(model.weight.grad.norm())",
+        "    if i % 2 == 0:\n        optimizer.step()\n    with torch.no_grad():\n        bias -= 0.1 * bias.grad",
+        "    try:\n        optimizer.step()\n    except RuntimeError:\n        print(model.weight.grad.norm())",
+    ],
+)
+def test_gradients_read_where_the_optimizer_may_not_have_stepped(lines: str, leaves: Check) -> None:
+    leaves(
+        "model = nn.Linear(2, 2)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "bias = torch.zeros(2, requires_grad=True)\nfor i, (x, y) in enumerate(loader):\n"
+        f"    loss = nn.functional.mse_loss(model(x) + bias, y)\n    loss.backward()\n{lines}\n",
+        "gradients are read where the optimizer does not always step",
+    )
+
+
+def test_gradients_read_when_all_optimizers_have_stepped(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizers = [torch.optim.SGD(model.parameters(), lr=0.1)]
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss.backward()
+              for optimizer in optimizers:
+        -         optimizer.step()
+        +         scaler.step(optimizer)
+        +     scaler.update()
+              print(model.weight.grad.norm())
+        """
+    )

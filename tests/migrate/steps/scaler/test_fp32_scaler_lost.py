@@ -223,3 +223,19 @@ def test_optimizers_that_are_names_of_one_another(leaves: Check) -> None:
         """,
         "where `optimizer` is made cannot be seen",
     )
+
+
+def test_optimizer_that_is_a_default_argument(leaves: Check) -> None:
+    leaves(
+        """
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        def train(x, y, optimizer=optimizer):
+            loss = nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            optimizer.step()
+        for x, y in loader:
+            train(x, y)
+        """,
+        "the optimizer is what train() has for a default",
+    )
