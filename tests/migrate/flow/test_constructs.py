@@ -54,6 +54,11 @@ CASES = {
         "class A:\n    def __init__(self, m):\n        self.m = m\na, b = A(1), A('s')\nx, y = a.m, b.m",
         {"x": "1", "y": "'s'"},
     ),
+    "super with its class and object": (
+        "class A:\n    def f(self):\n        return 1\nclass B(A):\n    def f(self):\n"
+        "        return super(B, self).f(), 2\nx = B().f()",
+        {"x": "(1, 2)"},
+    ),
     "inheritance and super": (
         "class A:\n    def f(self):\n        return 1\nclass B(A):\n    def f(self):\n"
         "        return super().f(), 2\nx = B().f()",

@@ -11,12 +11,14 @@ from amp_migrate.flow.domain.atoms import (
     NONE_VALUE,
     TRUTHS,
     UNKNOWN,
+    Class,
     Const,
     External,
     Func,
     Obj,
     Opaque,
     Some,
+    Super,
     Tup,
     Value,
     const,
@@ -191,6 +193,10 @@ def _comprehension(frame: Frame, node: ast.ListComp | ast.SetComp | ast.Generato
 def _call(frame: Frame, node: ast.Call) -> Value:
     if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
         return frame.analysis.super_of(frame)
+    if isinstance(node.func, ast.Name) and node.func.id == "super" and len(node.args) == 2:
+        kinds, owners = ([*evaluate(frame, each)] for each in node.args)
+        objects = [each for each in owners if isinstance(each, (Obj, Class, Opaque))]
+        return frozenset(Super(kind, each) for kind in kinds if isinstance(kind, Class) for each in objects) or UNKNOWN
     callee = evaluate(frame, node.func)
     args = Arguments.read(frame, node, evaluate)
     frame.may_raise()
