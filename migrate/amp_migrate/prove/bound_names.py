@@ -142,7 +142,7 @@ class _Walk(Walk[Way]):
         super().__init__()
         self._node = node
         statements = list(_statements(node))
-        tests = Counter(ast.unparse(each.test) for each in statements if isinstance(each, (ast.If, ast.While)))
+        tests = Counter(ast.unparse(_asked(each.test)) for each in statements if isinstance(each, (ast.If, ast.While)))
         self._twice = {test for test, number in tests.items() if number > 1}
         stores = {name for each in statements for name in _stored(each)}
         # Attributes of `self` may have been given a value by any other method, but for those that are new in this one.
@@ -170,12 +170,14 @@ class _Walk(Walk[Way]):
         for name in [*used]:
             for later in self._later.get(name, ()):
                 used.setdefault(later, node.lineno)
+        old = {name for name in used if name in self._own and name not in self._new}
+        # Where the original has no value for what it reads, it ends.
+        states = frozenset(way for way in states if old <= way.given | way.none) or states
         in_question = [name for name in used if name in self._new]
         if in_question and self._found is None:
-            beside = {name for name in used if name in self._own and name not in self._new}
             for way in states:
                 lacking = [name for name in in_question if name not in way.given and name not in way.none]
-                if lacking and beside <= way.given:
+                if lacking and old <= way.given:
                     self._found = Unbound(lacking[0], used[lacking[0]])
                     break
         return states
@@ -217,6 +219,11 @@ class _Walk(Walk[Way]):
                     continue
             found.add(replace(way, tests=way.tests | {(code, outcome)}) if code in self._twice else way)
         return frozenset(found)
+
+
+def _asked(test: ast.expr) -> ast.expr:
+    """What a test asks: the same for `x` and for `not x`."""
+    return _asked(test.operand) if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else test
 
 
 def _asks(test: ast.expr) -> tuple[str, bool | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -11,6 +11,7 @@ from amp_migrate.prove.bound_names import unbound
 from amp_migrate.prove.calls import wrong_call
 from amp_migrate.prove.code.installed import APEX, OLD, PACKAGES, Installed
 from amp_migrate.prove.code.program import Locate, Others, Program
+from amp_migrate.prove.code.scopes import heads
 from amp_migrate.prove.erasure.compare import Difference
 from amp_migrate.prove.erasure.same_program import differences
 from amp_migrate.prove.scaler_order import disorders, new_disorder
@@ -21,6 +22,7 @@ from amp_migrate.tables.signatures import Version
 CHECKS = ("erasure", "names", "calls", "scaler order")
 _ALL = frozenset({*PACKAGES, OLD})
 _TODAY = frozenset(PACKAGES)
+_Switches = dict[str, list[str]]
 _SYNTAX = (
     "it is written for a newer Python than the one that amp-migrate runs on, which cannot read what it would check"
 )
@@ -96,6 +98,7 @@ class _Sides:
         self._names = tuple(each.name for each in changes)
         self._texts = tuple({e.name: e.after if side else e.before for e in changes} for side in (False, True))
         self._project = project
+        self._compared: dict[Hashable, tuple[dict[str, Difference], _Switches, _Switches]] = {}
         self._programs: dict[tuple[int, frozenset[str], tuple[str, ...]], Program] = {}
 
     def faults(self) -> Iterator[tuple[str, Fault]]:
@@ -115,6 +118,16 @@ class _Sides:
             if disorder is not None:
                 yield name, Fault(f"in the result, {disorder.what}", 0, disorder.line)
 
+    def _differences(self, before: Program, after: Program) -> dict[str, Difference]:
+        key = (before.code, after.code)
+        if key not in self._compared:
+            found = differences(before, after)
+            self._compared[key] = found, dict(before.switches), dict(after.switches)
+        found, *switches = self._compared[key]
+        for program, each in zip((before, after), switches, strict=True):
+            program.switches.update(each)
+        return found
+
     def _program(self, side: int, packages: frozenset[str], names: tuple[str, ...]) -> Program:
         """Some files of one side on one machine."""
         key = (side, packages, names)
@@ -129,7 +142,7 @@ class _Sides:
 
     def _erased(self, before: Program, after: Program) -> Iterator[tuple[str, Fault]]:
         """Files in which another program is left when the precision is taken out, on any machine."""
-        for name, each in differences(before, after).items():
+        for name, each in self._differences(before, after).items():
             yield name, _other_program(each)
         # What is installed changes only files that ask for it; where that is another program, all files are looked at.
         asking = tuple(name for name in self._names if before.files[name].decides or after.files[name].decides)
@@ -149,11 +162,13 @@ class _Sides:
                 place = min(new).lstrip(".") or "it"
                 yield name, Fault(f"{place} needs amp_shim in the result, where the original runs without Apex")
         before.beside(after)
+        # Nobody reads what a file says that ends before anyone can.
+        ended = {name for name in names if _ends(self._program(0, _ALL, names), before, name)}
         claimed, known = self._program(0, _ALL, names).flags, before.flags
         for (name, flag), value in after.flags.items():
             was, is_now = known.get((name, flag)), claimed.get((name, flag))
             is_for_others = self._project.others.mentions(flag) or self._both(_ALL)[1].uses(flag) < 2
-            if value is is_now and was is not None and was is not value and is_for_others:
+            if value is is_now and was is not None and was is not value and is_for_others and name not in ended:
                 yield name, Fault(f"`{flag}` no longer tells whether Apex is installed")
 
     def _without(self, missing: frozenset[str], names: tuple[str, ...]) -> Iterator[tuple[str, Fault]]:
@@ -161,17 +176,17 @@ class _Sides:
         where = f" where {' and '.join(sorted(missing))} is not installed"
         after = self._program(1, _TODAY - missing, names)
         with_apex = self._program(0, (_TODAY - missing) | {APEX}, names)
-        wrong = differences(with_apex, after)
+        wrong = self._differences(with_apex, after)
         # Without Apex, the result may do what the original does with it, or without. What Apex has no more is what the
         # shim stands for: without the shim, the result may do what the original does without Apex.
         if wrong and (APEX in missing or (SHIM in missing and not after.asks_for_living)):
-            as_without = differences(self._program(0, _TODAY - missing - {APEX}, names), after)
+            as_without = self._differences(self._program(0, _TODAY - missing - {APEX}, names), after)
             wrong = {name: each for name, each in wrong.items() if name in as_without}
         for name, each in wrong.items():
             yield name, _other_program(each, where)
         complete = [self._program(side, _ALL, names) for side in (0, 1)]
         if not all(each.switches for each in complete):
-            differences(complete[0], complete[1])  # fills them
+            self._differences(complete[0], complete[1])  # fills them
         for name, switches in after.switches.items():
             if switches != complete[1].switches[name] and complete[0].switches[name] != switches:
                 yield name, Fault(f"the result decides otherwise whether it is in mixed precision{where}")
@@ -180,6 +195,13 @@ class _Sides:
 def _some(packages: set[str]) -> Iterator[frozenset[str]]:
     for number in range(1, len(packages) + 1):
         yield from map(frozenset, combinations(sorted(packages), number))
+
+
+def _ends(complete: Program, lacking: Program, name: str) -> bool:
+    """Whether a file that misses packages ends with an error, by using at once what they would have brought."""
+    lost = complete.files[name].scopes.module.names - lacking.files[name].scopes.module.names
+    used = (each for node in lacking.files[name].tree.body for head in heads(node) for each in ast.walk(head))
+    return any(isinstance(each, ast.Name) and each.id in lost for each in used)
 
 
 def _other_program(difference: Difference, where: str = "") -> Fault:

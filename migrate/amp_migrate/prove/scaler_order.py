@@ -189,6 +189,11 @@ class _Order(Walk[Between]):
         values = [self._code.values.of(item.context_expr, self._scope) for item in node.items]
         return any(value == {CONTEXT} for value in values)
 
+    def may_raise(self, node: ast.stmt) -> bool:
+        # Whoever handles an error of the update itself has stepped, and will not train on.
+        call = node.value if isinstance(node, ast.Expr) else None
+        return not (isinstance(call, ast.Call) and self._code.scaler_method(call, self._scope) == "update")
+
     def read(self, node: ast.stmt, expressions: Iterable[ast.expr], states: frozenset[Between]) -> frozenset[Between]:
         for call, scope in self._code.calls(expressions, self._scope):
             states = self._call(call, scope, states)
@@ -230,7 +235,10 @@ class _Order(Walk[Between]):
     def _is_by_scale(self, call: ast.Call, scope: Scope) -> bool:
         """Whether a call has the loss scale in its arguments."""
         return any(
-            self._code.values.of(e, scope) == {SCALE} for a in call.args for e in ast.walk(a) if isinstance(e, ast.expr)
+            self._code.values.of(e, scope) == {SCALE}
+            for a in (*call.args, *(keyword.value for keyword in call.keywords))
+            for e in ast.walk(a)
+            if isinstance(e, ast.expr)
         )
 
     def _run(

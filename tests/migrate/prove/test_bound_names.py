@@ -101,3 +101,19 @@ def test_a_module_that_makes_its_scaler_behind_a_call_that_reads_it_fails(wrong:
     after = after.replace("        optimizer.step()", "        scaler.step(optimizer)\n        scaler.update()")
     assert wrong(before, after.replace("    def train", f"{made}    def train")) == ""
     assert wrong(before, f"{after.rstrip()}\n{made}") == "the result uses `scaler` where it may have no value"
+
+
+def test_where_the_original_ends_a_new_name_needs_no_value(wrong: Check) -> None:
+    before = (
+        "import torch\n\n\ndef main(net, x, a):\n    if not a:\n        opt = None\n    else:\n        if not a:\n"
+        "            opt.zero_grad()\n            net(x).backward()\n            opt.step()\n"
+        "    opt = torch.optim.SGD(net.parameters())\n"
+    )
+    after = before.replace("net(x).backward()", "scaler.scale(net(x)).backward()")
+    after = after.replace("opt.step()", "scaler.step(opt)\n            scaler.update()")
+    after += '    scaler = torch.amp.GradScaler("cuda")\n'
+    assert wrong(before, after) == ""
+    given = (("(net, x, a)", "(net, x, a, opt)"), ("    else:\n        if not a:", "    else:\n        if x:"))
+    for old, new in given:  # where it has a value for all that it reads, it goes on
+        before, after = before.replace(old, new), after.replace(old, new)
+    assert "`scaler` where it may have no value" in wrong(before, after)

@@ -15,6 +15,7 @@ STATE = "state"  # what a scaler saves of itself
 SCALE = "scale"  # the number that losses are multiplied by
 CONTEXT = "context"  # a region of autocast, or none in its place
 FACTORY = "factory"  # what makes one when it is called
+MAKER = "maker"  # what makes a scaler when it is called
 HANDLE = "handle"  # of the oldest interface of Apex
 FP16_OPTIMIZER = "fp16 optimizer"
 NONE = "none"
@@ -22,7 +23,7 @@ OTHER = "other"
 
 NOTHING: Value = frozenset()
 OTHERS: Value = frozenset({OTHER})
-_CARRIED = frozenset({SCALER, STATE, SCALE, CONTEXT, FACTORY, HANDLE})
+_CARRIED = frozenset({SCALER, STATE, SCALE, CONTEXT, FACTORY, MAKER, HANDLE})
 _DULL = frozenset({NONE, OTHER})
 
 

@@ -19,6 +19,7 @@ class File:
         handed_on: gives the file of this side, and its name there, that something comes from which other files hand on.
         outside: gives a function of a file that is the same on both sides, by its module and its name.
         decides: whether what is installed has decided something in it.
+        choices: what was decided: where these are the same, the code is.
         needs: the functions that end with an error because a package is not installed, by their places.
     """
 
@@ -30,6 +31,7 @@ class File:
     handed_on: Callable[[str], tuple[str, str] | None]
     outside: Callable[[str, str], Definition | None]
     decides: bool = False
+    choices: tuple[object, ...] = ()
     needs: set[str] = field(default_factory=set)
 
     def words_of(self, node: ast.AST) -> set[str]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from amp_migrate.prove.code.public_names import public
 from amp_migrate.prove.code.scopes import Scope, Scopes, full_module
+from amp_migrate.prove.code.trees import is_same
 from amp_migrate.tables.apex_names import DELETED, SHIM, WITHDRAWN
 from amp_migrate.tables.apex_natives import NATIVES
 from amp_migrate.tables.signatures import FORMS, Version, forms
@@ -25,11 +26,12 @@ OLD = "old apex"  # that it is one which still has what was taken out of package
 PACKAGES = (APEX, SHIM)
 _OF_APEX = frozenset({APEX, "amp_C", "apex_C"})
 _FINDERS = frozenset({"importlib.util.find_spec", "importlib.find_loader", "pkgutil.find_loader"})
-_ASKS_FOR_APEX = ("is_apex_available",)  # of transformers, and of what was copied from it
+_ASKS_FOR_APEX = ("is_apex_available", "has_apex")  # of transformers and timm, and of what was copied from them
 _PARSERS = frozenset({"parse", "Version", "LooseVersion", "StrictVersion", "TorchVersion", "parse_version"})
 _MODULES = frozenset({"torch", "torch.amp", "torch.cuda", "torch.cuda.amp", "torch.cpu", "torch.nn", "torch.optim"})
 _FAILURES = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException", "AttributeError"})
-_CHOOSES = frozenset({"find_spec", "find_loader", "__version__", "modules", *_ASKS_FOR_APEX})
+_TORCH_VERSION = "TORCH_VERSION"  # by which libraries hand on `torch.__version__`
+_CHOOSES = frozenset({"find_spec", "find_loader", "__version__", _TORCH_VERSION, "modules", *_ASKS_FOR_APEX})
 _OF_AMP = frozenset(
     {"ImportError", "ModuleNotFoundError", *_OF_APEX, SHIM, "amp", "autocast", "GradScaler", "custom_fwd", "custom_bwd"}
 )
@@ -94,16 +96,20 @@ class Fold(ast.NodeTransformer):
     """Takes the choices of one module.
 
     Attributes:
+        locate: gives the file that an import loads, if it is among those that are compared.
         consulted: the packages that a choice asked for, filled while choices are taken.
         asks_for_living: whether a choice asked the shim for something that Apex itself still has.
         needs: the scopes that end with an error because a package is missing.
+        choices: each that was taken, by its place and by what was left of it.
     """
 
     scopes: Scopes
     installed: Installed
+    locate: Callable[[str], str | None]
     consulted: set[str] = field(default_factory=set)
     asks_for_living: bool = False
     needs: set[Scope] = field(default_factory=set)
+    choices: list[tuple[object, ...]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._scope: Scope = self.scopes.module
@@ -126,9 +132,13 @@ class Fold(ast.NodeTransformer):
     def visit(self, node: ast.AST) -> Any:
         scope, self._scope = self._scope, self.scopes.inside(node, self._scope)
         try:
-            return super().visit(node)
+            found = super().visit(node)
         finally:
             self._scope = scope
+        if found is not node:
+            left = [(e.lineno, e.col_offset) for e in (found if isinstance(found, list) else [found])]
+            self.choices.append((node.lineno, node.col_offset, *left, getattr(found, "value", None)))  # type: ignore[attr-defined]
+        return found
 
     def visit_Try(self, node: ast.Try) -> Any:
         self.generic_visit(node)
@@ -181,8 +191,9 @@ class Fold(ast.NodeTransformer):
         return self._constant(node) if name == "hasattr" or full in _FINDERS else node
 
     def _is_foreign(self, func: ast.expr) -> bool:
-        root = self._full(func).partition(".")[0]
-        return bool(root) and root not in ("", "torch")
+        """Whether a function is none of torch, and of no file that is compared: such a one says itself what it asks."""
+        full = self._full(func)
+        return full.partition(".")[0] not in ("", "torch") and self.locate(full.rpartition(".")[0]) is None
 
     def _outcome(self, statement: ast.stmt) -> bool | None:
         """Whether a statement of a guard succeeds (True), fails to import (False), or may do either or more (None)."""
@@ -293,7 +304,7 @@ class Fold(ast.NodeTransformer):
 
     def _named(self, node: ast.Name | ast.Attribute) -> Any:
         full = self._full(node)
-        if full in ("torch.__version__", "torch.version.__version__"):
+        if full in ("torch.__version__", "torch.version.__version__") or full.rpartition(".")[2] == _TORCH_VERSION:
             self._about.add("torch")
             return _Version(self._torch)
         value = self._values.pop(node.id, None) if isinstance(node, ast.Name) else None
@@ -322,12 +333,22 @@ class Fold(ast.NodeTransformer):
         operator, container = node.ops[0], node.comparators[0]
         if isinstance(operator, (ast.In, ast.NotIn)) and self._full(container) == "sys.modules":
             return self._found(node.left) == isinstance(operator, ast.In)
-        left, right = self._value(node.left), self._value(container)
+        left, right = self._sides(node.left, container)
+        if isinstance(operator, (ast.In, ast.NotIn)) and isinstance(right, _Version):
+            return (str(left) in str(right)) == isinstance(operator, ast.In)
         if isinstance(operator, (ast.Is, ast.IsNot)):
             return (left is right) == isinstance(operator, ast.Is)
         if type(operator) not in _COMPARED:
             raise Unknown
         return bool(_COMPARED[type(operator)](left, right))
+
+    def _sides(self, left: ast.expr, right: ast.expr) -> tuple[Any, Any]:
+        """What is compared; both as versions where one function, whichever it is, has read both."""
+        if isinstance(left, ast.Call) and isinstance(right, ast.Call) and is_same(left.func, right.func):
+            texts = [self._value(each.args[0]) for each in (left, right) if len(each.args) == 1]
+            if len(texts) == 2 and all(isinstance(each, (str, _Version)) for each in texts):
+                return _Version(texts[0]), _Version(texts[1])
+        return self._value(left), self._value(right)
 
     def _found(self, node: ast.expr) -> bool:
         """Whether there is the package that an expression names."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 
@@ -105,13 +105,14 @@ class Program:
         file = File(name, tree, scopes, words, self._located(name), partial(self._handed_on, name), outside)
         chosen = [node for node in tree.body if may_choose(file.words_of(node))]
         if chosen:
-            fold = Fold(scopes, self.installed)
+            fold = Fold(scopes, self.installed, file.locate)
             tree.body = [each for node in tree.body for each in (fold.taken(node) if node in chosen else [node])]
             if fold.consulted:
                 self.decides = True
                 self.consulted |= fold.consulted
                 self.asks_for_living |= fold.asks_for_living
                 file.decides = True
+            file.choices = tuple(fold.choices)
             file.needs = set(map(_label, fold.needs))
             file.scopes = Scopes(tree, name, text)
         for node, scope in file.scopes.statements:
@@ -162,6 +163,11 @@ class Program:
             return known[dotted]
 
         return locate
+
+    @cached_property
+    def code(self) -> Hashable:
+        """What tells it from other machines' programs of the same texts: it is the same where this is."""
+        return tuple((file.name, file.decides, file.choices) for file in self.files.values())
 
     @cached_property
     def values(self) -> Values:

@@ -63,7 +63,7 @@ def public(full: str) -> str:
     if full == SHIM or full.startswith(f"{SHIM}."):
         for new, old in _BACK.items():
             if full == new or full.startswith(f"{new}."):
-                return old + full.removeprefix(new)
+                return public_name(old + full.removeprefix(new))
         full = "apex" + full.removeprefix(SHIM)
     return public_name(full) if full.startswith("apex.") else full
 

@@ -10,7 +10,8 @@ from functools import cached_property
 _QUIET = frozenset(
     (
         "bool float int str len getattr hasattr isinstance issubclass dict list tuple set range zip enumerate "
-        "torch.cuda.is_available torch.cuda.is_bf16_supported torch.cuda.device_count torch.finfo torch.device "
+        "torch.cuda.is_available torch.cuda.is_bf16_supported torch.cuda.get_device_capability "
+        "torch.cuda.device_count torch.finfo torch.device "
         "copy.deepcopy copy.copy functools.partial os.path.exists os.path.isfile vars"
     ).split()
 )

@@ -18,6 +18,7 @@ from amp_migrate.prove.code.atoms import (
     FACTORY,
     FP16_OPTIMIZER,
     HANDLE,
+    MAKER,
     NONE,
     NOTHING,
     OTHER,
@@ -52,6 +53,7 @@ from amp_migrate.prove.code.scopes import (
     Scope,
     heads,
     member,
+    parameters,
 )
 
 # Where a value is: a name in a scope, an attribute of a class (None: of any), what a function returns.
@@ -61,6 +63,9 @@ _KNOWN = ("torch.", "apex.")  # packages that are not of the project
 _RETURN = "return"
 _STATE = "apex.amp._amp_state.loss_scalers"
 _BUILTINS = frozenset(dir(builtins))
+_ASKED_OF_SCALERS = frozenset({"scale", "step", "update"})
+_DEPTH = 6  # files that hand everything on
+_SCALES = ("scale", "loss_scale")  # what the scale is in the state of a scaler, and of one of Apex's
 _MOST = 12  # more that a value may be is as good as anything
 
 
@@ -93,6 +98,7 @@ class Values:
         self._constants = follows_constants
         self._importing: set[Atom] = set()
         self._imported: dict[tuple[Scope, str], Value] = {}
+        self._asked: list[Place] = []  # the parameters that are used as scalers
         for file in files.values():
             self._index(file)
         self._settled: Mapping[Place, set[Atom]] | None = None
@@ -108,6 +114,7 @@ class Values:
             if isinstance(scope.node, ast.ClassDef):
                 self._methods.setdefault((scope.node, node.name), node)
             inner = self._scopes[node] = file.scopes.inside(node, scope)
+            self._asked += [(inner, name) for name in _asked_as_scalers(node, file)]
             self._function[inner] = node
         for statement, scope in file.scopes.statements:
             if isinstance(statement, ast.ClassDef):
@@ -147,6 +154,8 @@ class Values:
                 for name, fulls in scope.imports.items():
                     if any(is_interesting(("name", public(full))) for full in fulls):
                         self._wake(name)
+        for place in self._asked:
+            self._add(place, {SCALER})
         if self._constants:
             self._wake("True")
             self._wake("False")
@@ -402,14 +411,18 @@ class Values:
         func = node.func if isinstance(node, ast.Call) else node
         return self.name(func, scope) in (WRAPPERS | CONTEXTS)
 
-    def _of_star(self, name: str, scope: Scope) -> Value:
+    def _of_star(self, name: str, scope: Scope, depth: int = 0) -> Value:
         for module in scope.module.stars:
             full = public(member(module, name))
             if full in (SCALERS | CONTEXTS | WRAPPERS | HALVES | FP16_OPTIMIZERS):
                 return frozenset({("name", full)})
             file = self.files[scope.file].locate(module)
-            if file is not None and name in self.files[file].scopes.module.names:
-                return self._of_name(name, self.files[file].scopes.module)
+            inner = None if file is None else self.files[file].scopes.module
+            if inner is not None and name in inner.names:
+                return self._of_name(name, inner)
+            handed_on = self._of_star(name, inner, depth + 1) if inner is not None and depth < _DEPTH else OTHERS
+            if any(is_interesting(each) for each in handed_on):
+                return handed_on
         if name not in _BUILTINS:
             # Python finds nothing here: it can only be what another function of the file imports.
             scopes = {each for _, each in self.files[scope.file].scopes.statements}
@@ -505,7 +518,7 @@ class Values:
         found: set[Atom] = set()
         for each in self.of(node.func, scope):
             if not isinstance(each, tuple):
-                found.add(CONTEXT if each == FACTORY else OTHER)
+                found.add({FACTORY: CONTEXT, MAKER: SCALER}.get(each, OTHER))
             elif each[0] == "name":
                 found |= self._of_known(each[1], node, scope)
             elif each[0] in ("function", "method"):
@@ -528,9 +541,9 @@ class Values:
         if full in CONTEXTS or (full in NO_CONTEXTS and not node.args):
             return frozenset({CONTEXT})
         if full == "functools.partial":
-            is_factory = all(isinstance(e, tuple) and e[0] == "name" and e[1] in CONTEXTS for e in first)
-            return frozenset({FACTORY}) if is_factory else OTHERS
-        if full in WRAPPERS and len(node.args) == 1:
+            names = {e[1] if isinstance(e, tuple) and e[0] == "name" else "" for e in first}
+            return frozenset({FACTORY}) if names <= CONTEXTS else frozenset({MAKER}) if names <= SCALERS else OTHERS
+        if (full in WRAPPERS or full == "staticmethod") and len(node.args) == 1:
             return first
         if full in HALVES and node.args:
             return first
@@ -554,6 +567,8 @@ class Values:
         for each in self.of(node.value, scope):
             if isinstance(each, tuple) and each[0] == "name" and each[1].startswith(_STATE):
                 found.add(("name", each[1]))
+            elif each == STATE and isinstance(index, str) and index.startswith(_SCALES):
+                found.add(SCALE if index in _SCALES else STATE)
             elif isinstance(each, tuple) and each[0] == "tuple" and isinstance(index, int):
                 found |= each[1][index] if -len(each[1]) <= index < len(each[1]) else OTHERS
             elif isinstance(each, tuple) and each[0] == "items" and not isinstance(node.slice, ast.Slice):
@@ -633,6 +648,21 @@ class Values:
             method = self.method(each, name)
             if method is not None:
                 yield method, 1, True
+
+
+def _asked_as_scalers(function: Definition, file: File) -> Iterator[str]:
+    """The parameters of a function of which everything is asked that only a scaler does."""
+    if "scale" not in file.words_of(function):
+        return
+    asked: dict[str, set[str]] = {}
+    for each in ast.walk(function):
+        if (
+            isinstance(each, ast.Call)
+            and isinstance(each.func, ast.Attribute)
+            and isinstance(each.func.value, ast.Name)
+        ):
+            asked.setdefault(each.func.value.id, set()).add(each.func.attr)
+    yield from (each.arg for each in parameters(function.args) if asked.get(each.arg, set()) >= _ASKED_OF_SCALERS)
 
 
 def _keeps_function(decorator: ast.expr) -> bool:

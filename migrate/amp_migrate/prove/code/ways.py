@@ -42,6 +42,10 @@ class Walk(Generic[State]):
         """The same states, told apart less finely where they are many."""
         return states
 
+    def may_raise(self, node: ast.stmt) -> bool:
+        """Whether a handler may be entered from before a statement."""
+        return True
+
     def enter(self, node: ast.With | ast.AsyncWith) -> None:
         """Go into the body of a `with`."""
 
@@ -53,7 +57,7 @@ class Walk(Generic[State]):
         for statement in body:
             if not states:
                 break
-            for raised in self._raised:
+            for raised in self._raised if self.may_raise(statement) else ():
                 raised.update(states)
             states = self.fewer(self._statement(statement, states))
         return states

@@ -15,7 +15,15 @@ from typing import TypeVar
 from amp_migrate.prove.code.arguments import arguments, bound
 from amp_migrate.prove.code.atoms import CONTEXT, FP16_OPTIMIZER, NONE, SCALE, SCALER, Value, is_carrier
 from amp_migrate.prove.code.file import File
-from amp_migrate.prove.code.public_names import FP16_OPTIMIZERS, HALVES, REGISTRIES, STATE_FUNCTIONS, WRAPPERS, of_torch
+from amp_migrate.prove.code.public_names import (
+    FP16_OPTIMIZERS,
+    HALVES,
+    REGISTRIES,
+    SCALERS,
+    STATE_FUNCTIONS,
+    WRAPPERS,
+    of_torch,
+)
 from amp_migrate.prove.code.scopes import FUNCTIONS, Function, Scope, parameters
 from amp_migrate.prove.code.trees import Same, dump, is_same
 from amp_migrate.prove.code.values import Values
@@ -25,6 +33,8 @@ from amp_migrate.prove.erasure.simplify import PARAMETERS, is_method, simplified
 _Node = TypeVar("_Node", bound=ast.AST)
 _MARKS = {SCALER: "<scaler>", SCALE: "<scale>"}
 _CLIP = "torch.nn.utils.clip_grad_norm_"
+_PUTS = frozenset({"scatter_", "scatter_add_", "index_copy_", "index_add_", "index_put_", "masked_scatter_"})
+_ZERO_GRAD = {"set_grads_to_None": "set_to_none"}  # what Apex's optimizers call otherwise
 _LEAST = -3.4e38  # of float32, and of bfloat16
 _CAST = "torch.amp.autocast_mode._cast"  # its old form has no device
 _TELLS = re.compile(r"install|import|available|found|missing|requir|need", re.IGNORECASE)
@@ -218,7 +228,8 @@ class Eraser:
             return  # a docstring, or nothing
         if isinstance(value, ast.Call):
             method = self._scaler_method(value)
-            if method in _NO_STATEMENTS or self._name(value.func) in _NO_FUNCTIONS:
+            is_half = is_method(value, "half") or is_method(value, "bfloat16")  # of a module, for its value is not kept
+            if (is_half and not value.args) or method in _NO_STATEMENTS or self._name(value.func) in _NO_FUNCTIONS:
                 return
         yield ast.copy_location(ast.Expr(self.expression(value)), node)
 
@@ -312,6 +323,12 @@ class Eraser:
         if len(value) != 1:
             return None
         (each,) = value
+        if isinstance(each, tuple) and each[0] == "name" and each[1] in STATE_FUNCTIONS:
+            new, device = STATE_FUNCTIONS[each[1]]
+            call = ast.Call(
+                ast.Name("functools.partial", ast.Load()), [ast.Name(new, ast.Load()), ast.Constant(device)], []
+            )
+            return ast.copy_location(call, node)
         if isinstance(each, tuple) and each[0] == "name" and self._is_import(node, each[1]):
             return ast.copy_location(ast.Name(of_torch(each[1]), ast.Load()), node)
         if (
@@ -349,6 +366,8 @@ class Eraser:
         found = None
         if isinstance(node.ctx, ast.Load):
             found = self._mark(node) or self._named(node)
+            if node.attr == "loss_scale" and (FP16_OPTIMIZER, node.attr) in self._of(node):
+                found = ast.copy_location(ast.Name(_MARKS[SCALE], ast.Load()), node)
         return found or ast.copy_location(ast.Attribute(self.expression(node.value), node.attr, node.ctx), node)
 
     def _Constant(self, node: ast.Constant) -> ast.expr:
@@ -402,7 +421,7 @@ class Eraser:
         if isinstance(operator, (ast.Is, ast.IsNot)) and isinstance(right, ast.Constant) and right.value is None:
             value = self._of(node.left)
             is_none = value == {NONE} or (isinstance(left, ast.Constant) and left.value is None)
-            if is_none or (NONE not in value and is_carrier(value)):
+            if is_none or (NONE not in value and _is_of_precision(value)):
                 return ast.copy_location(ast.Constant(is_none == isinstance(operator, ast.Is)), node)
         return new
 
@@ -418,12 +437,19 @@ class Eraser:
             isinstance(node.func, ast.Name) and node.func.id == "max" and len(node.args) == 2 and not node.keywords
         ):
             return None
-        limit, number = node.args[1], _number(node.args[0])
+        limit, number = node.args[1], _number(self._constant_of(node.args[0]))
         if not isinstance(limit, ast.Attribute) or limit.attr != "min" or number is None or number < _LEAST:
             return None
         call = limit.value
         is_finfo = isinstance(call, ast.Call) and self._name(call.func) == "torch.finfo"
         return self.expression(node.args[0]) if is_finfo else None
+
+    def _constant_of(self, node: ast.expr) -> ast.expr:
+        """The one value that the module gives a name; any other expression as it is."""
+        name = node.id if isinstance(node, ast.Name) else ""
+        given = [s.value for s, _ in self._file.scopes.statements if isinstance(s, ast.Assign) and _stores(s, name)]
+        is_its = self._scope.find(name) is self._file.scopes.module
+        return given[0] if is_its and len(given) == 1 else node
 
     def _Call(self, node: ast.Call) -> ast.expr:
         least = self._least(node)
@@ -443,8 +469,11 @@ class Eraser:
         wrapped = self._fp16_optimizer(node)
         if wrapped is not None:
             return wrapped
+        if self._is_base_of_scaler(node):
+            return ast.copy_location(ast.Call(self.expression(node.func), [], []), node)
         gone = self._carried(node)
-        args = [self.expression(each) for index, each in enumerate(node.args) if index not in gone]
+        given = [_without_cast(node.func, each) for each in node.args]
+        args = [self.expression(each) for index, each in enumerate(given) if index not in gone]
         keywords = [self._rebuilt(each) for each in node.keywords if each.arg is None or each.arg not in gone]
         call = ast.copy_location(ast.Call(self.expression(node.func), args, keywords), node)
         if name in STATE_FUNCTIONS:
@@ -454,12 +483,20 @@ class Eraser:
             call.args.insert(1, ast.Constant("cuda"))
         return native_call(call, name)
 
+    def _is_base_of_scaler(self, node: ast.Call) -> bool:
+        """Whether a class that inherits from a scaler hands it its arguments."""
+        func, owner = node.func, self._scope.owner
+        if not (isinstance(func, ast.Attribute) and func.attr == "__init__" and isinstance(func.value, ast.Call)):
+            return False
+        is_super = isinstance(func.value.func, ast.Name) and func.value.func.id == "super"
+        return is_super and owner is not None and any(self._name(base) in SCALERS for base in owner.bases)
+
     def _carried(self, node: ast.Call) -> set[int | str]:
         """The arguments of a call, by place or keyword, that go into parameters which are gone."""
         may_be: dict[ast.expr, int | str] = {each: index for index, each in enumerate(node.args)}
         may_be.update((each.value, each.arg) for each in node.keywords if each.arg)
         values = {each: self._of(each) for each in may_be}
-        carried = {each: at for each, at in may_be.items() if values[each] == {NONE} or is_carrier(values[each])}
+        carried = {each: at for each, at in may_be.items() if values[each] == {NONE} or _is_of_precision(values[each])}
         if not carried:
             return set()
         if self._name(node.func) == "dict":
@@ -467,7 +504,7 @@ class Eraser:
         gone: set[int | str] = set()
         outside = self._values.outside(node.func, self._scope)
         if outside is not None and outside.args.kwarg is not None:
-            return {at for each, at in carried.items() if is_carrier(values[each]) and isinstance(at, str)}
+            return {at for each, at in carried.items() if isinstance(at, str) and _is_of_precision(values[each])}
         for function, skipped, _ in self._values.called(node, self._scope):
             inner = self._values.scope_of(function)
             for parameter, argument in bound(function, node, skipped):
@@ -475,7 +512,7 @@ class Eraser:
                     gone.add(carried[argument])
             if function.args.kwarg is not None:
                 names = {each.arg for each in (*function.args.args, *function.args.kwonlyargs)}
-                others = {each: at for each, at in carried.items() if is_carrier(values[each])}
+                others = {each: at for each, at in carried.items() if _is_of_precision(values[each])}
                 gone |= {at for at in others.values() if isinstance(at, str) and at not in names}
         return gone
 
@@ -500,6 +537,8 @@ class Eraser:
             return None
         if name == "apex.amp.master_params":
             return ast.copy_location(ast.Call(ast.Name(PARAMETERS, ast.Load()), [self.expression(first)], []), node)
+        if name in HALVES and isinstance(first, ast.Call) and is_method(first, "half") and not first.args:
+            first = first.func.value  # type: ignore[attr-defined]
         if name in HALVES or name in FP16_OPTIMIZERS or (name in WRAPPERS and len(node.args) == 1):
             return self.expression(first)
         return None
@@ -515,8 +554,15 @@ class Eraser:
             return ast.copy_location(ast.Call(ast.Attribute(first, "backward", ast.Load()), [], keywords), node)
         if func.attr == "clip_master_grads" and first is not None:
             params = ast.Call(ast.Name(PARAMETERS, ast.Load()), [self.expression(func.value)], [])
+            ast.copy_location(params, node)
             clip = ast.Call(ast.Name(_CLIP, ast.Load()), [params, first], [])
             return native_call(ast.copy_location(clip, node), _CLIP)
+        if func.attr == "zero_grad":
+            given = [self._rebuilt(each) for each in node.keywords]
+            given = [ast.keyword(_ZERO_GRAD.get(each.arg or "", each.arg), each.value) for each in given]
+            return ast.copy_location(
+                ast.Call(self.expression(func), list(map(self.expression, node.args)), given), node
+            )
         return ast.copy_location(ast.Constant(None), node) if func.attr == "update_master_grads" else None
 
     # -- switches
@@ -549,6 +595,10 @@ def _is_of_precision(value: Value) -> bool:
     return is_carrier(value) or (bool(value) and are_modules)
 
 
+def _stores(node: ast.Assign, name: str) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == name for each in node.targets)
+
+
 def _number(node: ast.expr) -> float | None:
     """A number as it is written, `float("-1e20")` as well."""
     is_float = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "float"
@@ -562,9 +612,14 @@ def _number(node: ast.expr) -> float | None:
 
 
 def _without_cast(target: ast.expr, value: ast.expr) -> ast.expr:
-    """What `buffer[i] = value.to(buffer.dtype)` assigns: what is put into a tensor takes its type anyway."""
-    if not isinstance(target, ast.Subscript) or not isinstance(value, ast.Call) or not is_method(value, "to"):
+    """What `buffer[i] = value.to(buffer.dtype)` assigns: what is put into a tensor takes its type anyway.
+
+    `buffer.scatter_(0, index, value)` takes a value of its own type only.
+    """
+    is_put = isinstance(target, ast.Subscript) or (isinstance(target, ast.Attribute) and target.attr in _PUTS)
+    if not is_put or not isinstance(value, ast.Call) or not is_method(value, "to"):
         return value
+    assert isinstance(target, (ast.Subscript, ast.Attribute))
     dtype = value.args[0] if len(value.args) == 1 and not value.keywords else None
     is_own = isinstance(dtype, ast.Attribute) and dtype.attr == "dtype" and is_same(dtype.value, target.value)
     return value.func.value if is_own and isinstance(value.func, ast.Attribute) else value

@@ -84,7 +84,7 @@ class _Allowed:
         if is_parameters(one) and isinstance(other, ast.Call) and is_method(other, "parameters"):
             assert isinstance(one, ast.Call)
             assert isinstance(other.func, ast.Attribute)
-            line = one.lineno
+            line = getattr(one, "lineno", 1)
             return self._updated.are_of(self._here(one.args[0], line), self._here(other.func.value, line))
         if is_scale(one) or is_scale(other):
             return any(isinstance(each, ast.Constant) and each.value == 1 for each in (one, other))
@@ -92,9 +92,14 @@ class _Allowed:
             # `initialize` hands back the model alone where there is no optimizer.
             with_none = ast.Compare(one.elts[1], [ast.IsNot()], [ast.Constant(None)])
             return is_same([with_none, one, one.elts[0]], [other.test, other.body, other.orelse])
+        if isinstance(one, ast.Subscript) and isinstance(other, ast.Call) and is_method(other, "get"):
+            # What the original ran with has the key.
+            found = ast.Subscript(other.func.value, other.args[0], ast.Load()) if len(other.args) == 2 else other  # type: ignore[attr-defined]
+            return is_same(one, found)
         cast = _cast(other)
         if cast is not None and self._comparison.nodes(one, cast) is None:
-            return _is_asked(other) or self._floating.is_floating(self._here(one, one.lineno))
+            here = self._here(one, getattr(one, "lineno", 1))
+            return _is_asked(other) or self._floating.is_floating(here)
         return self._is_loss_of_cast(one, other)
 
     def _is_loss_of_cast(self, one: ast.expr, other: ast.expr) -> bool:

@@ -62,6 +62,11 @@ class _Simplifier(ast.NodeTransformer):
             return node.orelse  # where Apex is off, parameters have the names that the user knows
         if not node.body:
             node.test, node.body, node.orelse = _negated(node.test), node.orelse, []
+        only = node.body[0] if len(node.body) == 1 and not node.orelse else None
+        if isinstance(only, ast.If) and not only.orelse and is_quiet(only.test):
+            neither = _one_of(ast.BoolOp(ast.Or(), [_negated(node.test), _negated(only.test)]))
+            if not isinstance(neither, ast.BoolOp):
+                return ast.copy_location(ast.If(_negated(neither), only.body, []), node)
         inner = node.orelse[0] if len(node.orelse) == 1 else None
         if isinstance(inner, ast.If) and is_quiet(inner.test):
             for body, other in ((node.body, inner.body), (inner.body, node.body)):
@@ -70,8 +75,14 @@ class _Simplifier(ast.NodeTransformer):
                     return self.visit(ast.copy_location(ast.If(either, body, inner.orelse), node))
         return node
 
+    def visit_comprehension(self, node: ast.comprehension) -> Any:
+        self.generic_visit(node)
+        node.iter = _gone_through(node.iter)
+        return node
+
     def visit_For(self, node: ast.For | ast.AsyncFor) -> Any:
         self.generic_visit(node)
+        node.iter = _gone_through(node.iter)
         return node if node.body or node.orelse or not is_quiet(node.iter) else None
 
     visit_AsyncFor = visit_For
@@ -122,6 +133,15 @@ class _Simplifier(ast.NodeTransformer):
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         self.generic_visit(node)
         return _negated(node.operand) if isinstance(node.op, ast.Not) else node
+
+
+def _gone_through(node: ast.expr) -> ast.expr:
+    """What a loop goes through: `xs` for `[x for x in xs]`."""
+    if isinstance(node, (ast.ListComp, ast.GeneratorExp)) and len(node.generators) == 1:
+        (generator,) = node.generators
+        if not generator.ifs and not generator.is_async and is_same(node.elt, generator.target):
+            return generator.iter
+    return node
 
 
 def _one_of(node: ast.BoolOp) -> ast.expr:

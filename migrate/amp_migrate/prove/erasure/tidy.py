@@ -10,7 +10,7 @@ import ast
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from amp_migrate.prove.code.scopes import FUNCTIONS, Function
@@ -68,6 +68,7 @@ class _Names:
         self.reads: Counter[str] = Counter()
         self.attributes: Counter[str] = Counter()
         self._is_inside = False
+        self._constructors: dict[ast.AST, str] = {}  # each with the name that it is called by
         self.quiet: set[Key] = set()
         self._visit(tree)
 
@@ -101,6 +102,8 @@ class _Names:
         return "local" if self._is_inside else "name"
 
     def _visit(self, node: ast.AST) -> None:
+        if isinstance(node, ast.ClassDef):
+            self._constructors.update((each, node.name) for each in node.body if _is_constructor(each))
         if isinstance(node, Same):
             names, others = node.reads
             self.reads.update(names)
@@ -143,7 +146,8 @@ class _Names:
         self._is_inside = around
         for each in (*node.args.args, *node.args.kwonlyargs):
             is_read = self.reads[each.arg] > reads[each.arg]
-            self._note(("parameter", f"{getattr(node, 'name', '')} {each.arg}"), each, is_loud=is_read)
+            name = self._constructors.get(node, getattr(node, "name", ""))
+            self._note(("parameter", f"{name} {each.arg}"), each, is_loud=is_read)
 
     def _note(self, key: Key, node: ast.AST, *, is_loud: bool) -> None:
         self.stores.setdefault(key, []).append(node)
@@ -162,12 +166,28 @@ def option_of(node: ast.Call) -> str | None:
     return str(given or long.lstrip("-").replace("-", "_"))
 
 
+def _click_option(node: ast.expr) -> str | None:
+    """The parameter that a decorator of click fills; None for any other decorator."""
+    is_option = isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)) and bool(node.args)
+    if not is_option or not isinstance(node, ast.Call) or not isinstance(node.args[0], ast.Constant):
+        return None
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id  # type: ignore[attr-defined]
+    if name.rpartition(".")[2] != "option":
+        return None
+    return str(node.args[0].value).partition("/")[0].lstrip("-").replace("-", "_")
+
+
+def _is_constructor(node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef) and node.name == "__init__"
+
+
 class _Without(ast.NodeTransformer):
     """Takes away everything that only stores dead names."""
 
     def __init__(self, dead: set[Key]) -> None:
         self._dead = dead
         self._found = False
+        self._constructors: dict[ast.AST, str] = {}
 
     def run(self, tree: ast.Module) -> bool:
         """Whether there was anything to take away."""
@@ -183,6 +203,11 @@ class _Without(ast.NodeTransformer):
         self.generic_visit(node)
         return None if is_quiet(node.value) and all(map(self._is_dead, node.targets)) else node
 
+    def visit_ClassDef(self, node: ast.ClassDef) -> Any:
+        self._constructors.update((each, node.name) for each in node.body if _is_constructor(each))
+        self.generic_visit(node)
+        return node
+
     def visit_FunctionDef(self, node: Any) -> Any:
         self._parameters(node)
         self.generic_visit(node)
@@ -192,9 +217,10 @@ class _Without(ast.NodeTransformer):
         """Take away parameters that nobody reads."""
         args = node.args
         for each in [*args.args, *args.kwonlyargs]:
-            if ("parameter", f"{node.name} {each.arg}") not in self._dead:
+            if ("parameter", f"{self._constructors.get(node, node.name)} {each.arg}") not in self._dead:
                 continue
             self._found = True
+            node.decorator_list = [e for e in node.decorator_list if _click_option(e) != each.arg]
             if each in args.kwonlyargs:
                 del args.kw_defaults[args.kwonlyargs.index(each)]
                 args.kwonlyargs.remove(each)
@@ -248,11 +274,13 @@ class _Back:
     """Puts what has a name of its own back where the name is read."""
 
     names: set[str]
+    _pure: set[str] = field(default_factory=set)
 
     def put(self, tree: ast.Module) -> bool:
         """Whether anything in a file went back."""
         if not self.names:
             return False
+        self._pure = set(_losses(tree))
         return sum(self._body(function.body, function) for function in _functions(tree)) > 0
 
     def _body(self, body: list[ast.stmt], function: ast.AST) -> bool:
@@ -281,7 +309,7 @@ class _Back:
             roots = {each.id for each in ast.walk(statement.value) if isinstance(each, ast.Name)}
             if any(_changes(each, roots) for each in run[: last + 1]):
                 return False
-        elif reads > 1 or last > 0 or not _is_first(run[0], name):
+        elif reads > 1 or last > 0 or not _is_first(run[0], name, self._pure):
             return False
         for each in run[: last + 1]:
             _Replace(name, statement.value).visit(each)
@@ -341,14 +369,35 @@ def _changes(node: ast.AST, names: set[str]) -> bool:
     return any(isinstance(e, ast.Name) and e.id in names and isinstance(e.ctx, ast.Store) for e in ast.walk(node))
 
 
-def _is_first(node: ast.stmt, name: str) -> bool:
-    """Whether a statement reads a name before it does anything."""
+def _losses(tree: ast.Module) -> Iterator[str]:
+    """The names that only ever stand for losses of torch, which do nothing but compute."""
+    nodes = [n for each in ast.walk(tree) for n in (ast.walk(each.node) if isinstance(each, Same) else [each])]
+    stores = Counter(each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store))
+    for each in nodes:
+        if isinstance(each, ast.Assign) and isinstance(each.value, ast.Call) and isinstance(each.targets[0], ast.Name):
+            name, made = each.targets[0].id, dump(each.value.func).removeprefix("torch.")
+            if stores[name] == 1 and made.startswith("nn.") and made.endswith("Loss"):
+                yield name
+
+
+def _is_first(node: ast.stmt, name: str, pure: set[str]) -> bool:
+    """Whether a statement reads a name before it does anything.
+
+    Args:
+        pure: the names of functions that do nothing but compute.
+    """
     for each in _in_order(node):
         if _is_read(each, name):
             return True
-        if isinstance(each, (ast.stmt, ast.comprehension)) or (isinstance(each, ast.Call) and not is_quiet(each)):
+        if isinstance(each, (ast.stmt, ast.comprehension)) or (isinstance(each, ast.Call) and not _is_pure(each, pure)):
             return False
     return False
+
+
+def _is_pure(node: ast.Call, pure: set[str]) -> bool:
+    is_cast = isinstance(node.func, ast.Attribute) and node.func.attr == "float" and not node.args
+    is_known = isinstance(node.func, ast.Name) and node.func.id in pure
+    return is_cast or is_known or is_quiet(node)
 
 
 def _in_order(node: ast.AST) -> Iterator[ast.AST]:

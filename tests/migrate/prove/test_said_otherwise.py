@@ -1,0 +1,129 @@
+"""What results say otherwise than their originals and is one program; and what is nearly the same, and is another."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import Check
+
+HEAD = "import functools\n\nimport torch\nfrom torch import nn\nfrom utils import TORCH_VERSION, digit_version\n\n"
+SCALER = (
+    "class Scaler(torch.{module}.GradScaler):\n    def __init__(self, growth):\n        super().__init__({arguments})\n"
+)
+STEP = """
+def train(model, optimizer, scaler, loader, args):
+    for x, y in loader:
+        scaler.scale(nn.functional.mse_loss(model(x), y)).backward()
+{unscale}        if args.clip:
+            nn.utils.clip_grad_norm_(model.parameters(), args.clip)
+        scaler.step(optimizer)
+        scaler.update()
+"""
+CLICK = """
+import click
+
+@click.command()
+@click.option("--lr", default=0.1){option}
+def main(lr{parameter}):
+    {region}print(lr)
+"""
+LOSSES = """
+criterion = nn.BCELoss()
+for x, x2, y in loader:
+    {named}loss = criterion({one}, y) + criterion({other}, y)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "other"),
+    [
+        pytest.param(
+            'if TORCH_VERSION != "parrots" and digit_version(TORCH_VERSION) >= digit_version("2.4"):\n    f = 1\n'
+            "else:\n    f = 2\n",
+            "f = 1\n",
+            "f = 2\n",
+            id="a version that the project's own function reads",
+        ),
+        pytest.param(
+            SCALER.format(module="cuda.amp", arguments="growth_interval=growth"),
+            SCALER.format(module="amp", arguments='"cuda", growth_interval=growth'),
+            SCALER.format(module="amp", arguments='"cuda", growth_interval=growth') + "        print(growth)\n",
+            id="a class that inherits from a scaler",
+        ),
+        pytest.param(
+            "make = functools.partial(torch.cuda.amp.GradScaler, 8.0)\nprint(make())\n",
+            'make = functools.partial(torch.amp.GradScaler, "cuda", init_scale=8.0)\nprint(make())\n',
+            'make = functools.partial(torch.zeros, "cuda", init_scale=8.0)\nprint(make())\n',
+            id="what makes a scaler when it is called",
+        ),
+        pytest.param(
+            "read = torch.get_autocast_gpu_dtype\n",
+            'read = functools.partial(torch.get_autocast_dtype, "cuda")\n',
+            'read = functools.partial(torch.get_autocast_dtype, "cpu")\n',
+            id="a function of the state that is kept",
+        ),
+        pytest.param(
+            STEP.format(unscale=""),
+            STEP.format(unscale="        scaler.unscale_(optimizer)\n"),
+            STEP.format(unscale="        optimizer.zero_grad()\n"),
+            id="a scaler that somebody else passes",
+        ),
+        pytest.param(
+            CLICK.format(option="", parameter="", region=""),
+            CLICK.format(
+                option='\n@click.option("--amp/--no-amp", default=True)',
+                parameter=", amp",
+                region='with torch.autocast("cuda", enabled=amp):\n        ',
+            ),
+            CLICK.format(
+                option='\n@click.option("--amp/--no-amp", default=True)', parameter=", amp", region="print(amp)\n    "
+            ),
+            id="an option of click",
+        ),
+        pytest.param(
+            LOSSES.format(named="", one="model(x)", other="model(x2)"),
+            LOSSES.format(named="a = model(x)\n    b = model(x2)\n    ", one="a.float()", other="b.float()"),
+            LOSSES.format(named="b = model(x2)\n    a = model(x)\n    ", one="a.float()", other="b.float()"),
+            id="two forwards before the losses of both",
+        ),
+        pytest.param(
+            "for i, (x, index) in enumerate(loader):\n    scores.scatter_(1, index, model(x))\n",
+            "for i, (x, index) in enumerate(loader):\n    scores.scatter_(1, index, model(x).to(scores.dtype))\n",
+            "for i, (x, index) in enumerate(loader):\n    scores.scatter_(1, index, model(x).to(x.dtype))\n",
+            id="what is put into a buffer that takes its own type only",
+        ),
+        pytest.param(
+            "MASK = -1e30\nscores = scores.masked_fill(mask, MASK)\n",
+            "MASK = -1e30\nscores = scores.masked_fill(mask, max(MASK, torch.finfo(scores.dtype).min))\n",
+            "MASK = -1e30\nscores = scores.masked_fill(mask, max(MASK, torch.finfo(scores.dtype).max))\n",
+            id="the least that float16 can hold",
+        ),
+        pytest.param(
+            'log(scaler.state_dict()["scale"])\n',
+            'log(scaler.state_dict().get("scale", 1.0))\n',
+            'log(scaler.state_dict().get("growth", 1.0))\n',
+            id="an entry that the original has",
+        ),
+        pytest.param(
+            'from apex import amp\nprint(amp.state_dict()["loss_scaler0"]["loss_scale"])\n',
+            'scaler = torch.amp.GradScaler("cuda")\nprint(scaler.get_scale())\n',
+            'scaler = torch.amp.GradScaler("cuda")\nprint(scaler.get_growth_factor())\n',
+            id="the scale in the state of Apex",
+        ),
+        pytest.param(
+            "from apex.parallel.distributed import flat_dist_call\n\nthing = flat_dist_call\n",
+            "from amp_shim.parallel.distributed import flat_dist_call\n\nthing = flat_dist_call\n",
+            "from amp_shim.parallel import DistributedDataParallel\n\nthing = DistributedDataParallel\n",
+            id="a module of Apex that the shim has",
+        ),
+        pytest.param(
+            "if args.fp16:\n    model.half()\nprint(model)\n",
+            "print(model)\n",
+            "print(model.half())\n",
+            id="weights that are made float16",
+        ),
+    ],
+)
+def test_one_program_and_another(wrong: Check, before: str, after: str, other: str) -> None:
+    assert wrong(HEAD + before, HEAD + after) == ""
+    assert wrong(HEAD + before, HEAD + other) != ""
