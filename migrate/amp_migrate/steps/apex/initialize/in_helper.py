@@ -54,11 +54,11 @@ def seen_below(project: Project, initialize: Initialize, creation: Creation) -> 
     """The same initialization in the words of a function that keeps what it is given: `Trainer(args, model)`.
 
     Returns:
-        None where some word of it means nothing there.
+        None where some word of it means nothing there, or where it is one branch of an `if` that it is made at all.
     """
     tree = creation.file.tree
     node = tree.function(creation.home)
-    if node is None:
+    if node is None or is_chosen(project, initialize):
         return None
     function = project.reference(creation.file, node)
     sites = project.call_sites(function)

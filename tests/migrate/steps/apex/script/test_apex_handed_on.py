@@ -139,6 +139,21 @@ def test_trainer_that_cannot_ask_for_the_switch(passed: str, tmp_path: Path) -> 
     assert all("autocast" not in each.after for each in outcome.changed)
 
 
+def test_trainer_whose_helper_is_called_in_a_branch(tmp_path: Path) -> None:
+    trainer = TRAINER.replace("GIVEN", "half").replace("SWITCH", "half")
+    main = MAIN.replace("PASSED", "args.fp16").replace(
+        'model, optimizer = amp.initialize(model, optimizer, opt_level="O1")',
+        "model, optimizer = prepare(model, optimizer)",
+    )
+    helper = "\n\ndef prepare(model, optimizer):\n    return amp.initialize(model, optimizer, opt_level='O1')\n"
+    for name, text, more in (("main.py", main, helper), ("trainer.py", trainer, "")):
+        lines = [line[10:] for line in text.splitlines() if line[8:9] != "+"]
+        (tmp_path / name).write_text("\n".join(lines) + more)
+    outcome = migrate_paths([tmp_path], Settings())
+    assert [each for each in outcome.findings if "not called where the optimizer is made" in each.message]
+    assert all("autocast" not in each.after for each in outcome.changed)
+
+
 def test_backward_that_a_trainer_inherits(rewrites_files: Check) -> None:
     rewrites_files(
         {
