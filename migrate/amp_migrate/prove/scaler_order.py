@@ -34,6 +34,7 @@ class Between:
         scaled, plain: whether a scaled loss, or one that is not, has gone backward.
         is_latest_plain: whether the latest that has is one that is not.
         is_new: whether the scaler was made here, so that there is nothing before.
+        is_updated: whether nothing has gone backward since an update.
         read_safely: whether gradients were unscaled since the last scaled backward.
         unscaled, stepped: the optimizers that were.
     """
@@ -42,6 +43,7 @@ class Between:
     plain: bool = False
     is_latest_plain: bool = False
     is_new: bool = False
+    is_updated: bool = False
     read_safely: bool = False
     unscaled: frozenset[str] = frozenset()
     stepped: frozenset[str] = frozenset()
@@ -100,7 +102,8 @@ class _Code:
             for statement, scope in file.scopes.statements:
                 if not isinstance(statement, (*DEFINITIONS, ast.ClassDef)):
                     for call, at in self.calls([statement], scope, nested=False):
-                        self._called.update(function for function, _, is_sure in self.callees(call, at))
+                        # `model.train()` may be a method of the files, and may be none: that one is entered, too.
+                        self._called.update(function for function, _, is_sure in self.callees(call, at) if is_sure)
                         if self.scaler_method(call, at) == "step" and call.args:
                             self.stepped.add(_key(call.args[0], {}))
                         elif isinstance(call.func, ast.Attribute) and call.func.attr == "zero_grad":
@@ -259,8 +262,11 @@ class _Order(Walk[Between]):
         if is_scaled and self._regions:
             self._note("backward() runs inside an autocast region", call)
         if is_scaled:
-            return frozenset(replace(s, scaled=True, is_latest_plain=False, read_safely=False) for s in states)
-        return frozenset(replace(each, plain=True, is_latest_plain=True) for each in states)
+            first = Between(scaled=True)
+            return frozenset(
+                replace(first, plain=s.plain, is_new=s.is_new, unscaled=s.unscaled, stepped=s.stepped) for s in states
+            )
+        return frozenset(replace(each, plain=True, is_latest_plain=True, is_updated=False) for each in states)
 
     def _unscale(self, call: ast.Call, state: Between) -> Between:
         key = _key(call.args[0], self._names) if call.args else ""
@@ -276,6 +282,8 @@ class _Order(Walk[Between]):
             self._note("an optimizer steps twice without an update of the scale", call)
         if state.is_new and not state.scaled:
             self._note("an optimizer steps through its scaler before a scaled loss has gone backward", call)
+        if state.is_updated:
+            self._note("an optimizer steps behind the update of the scale", call)
         if state.is_latest_plain or (state.plain and not state.scaled):
             self._note("a loss goes backward unscaled before a step through the scaler", call)
         return replace(state, stepped=state.stepped | {key})
@@ -283,7 +291,7 @@ class _Order(Walk[Between]):
     def _update(self, call: ast.Call, state: Between) -> Between:
         if state.scaled and not state.stepped:
             self._note("the scale is updated without a step", call)
-        return Between()
+        return Between(is_updated=state.scaled)
 
 
 def _key(node: ast.expr, names: dict[str, str]) -> str:

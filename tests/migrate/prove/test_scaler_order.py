@@ -90,6 +90,30 @@ def test_each_loss_and_each_optimizer_of_a_gan_goes_through_the_scaler(wrong: Ch
     assert wrong(GAN, after) == ""
     assert wrong(GAN, after.replace("scaler.scale(g(x).sum())", "g(x).sum()")) != ""
     assert wrong(GAN, after.replace("scaler.step(opt_g)", "opt_g.step()")) != ""
+    early = after.replace(
+        "    scaler.step(opt_g)\n    scaler.update()\n", "    scaler.update()\n    scaler.step(opt_g)\n"
+    )
+    assert "steps behind the update" in wrong(GAN, early)
+
+
+def test_a_method_that_another_object_may_have_is_entered_too(wrong: Check) -> None:
+    before = """
+    import torch
+    class Trainer:
+        def __init__(self, model):
+            self.optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        def train(self, model, batches):
+            model.train()
+            for x in batches:
+                model(x).sum().backward()
+                self.optimizer.step()
+    """
+    after = before.replace("0.1)\n", '0.1)\n            self.scaler = torch.amp.GradScaler("cuda")\n')
+    after = after.replace("model(x).sum().backward()", "self.scaler.scale(model(x).sum()).backward()")
+    lacking = after.replace("self.optimizer.step()", "self.scaler.step(self.optimizer)")
+    after = lacking.replace("step(self.optimizer)", "step(self.optimizer)\n                self.scaler.update()")
+    assert wrong(before, after) == ""
+    assert "steps twice without an update" in wrong(before, lacking)
 
 
 def test_an_optimizer_of_a_project_s_own_may_step_through_a_scaler_that_it_is_given(wrong: Check) -> None:
