@@ -36,12 +36,16 @@ _JUMPS = (cst.Return, cst.Raise, cst.Break, cst.Continue)
 
 def make_first(ways: Ways, edits: Iterable[Edit]) -> None:
     """Move up every scaler that some code which edits bring would find without a value."""
-    edits = tuple(edits)
+    written = [(edit, " ".join(_written(edit))) for edit in edits]
     for key, creation in ways.creations.items():
         name = re.compile(rf"(?<![\w.]){re.escape(creation.target)}\b")
-        naming = (each for each in edits if any(name.search(str(code)) for code in each.codes))
-        uses = [each for each in naming if _is_of(ways, each, key)]
+        uses = [edit for edit, text in written if name.search(text) and _is_of(ways, edit, key)]
         ways.creations[key] = _before_all(_Making(creation, key), uses).creation
+
+
+def _written(edit: Edit) -> Iterator[str]:
+    """What new code says by itself, beside the old code in it, which knows no scaler."""
+    return (part for code in edit.codes for part in code.parts if isinstance(part, str))
 
 
 def _is_of(ways: Ways, edit: Edit, key: cst.CSTNode) -> bool:
