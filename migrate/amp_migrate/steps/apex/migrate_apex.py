@@ -42,6 +42,7 @@ from amp_migrate.steps.apex.uses.apex_guards import drop_imports, is_apex_import
 from amp_migrate.steps.apex.uses.cast_functions import float_functions
 from amp_migrate.steps.scaler.find_route import Traveller
 from amp_migrate.steps.statements.bodies import bodies
+from amp_migrate.steps.told_beside import told_beside
 from amp_migrate.tables.apex_names import SHIM_SINCE, USE_SHIM
 from amp_migrate.trees.nodes import Statement, nested_statements
 from amp_migrate.wishes import Wishes
@@ -90,7 +91,7 @@ class ApexMigration:
             if file not in self._unwanted:
                 on_shim, amp_is_gone = self._is_on_shim(file), file in self._native
                 moves += rest.moves(file, replaced, on_shim=on_shim, amp_is_gone=amp_is_gone, probes=self._probes)
-        return moves
+        return list(told_beside(moves))
 
     @property
     def _probes(self) -> Fate:
