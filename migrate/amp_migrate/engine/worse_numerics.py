@@ -18,6 +18,7 @@ from amp_migrate.settings import Settings
 
 _REGION = "autocast("
 _BY_HAND = "put what it needs in float32 into torch.amp.autocast(..., enabled=False), and run again"
+_ELSEWHERE = "put the forward pass that its loss comes from into torch.amp.autocast(...) by hand, and scale this loss"
 _UNCACHED = (
     "one weight is used under no_grad and with gradients: cache_enabled=False, for before PyTorch 2.15 the cast that "
     "is kept has no gradient"
@@ -59,9 +60,11 @@ def worse_numerics(workspace: Workspace, plans: Iterable[FilePlan], settings: Se
             uncached |= {name, *(harm.site.file for harm in sure if harm.site.file in changed)}
         elif sure:
             where = _at(sure[0], changed)
-            message = f"left as it was: under autocast {sure[0].message} ({where.path}:{where.line})"
+            what = sure[0].message if sure[0].is_idle else f"under autocast {sure[0].message}"
+            message = f"left as it was: {what} ({where.path}:{where.line})"
+            hint = _ELSEWHERE if sure[0].is_idle else _BY_HAND
             left[changed[name].source.path] = replace(
-                step, code=STEP_LEFT.code, kind=Kind.LEFT, message=message, hint=_BY_HAND
+                step, code=STEP_LEFT.code, kind=Kind.LEFT, message=message, hint=hint
             )
         else:
             said = {each.code for each in changed[name].findings}

@@ -314,6 +314,7 @@ class Analysis:
         task.runs += 1
         for event in task.happened:
             event.seen_by.pop(task, None)
+            event.sure_in.pop(task, None)
         task.happened = {}
         module = self.module(task.code.file)
         assert module is not None
@@ -347,7 +348,7 @@ class Analysis:
             for code in () if module is None else module.functions:
                 if code in entered or self._by_code.get(code) or code not in self._defined:
                     continue
-                if code.name not in used:
+                if code.name not in used and not _is_called_by_torch(code):
                     self._enter_code(code, entered)
                     return True
                 waiting = waiting or code
@@ -756,11 +757,19 @@ class Analysis:
         tensor = facts.get("tensor")
         if isinstance(tensor, Tensor):
             found.tensor = tensor if found.tensor is None else join_tensors(found.tensor, tensor)
+        is_sure = facts.get("is_sure", not isinstance(tensor, Tensor) or tensor.is_low)
+        found.sure_in[frame.task] = found.sure_in.get(frame.task, True) and is_sure
         context = frame.now.context
         found.context = context if found.context is None else found.context.join(context)
         found.seen_by.setdefault(frame.task, set()).update((world.now, world.facts) for world in frame.now.worlds)
         frame.task.happened[found] = None
         return found
+
+
+def _is_called_by_torch(code: Code) -> bool:
+    """Whether a function is a method that nobody calls by its name: `forward`, `__getitem__`."""
+    is_method = code.parent is not None and isinstance(code.parent.node, ast.ClassDef)
+    return is_method and (code.name in ("forward", "backward") or code.name.startswith("__"))
 
 
 class _Outside(Task):

@@ -41,7 +41,9 @@ class Act(Enum):
     RUN = "a module runs"
     REFUSED = "autocast refuses a loss"
     NO_KERNEL = "no kernel takes half precision"
-    MISMATCH = "operands of a product differ in precision"
+    MISMATCH = "operands differ in precision"
+    OVERFLOW = "a constant does not fit into a low value"
+    DTYPE_REFUSED = "code refuses the dtype of a low value"
     INDEX_STORE = "a low value is stored by index into another precision"
     TO_NUMPY = "a value goes to NumPy"
     LEFT_FLOAT = "a low value meets, outside of its region, what autocast computes in float32"
@@ -66,6 +68,7 @@ class Event:
         why: the reason in words, where there are several.
         seen_by: the states of scalers and gradients that it is reached in, each with what tests have come to, by what
             was interpreted when it was: an earlier time that knew less says nothing.
+        sure_in: by what was interpreted, whether it happens there on every way on which it is reached.
         context: what is switched on, over all ways.
     """
 
@@ -79,6 +82,7 @@ class Event:
     why: str = ""
     tensor: Tensor | None = None
     seen_by: dict[object, set[tuple[Machine, Facts]]] = field(default_factory=dict)
+    sure_in: dict[object, bool] = field(default_factory=dict)
     context: Context | None = None
     sources: frozenset[Site] = frozenset()
     leaves: frozenset[Atom] = frozenset()

@@ -38,7 +38,9 @@ WRONG_BY_ITSELF = {
     Act.WEIGHT_CAST: "a weight's cast was kept without a gradient, and serves where one is wanted",
     Act.REFUSED: "autocast refuses it",
     Act.NO_KERNEL: "no kernel takes half precision",
-    Act.MISMATCH: "operands of a product differ in precision",
+    Act.MISMATCH: "operands differ in precision",
+    Act.OVERFLOW: "a constant does not fit into float16",
+    Act.DTYPE_REFUSED: "the script itself refuses half precision",
     Act.INDEX_STORE: "a low value is stored by index into another precision",
     Act.LEFT_FLOAT: "computed in half precision outside of a region, where autocast computes in float32",
     Act.RISK: "may overflow, or round, in half precision",
@@ -46,8 +48,20 @@ WRONG_BY_ITSELF = {
     Act.ON_CPU: "computed in half precision on the CPU",
     Act.FOREIGN: "code of another language gets a half-precision value",
 }
-_OF_LOW_TENSORS = frozenset(
-    (Act.NO_KERNEL, Act.MISMATCH, Act.INDEX_STORE, Act.LEFT_FLOAT, Act.ON_CPU, Act.FOREIGN, Act.RISK)
+SAVED_LOW = "saved in half precision"
+IDLE = "nothing is computed in half precision"
+_NOT_ALWAYS = frozenset(
+    (
+        Act.GAUGE,
+        Act.NO_KERNEL,
+        Act.MISMATCH,
+        Act.OVERFLOW,
+        Act.INDEX_STORE,
+        Act.LEFT_FLOAT,
+        Act.ON_CPU,
+        Act.FOREIGN,
+        Act.RISK,
+    )
 )
 
 
@@ -155,9 +169,11 @@ class Questions:
                 continue  # nobody knows in which states it is reached; or it is not
             what = WRONG_BY_ITSELF.get(event.act)
             if what is not None:
-                # A tensor that may be in another precision as well is wrong only on the ways on which it is low.
-                is_sure = event.act not in _OF_LOW_TENSORS or event.tensor is None or event.tensor.is_low
+                # Where a tensor may be in another precision as well, it is wrong only in the calls in which it is low.
+                is_sure = event.act not in _NOT_ALWAYS or any(event.sure_in.values())
                 yield Fault(event.site, what, is_sure, event.why)
+            elif event.act is Act.SAVED and event.why:
+                yield Fault(event.site, SAVED_LOW)
             elif event.act is Act.TO_NUMPY and event.tensor is not None and event.tensor.precision & BF16:
                 yield Fault(event.site, "NumPy has no bfloat16")
             elif event.act is Act.BACKWARD and event.context is not None and event.context.cuda.may_be_on:
@@ -165,6 +181,15 @@ class Questions:
             elif event.act is Act.BACKWARD and event.scaler and not self.has_regions:
                 yield Fault(event.site, "a loss is scaled, and nothing is computed in half precision")
             yield from self._wrong_states(event)
+
+    def idle_regions(self) -> list[Fault]:
+        """The regions for training, if low precision does nothing in any of them; none where that is not certain."""
+        pytorch = self.analysis.pytorch
+        training = [site for site, mode in pytorch.opened.items() if mode & ON]
+        is_certain = self.analysis.is_complete and not self.analysis.not_followed
+        if not is_certain or not pytorch.working.isdisjoint(training):
+            return []
+        return [Fault(site, IDLE) for site in sorted(training)]
 
     @cached_property
     def has_regions(self) -> bool:

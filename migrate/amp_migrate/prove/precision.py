@@ -14,17 +14,25 @@ from dataclasses import dataclass
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.events import A_ROUNDED_PROBABILITY, Act
 from amp_migrate.flow.files import Files
-from amp_migrate.flow.questions import CACHE_MENDED, WRONG_BY_ITSELF, Fault, Questions, wrong_states
+from amp_migrate.flow.questions import CACHE_MENDED, IDLE, SAVED_LOW, WRONG_BY_ITSELF, Fault, Questions, wrong_states
 from amp_migrate.flow.source import Site
 from amp_migrate.tables.signatures import Version
 
 # A wrong result costs more than the seconds to look further than other questions do.
 _PATIENCE = 8
-_BY_ITSELF = frozenset(WRONG_BY_ITSELF.values())
-_MAY_HARM = WRONG_BY_ITSELF[Act.RISK]
+_BY_ITSELF = frozenset((*WRONG_BY_ITSELF.values(), SAVED_LOW))
+_MAY_HARM = frozenset((WRONG_BY_ITSELF[Act.RISK], WRONG_BY_ITSELF[Act.GAUGE]))
 _OF_THE_CACHE = WRONG_BY_ITSELF[Act.WEIGHT_CAST]
 # What runs, and gives other numbers than autocast would, or than the CPU would in float32.
-_RUNS = frozenset(WRONG_BY_ITSELF[act] for act in (Act.RISK, Act.LEFT_FLOAT, Act.GAUGE, Act.ON_CPU, Act.FOREIGN))
+_RUNS = frozenset(
+    (
+        WRONG_BY_ITSELF[Act.RISK],
+        WRONG_BY_ITSELF[Act.LEFT_FLOAT],
+        WRONG_BY_ITSELF[Act.ON_CPU],
+        WRONG_BY_ITSELF[Act.FOREIGN],
+        SAVED_LOW,
+    )
+)
 
 # A limit that is multiplied by the scale is right, and not understood: `clip_grad_norm_(p, 1.0 * scaler.get_scale())`.
 _UNKNOWN = wrong_states(Act.CLIP)
@@ -40,6 +48,7 @@ class Harm:
         is_sure: whether it happens whatever the data are, and the result must not be written.
         is_of_cache: whether it is a weight whose cast was kept without a gradient: `cache_enabled=False` mends it.
         is_of_probability: whether it is a probability that may be rounded to one.
+        is_idle: whether it is that low precision does nothing at all.
     """
 
     site: Site
@@ -47,6 +56,7 @@ class Harm:
     is_sure: bool
     is_of_cache: bool
     is_of_probability: bool
+    is_idle: bool
 
 
 def harms(before: Files | None, after: Files, script: str, torch: Version) -> list[Harm]:
@@ -64,11 +74,11 @@ def harms(before: Files | None, after: Files, script: str, torch: Version) -> li
     for fault in _faults(after, script):
         if known[_key(fault)]:
             known[_key(fault)] -= 1
-        elif not (fault.what == _OF_THE_CACHE and torch >= CACHE_MENDED) and (fault.always or fault.what == _MAY_HARM):
+        elif not (fault.what == _OF_THE_CACHE and torch >= CACHE_MENDED) and (fault.always or fault.what in _MAY_HARM):
             message = f"{fault.what}: {fault.why}" if fault.why else fault.what
             is_sure = fault.always and fault.what not in _RUNS
             of_cache, of_probability = fault.what == _OF_THE_CACHE, fault.why == A_ROUNDED_PROBABILITY
-            found.append(Harm(fault.site, message, is_sure, of_cache, of_probability))
+            found.append(Harm(fault.site, message, is_sure, of_cache, of_probability, fault.what == IDLE))
     return found
 
 
@@ -81,7 +91,7 @@ def _faults(files: Files, script: str) -> Iterable[Fault]:
     # What never clears its gradients is an excerpt: what earlier rounds left of them is not known.
     is_whole = bool(questions.events(Act.ZERO))
     known = (each for each in questions.faults() if each.what not in _UNKNOWN)
-    return [each for each in known if is_whole or each.what in _BY_ITSELF]
+    return [*questions.idle_regions(), *(each for each in known if is_whole or each.what in _BY_ITSELF)]
 
 
 def _key(fault: Fault) -> Sequence[object]:

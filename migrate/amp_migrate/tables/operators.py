@@ -217,6 +217,13 @@ PROPORTIONAL = VIEWS | frozenset(
 SIZELESS = frozenset(name for name, kind in RESULT.items() if kind in (INTEGER, BOOLEAN)) | frozenset(
     "sign sgn normalize cosine_similarity zeros_like ones_like empty_like rand_like randn_like full_like".split()
 )
+# Where a number is given that goes into the tensor as it is: what the precision of the tensor cannot hold is refused.
+FILLED: dict[str, tuple[tuple[int, str], ...]] = {
+    "masked_fill": ((2, "value"),), "fill": ((1, "value"),), "index_fill": ((3, "value"),), "scatter": ((3, "value"),),
+    "where": ((1, "input"), (2, "other")), "clamp": ((1, "min"), (2, "max")), "clip": ((1, "min"), (2, "max")),
+    "clamp_min": ((1, "min"),), "clamp_max": ((1, "max"),), "pad": ((3, "value"),), "threshold": ((2, "value"),),
+    "full_like": ((1, "fill_value"),), "new_full": ((2, "fill_value"),),
+}  # fmt: skip
 # No kernel takes these in half precision, or they raise.
 NO_HALF_KERNEL = frozenset(
     (

@@ -85,3 +85,292 @@ def test_the_place_is_that_of_the_file_as_it_was(tmp_path: Path) -> None:
 def test_an_excerpt_that_never_clears_gradients_moves() -> None:
     text = f"{HEAD}    loss = model(x).mean()\n    loss.backward()\n    optimizer.step()\n"
     assert "scaler.step(optimizer)" in migrate_text(text, Settings()).after
+
+
+ATTENTION = """\
+import torch
+from torch import nn
+
+
+class Attention(nn.Module):
+    huge = -3e9
+
+    def __init__(self):
+        super().__init__()
+        self.keys = nn.Linear(8, 8)
+
+    def hidden(self, scores, mask, value):
+        {hidden}
+
+    def forward(self, x, mask):
+        scores = torch.matmul(self.keys(x), x.transpose(-1, -2)){cast}
+        return torch.matmul(torch.softmax(self.hidden(scores, mask, self.huge), -1), x)
+
+
+def train(batches):
+    model = Attention().cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, mask, target in batches:
+        loss = nn.functional.mse_loss(model(x, mask), target)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+HIDING = [
+    "return torch.masked_fill(scores, mask, value)",
+    "return torch.where(mask, scores, value)",
+    "return torch.where(mask, torch.full_like(scores, value), scores)",
+    "scores[mask] = value\n        return scores",
+    "return scores.clamp(min=value)",
+]
+
+
+@pytest.mark.parametrize("hidden", HIDING)
+def test_a_constant_that_float16_cannot_hold_leaves_the_step(hidden: str) -> None:
+    text = ATTENTION.format(hidden=hidden, cast="")
+    plan = migrate_text(text, Settings())
+    assert plan.after == text
+    assert "a constant does not fit into float16" in plan.findings[0].message
+    assert "autocast(" in migrate_text(text, Settings(dtype=Dtype.BF16)).after
+
+
+@pytest.mark.parametrize("hidden", HIDING)
+def test_a_constant_that_fits_leaves_nothing(hidden: str) -> None:
+    text = ATTENTION.format(hidden=hidden, cast="")
+    for fitting in ("-3e4", "-float('inf')", "float('-inf')"):
+        assert "autocast(" in migrate_text(text.replace("-3e9", fitting), Settings()).after
+    assert "autocast(" in migrate_text(ATTENTION.format(hidden=hidden, cast=".float()"), Settings()).after
+
+
+REFUSING = """\
+import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self, half=False):
+        super().__init__()
+        self.half = half
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x, full=False):
+        dtype = torch.float16 if self.half and not full else torch.float32
+        y = self.layer(x.to(dtype))
+        {check}
+        return y
+
+
+def train(batches):
+    model = Block().cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, target in batches:
+        loss = nn.functional.mse_loss(model(x, full=True), target)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "assert y.dtype == dtype",
+        "assert y.ndim and y.dtype is not None and y.dtype == torch.float",
+        "if y.dtype != torch.float32:\n            raise TypeError(y.dtype)",
+    ],
+)
+def test_a_script_that_insists_on_its_dtype_is_left(check: str) -> None:
+    text = REFUSING.format(check=check)
+    plan = migrate_text(text, Settings())
+    assert plan.after == text
+    assert "the script itself refuses half precision" in plan.findings[0].message
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "assert x.dtype == torch.float32",
+        "assert y.dtype in (torch.float16, torch.float32)",
+        "y = y.float()\n        assert y.dtype == torch.float32",
+        "if y.dtype != torch.float32:\n            y = y.float()",
+        "assert y.dtype != torch.float64",
+    ],
+)
+def test_a_script_that_asks_for_a_dtype_moves(check: str) -> None:
+    assert "autocast(" in migrate_text(REFUSING.format(check=check), Settings()).after
+
+
+STATISTICS = """\
+import torch
+from torch import nn
+
+
+def renew(model, batches):
+    for layer in model.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            def forward(x, layer=layer):
+                {centre}
+                spread = x.var((0, 2, 3)){cast}
+                return nn.functional.batch_norm(x, centre, spread, layer.weight, layer.bias)
+            layer.forward = forward
+    with torch.no_grad():
+        for x, _ in batches:
+            model(x.cuda())
+
+
+def train(batches):
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Flatten(), nn.LazyLinear(4)).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in batches:
+        loss = nn.functional.cross_entropy(model(x.cuda()), y.cuda())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    renew(model, batches)
+"""
+
+
+def test_statistics_in_half_beside_weights_in_float32_leave_the_step() -> None:
+    text = STATISTICS.format(centre="centre = x.mean((0, 2, 3))", cast="")
+    plan = migrate_text(text, Settings())
+    assert plan.after == text
+    assert "operands differ in precision: batch_norm" in plan.findings[0].message
+    text = STATISTICS.format(centre="centre = x.float().mean((0, 2, 3))", cast=".float()")
+    assert "autocast(" in migrate_text(text, Settings()).after
+
+
+FUNCTION = """\
+import torch
+from torch import nn
+
+
+class Gram(torch.autograd.Function):
+    @staticmethod{forward}
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.bmm(x, x.transpose(1, 2))
+
+    @staticmethod{backward}
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return torch.bmm(grad + grad.transpose(1, 2), {saved})
+
+
+class Pool(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+        self.shift = nn.Parameter(torch.zeros(8))
+
+    def forward(self, x):
+        return Gram.apply(self.layer(x) - self.shift).flatten(1)
+
+
+def train(batches):
+    model = Pool().cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in batches:
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_a_backward_that_multiplies_two_precisions_leaves_the_step() -> None:
+    text = FUNCTION.format(forward="", backward="", saved="x")
+    plan = migrate_text(text, Settings())
+    assert plan.after == text
+    assert "operands differ in precision: bmm" in plan.findings[0].message
+
+
+def test_a_backward_that_casts_or_has_the_autocast_of_its_forward_moves() -> None:
+    decorators = {"forward": '\n    @torch.amp.custom_fwd(device_type="cuda")', "saved": "x"}
+    decorated = FUNCTION.format(backward='\n    @torch.amp.custom_bwd(device_type="cuda")', **decorators)
+    cast = FUNCTION.format(forward="", backward="", saved="x.to(grad.dtype)")
+    for text in (decorated, cast):
+        assert "scaler.scale(loss)" in migrate_text(text, Settings()).after
+
+
+def test_what_is_saved_in_half_is_told() -> None:
+    text = f"{HEAD}    with torch.no_grad():\n        made = model(x)\n    torch.save({{}}, 'made.pt')\n"
+    text += f"    loss = nn.functional.mse_loss(model(made), target)\n{STEP}"
+    assert [each.code for each in migrate_text(text, Settings()).findings] == ["AMP501"]
+    plan = migrate_text(text.replace("save({}", "save(made"), Settings())
+    assert {each.code: each.message for each in plan.findings}["AMP504"] == "saved in half precision"
+
+
+GATE = """\
+import torch
+from torch import nn
+
+
+class Copying(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Sequential(nn.Linear(8, 1), nn.Sigmoid())
+        self.words = nn.Linear(8, 50)
+
+    def forward(self, state, copied):
+        share = self.gate(state)
+        written = torch.softmax(self.words(state), -1)
+        return {mixed}
+
+
+def train(batches):
+    model = Copying().cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for state, copied, word in batches:
+        loss = {loss}
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("mixed", "loss", "is_told"),
+    [
+        ("share * written + (1 - share) * copied", "-torch.log(model(state, copied)).gather(1, word).mean()", True),
+        ("torch.cat([(1 - share) * copied, share * written], 1)", "model(state, copied).log()[0, word].mean()", True),
+        ("share * written + (1 - share) * copied", "nn.functional.cross_entropy(model(state, copied), word)", False),
+        ("torch.relu(self.words((1 - share) * state)) + 1", "model(state, copied).log().mean()", False),
+        ("share * written + (1 - share) * copied", "model(state, copied).add(1).exp().log().mean()", False),
+    ],
+)  # fmt: skip
+def test_the_logarithm_of_a_mixture_by_a_rounded_gate_is_told(mixed: str, loss: str, is_told: bool) -> None:
+    plan = migrate_text(GATE.format(mixed=mixed, loss=loss), Settings())
+    assert "autocast(" in plan.after
+    assert ("AMP502" in {each.code for each in plan.findings}) is is_told
+
+
+READING = """\
+for x, target in loader:
+    x.requires_grad_(True)
+    loss = nn.functional.cross_entropy(model(x), target)
+    {reading}
+    optimizer.zero_grad()
+    loss.backward()
+    {reading_behind}
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("reading", "is_left"),
+    [
+        ("print(x.grad.abs().max().item())", True),
+        ("shift -= 0.1 * x.grad.mean(0)", True),
+        ("print(x.grad.sign().sum())", False),
+        ("shift -= 0.1 * x.grad / (x.grad.norm() + 1e-12)", False),
+        ("print(x.grad is None)", False),
+    ],
+)
+def test_the_scaled_gradient_of_an_input_is_not_made_something_of(reading: str, is_left: bool) -> None:
+    made = f"shift = torch.zeros(3, 10, 10, requires_grad=True)\n{READING}"
+    data = "loader = [(torch.randn(2, 3, 10, 10).cuda(), torch.tensor([0, 1]).cuda())] * 4\n"
+    head = HEAD.replace("for x, target in loader:\n", data)
+    plan = migrate_text(head + made.format(reading="pass", reading_behind=reading), Settings())
+    assert ("AMP590" in {each.code for each in plan.findings}) is is_left
+    if is_left:
+        assert "depends on the loss scale" in plan.findings[0].message

@@ -398,3 +398,21 @@ def test_an_expression_that_is_taken_to_be_cast(told: Tell) -> None:
 def test_a_script_that_never_reaches_a_device(told: Tell, line: str, answer: bool | None) -> None:
     text = f"model = nn.Linear(8, 1)\n{line}\nloss = model(torch.randn(16, 8)).mean()\n"
     assert Questions(told(text).analysis).reaches_device is answer
+
+
+@pytest.mark.parametrize(
+    ("inside", "is_idle"),
+    [
+        ("loss = (logits * weight).mean()", True),
+        ("loss = F.cross_entropy(logits, weight.long())", True),
+        ("loss = (logits @ weight).mean()", False),
+        ("loss = something(logits)", False),
+        ("with torch.amp.autocast('cuda'):\n        loss = model(logits).mean()", False),
+        ("with torch.no_grad():\n        weight = model(logits)\n    loss = (logits * weight).mean()", False),
+    ],
+)
+def test_a_region_for_training_in_which_nothing_is_low(told: Tell, inside: str, is_idle: bool) -> None:
+    head = MLP + "weight = torch.randn(4, 8).cuda()\nlogits = model(weight)\nwith torch.amp.autocast('cuda'):\n    "
+    evaluating = "\nwith torch.no_grad(), torch.amp.autocast('cuda'):\n    out = model(weight)\n"
+    answer = told(head + inside + evaluating)
+    assert bool(Questions(answer.analysis).idle_regions()) is is_idle

@@ -432,7 +432,7 @@ def units_of(value: Value) -> Units:
             found |= each.units
         elif isinstance(each, Opaque) and each.tensor is not None:
             found |= each.tensor.units
-        else:
+        elif each is not NONE:  # with which nothing is computed
             found |= PURE
     return PURE if found == PURE or not found else found
 

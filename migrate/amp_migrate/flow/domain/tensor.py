@@ -30,6 +30,7 @@ EXPONENTIAL = 128
 BUFFER = 256  # a running buffer, or computed from one
 PRODUCT = 512  # a product of matrices
 PATIENT = 1024  # an epsilon has been added
+WEIGHED = 2048  # multiplied by a rounded complement of a probability, and added to others: it may be exactly 0
 
 # A power of a scaler's scale: None is none at all; ("?", 0) is one that nobody knows.
 Unit: TypeAlias = "tuple[Any, float] | None"

@@ -33,6 +33,7 @@ from amp_migrate.flow.domain.atoms import (
     tup,
     units_of,
 )
+from amp_migrate.flow.domain.contexts import DTYPES
 from amp_migrate.flow.domain.state import meet
 from amp_migrate.flow.domain.tensor import PURE, Tensor, multiplied, powered
 from amp_migrate.flow.python import attributes, containers
@@ -201,6 +202,8 @@ def _call(frame: Frame, node: ast.Call) -> Value:
     args = Arguments.read(frame, node, evaluate)
     frame.may_raise()
     value = frame.analysis.call(frame, callee, args, node)
+    if not value:  # nothing that is known is called, or it never returns
+        frame.analysis.pytorch.works(frame)
     owner = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr == "requires_grad_" else None
     if isinstance(owner, (ast.Name, ast.Attribute)) and any(isinstance(each, Tensor) for each in value):
         assign(frame, owner, value, node)  # it changes the tensor that it is called on
@@ -423,8 +426,11 @@ def _equality(operator: ast.cmpop, left: Value, right: Value) -> Value:
                 return const(bool(_COMPARE[type(operator)](a.value, b.value)))
             except (TypeError, KeyError):
                 return TRUTHS
-        if isinstance(a, External) and isinstance(b, External) and a is b and isinstance(operator, (ast.Eq, ast.NotEq)):
-            return const(isinstance(operator, ast.Eq))
+        if isinstance(a, External) and isinstance(b, External) and isinstance(operator, (ast.Eq, ast.NotEq)):
+            if a is b:
+                return const(isinstance(operator, ast.Eq))
+            if a.name in DTYPES and b.name in DTYPES and DTYPES[a.name] != DTYPES[b.name]:
+                return const(isinstance(operator, ast.NotEq))
     return TRUTHS
 
 

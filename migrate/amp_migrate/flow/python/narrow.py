@@ -25,6 +25,7 @@ from amp_migrate.flow.domain.machine import Facts, assuming
 from amp_migrate.flow.domain.tensor import Tensor
 from amp_migrate.flow.python.classes import lineage
 from amp_migrate.flow.python.frame import Frame
+from amp_migrate.tables.operators import LAYERS
 
 # Calls whose answer is the same when they are asked again in the same iteration.
 _STEADY = frozenset(("len", "isinstance", "hasattr", "getattr", "is_enabled"))
@@ -204,8 +205,20 @@ def _is_of(frame: Frame, atom: object, kind: object) -> bool | None:
                 if any(isinstance(each, (Opaque, External)) and each is not kind for each in order) and name
                 else False
             )
-        return True if atom.made_of is kind else None
+        if atom.made_of is kind:
+            return True
+        return False if _is_plain_layer(atom.external) and _is_plain_layer(name) else None
     return None
+
+
+def _is_plain_layer(name: str) -> bool:
+    """Whether a class is a layer of PyTorch's that inherits from no other layer that has a name."""
+    last = name.removeprefix("torch.nn.")
+    is_layer = last in LAYERS or last in ("Sequential", "ModuleList", "ModuleDict", "Embedding")
+    return name != last and is_layer and not last.startswith(("Lazy", "Upsampling")) and last not in _OF_ANOTHER
+
+
+_OF_ANOTHER = frozenset(("NLLLoss2d", "ReLU6", "TripletMarginWithDistanceLoss"))
 
 
 @lru_cache(maxsize=4096)

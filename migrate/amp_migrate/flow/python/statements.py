@@ -18,12 +18,15 @@ from amp_migrate.flow.domain.atoms import (
     Value,
     join,
     join_all,
+    may_be,
     one,
     some,
 )
-from amp_migrate.flow.domain.contexts import Context
+from amp_migrate.flow.domain.contexts import DTYPES, Context
 from amp_migrate.flow.domain.machine import World, changed, one_way
 from amp_migrate.flow.domain.state import State, meet
+from amp_migrate.flow.domain.tensor import LOW
+from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import containers
 from amp_migrate.flow.python.expressions import assign, binary, evaluate
 from amp_migrate.flow.python.frame import Frame, Loop
@@ -125,10 +128,29 @@ def _as_load(target: ast.Name | ast.Attribute | ast.Subscript) -> ast.expr:
     return ast.Subscript(target.value, target.slice, ast.Load())
 
 
+def _asked_dtype(frame: Frame, test: ast.expr, ending: bool, node: ast.stmt) -> None:
+    """Note a test with whose outcome the code goes no further, if it surely has it for the dtype of something low."""
+    asked = [each for each in ast.walk(test) if isinstance(each, ast.Attribute) and each.attr == "dtype"]
+    found = join_all(evaluate(frame, each) for each in asked)
+    is_low = any(isinstance(atom, External) and DTYPES.get(atom.name, 0) & LOW for atom in found)
+    if is_low and _comes_to(frame, test, ending):
+        frame.analysis.event(frame, Act.DTYPE_REFUSED, node, why=ast.unparse(test))
+
+
+def _comes_to(frame: Frame, test: ast.expr, outcome: bool) -> bool:
+    """Whether a test surely has an outcome: `a and b` is false where one of them is."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or if outcome else ast.And):
+        return any(_comes_to(frame, each, outcome) for each in test.values)
+    value = evaluate(frame, test)
+    return bool(value) and not may_be(value, not outcome)
+
+
 def _if(frame: Frame, node: ast.If) -> None:
     evaluate(frame, node.test)
     if frame.is_dead:
         return
+    if isinstance(node.body[0], ast.Raise):
+        _asked_dtype(frame, node.test, True, node)
     other = frame.now.copy()
     assume(frame, node.test, True)
     execute(frame, node.body)
@@ -419,6 +441,7 @@ def _delete(frame: Frame, node: ast.Delete) -> None:
 
 def _assert(frame: Frame, node: ast.Assert) -> None:
     evaluate(frame, node.test)
+    _asked_dtype(frame, node.test, False, node)
     if not frame.is_dead:
         frame.may_raise()
         assume(frame, node.test, True)

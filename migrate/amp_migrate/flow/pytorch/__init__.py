@@ -25,8 +25,10 @@ from amp_migrate.flow.domain.atoms import (
     Wrapped,
     join,
     one,
+    only,
     some,
     tensors_in,
+    tup,
 )
 from amp_migrate.flow.domain.contexts import OFF, Context
 from amp_migrate.flow.domain.tensor import (
@@ -73,6 +75,8 @@ class PyTorch:
         used: the operators that were interpreted.
         places: the places that are named anywhere, as bits.
         entered: what was on where a context was entered by hand.
+        opened: the regions of the GPU's autocast that may be on, and whether gradients may be recorded, may not be.
+        working: the regions in which something is, or may be, computed in low precision.
         asked: for each unknown object, the methods that are called on it: what it is shows in what is done with it.
     """
 
@@ -92,6 +96,8 @@ class PyTorch:
         self.used: set[str] = set()
         self.places = 0
         self.entered: dict[Atom, Context] = {}
+        self.opened: dict[Site, int] = {}
+        self.working: set[Site] = set()
         self.asked: dict[tuple[object, ...], set[str]] = {}
 
     # Names
@@ -219,6 +225,12 @@ class PyTorch:
         """Something is changed in place."""
         gradients.updated_by_hand(frame, old, operand, node)
 
+    def works(self, frame: Frame) -> None:
+        """Note that something is, or may be, computed in low precision."""
+        cuda = frame.now.context.cuda
+        if cuda.may_be_on:
+            self.working |= cuda.regions | cuda.outermost
+
     def cast_weight(self, frame: Frame, leaf: Atom, with_gradient: bool, site: Site) -> None:
         """Autocast casts a weight."""
         modules.cast_weight(frame, leaf, with_gradient, site)
@@ -250,7 +262,20 @@ class PyTorch:
             return one(Tup((), made_here))
         if "lr_scheduler" in kind and name == "optimizer":
             return NEVER
+        if kind == CONTEXT_OF_FUNCTION:
+            return self._of_context(frame, owner, name)
         return one(Native(name, owner))
+
+    @staticmethod
+    def _of_context(frame: Frame, owner: Obj, name: str) -> Value:
+        """An attribute of what `forward` hands to `backward`."""
+        if name == "saved_tensors":
+            return frame.read(owner, _SAVED_TENSORS) or UNKNOWN
+        if name == "needs_input_grad":
+            return one(Tup((), TRUTHS))
+        if name in ("save_for_backward", "mark_dirty", "mark_non_differentiable", "set_materialize_grads"):
+            return one(Native(name, owner))
+        return NEVER if frame.read(owner, name) else UNKNOWN
 
     def class_attribute(self, frame: Frame, base: str, holder: Atom, name: str, missing: bool) -> Value:
         """What a class of the project takes from one of another package."""
@@ -485,6 +510,11 @@ class PyTorch:
         )
         if isinstance(owner, Class):
             bases = list(external_bases(frame, owner))
+        if kind == CONTEXT_OF_FUNCTION and isinstance(owner, Obj):
+            if name == "save_for_backward":
+                saved = one(Tup((), args.rest)) if args.rest else tup(args.positional)
+                frame.write(owner, _SAVED_TENSORS, saved, strong=False)
+            return NONE_VALUE
         if name == "apply" and FUNCTION in bases:
             return self._own_function(frame, owner, args, node)
         if name == "__init__":
@@ -523,7 +553,7 @@ class PyTorch:
         return modules.unknown_result(frame, NEVER, args, node)
 
     def _own_function(self, frame: Frame, owner: Atom, args: Arguments, node: ast.AST) -> Value:
-        """`apply` of a function of autograd's own: its `forward` runs without recording."""
+        """`apply` of a function of autograd's own: `forward` runs without recording, `backward` without autocast."""
         assert isinstance(owner, Class)
         forward = attributes.load_of_class(frame, owner, owner, None, "forward")
         base = frame.now.context
@@ -531,11 +561,15 @@ class PyTorch:
         found: list[Value] = []
         from amp_migrate.flow.python.statements import under
 
+        ctx = Obj(frame.site(node), frame.context_of_objects, External(CONTEXT_OF_FUNCTION))
+
         def body() -> None:
-            found.append(self.analysis.call(frame, forward, args.behind(one(Opaque((owner, "ctx")))), node))
+            found.append(self.analysis.call(frame, forward, args.behind(one(ctx)), node))
 
         under(frame, context, body)
         frame.is_dead = False
+        if base.gradients & 1 and found and frame.state is not None:
+            self._backward_of(frame, owner, ctx, found[0], forward, node)
         given = [each for value in args.all() for each in tensors_in(value)]
         flows = any(each.flows & FLOWS for each in given) and base.gradients & 1
         reach = NOTHING.union(*(each.reach | each.leaf for each in given))
@@ -545,6 +579,27 @@ class PyTorch:
             is_recorded = isinstance(each, Tensor) and flows
             result = join(result, one(each.but(flows=FLOWS, reach=reach, surely=surely) if is_recorded else each))  # type: ignore[union-attr]
         return result
+
+    def _backward_of(self, frame: Frame, owner: Class, ctx: Obj, result: Value, forward: Value, node: ast.AST) -> None:
+        """`backward` of a function of autograd's own gets gradients in the precision of what `forward` gave."""
+        from amp_migrate.flow.python.statements import under
+
+        backward = attributes.load_of_class(frame, owner, owner, None, "backward")
+        if not backward or not all(isinstance(each, (Func, Wrapped)) for each in backward):
+            return
+        context = switches.context_of_backward(frame, forward, backward)
+        whole = only(result, Tup)
+        outputs = whole.items if whole is not None and whole.rest is None else (result,)
+        given = [
+            frozenset(_gradient_like(each) if isinstance(each, Tensor) else Opaque() for each in value) or UNKNOWN
+            for value in outputs
+        ]
+        before = frame.now.copy()
+        under(frame, context, lambda: self._call_backward(frame, backward, [one(ctx), *given], node))
+        frame.state, frame.is_dead = before, False
+
+    def _call_backward(self, frame: Frame, backward: Value, given: list[Value], node: ast.AST) -> None:
+        self.analysis.call(frame, backward, Arguments(given), node)
 
     # Contexts
 
@@ -571,7 +626,14 @@ class PyTorch:
         return value
 
 
+def _gradient_like(tensor: Tensor) -> Tensor:
+    """The gradient of a tensor: of its precision, place and rank."""
+    return made(tensor.precision, tensor.rank, tensor.place, regions=tensor.regions)
+
+
 _ASKED = External("<asked>")
+CONTEXT_OF_FUNCTION = "torch.autograd.function.FunctionCtx"
+_SAVED_TENSORS = "<saved>"
 _MODULE_EVIDENCE = frozenset(
     "children eval modules named_children named_modules named_parameters no_sync parameters train".split()
 )

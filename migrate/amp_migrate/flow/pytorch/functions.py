@@ -166,7 +166,7 @@ def _of_torch(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         return _new(frame, op, args, node)
     if op in table.LIKE:
         like = facet(args.positional[0]) if args.positional else None
-        return tensors.like(frame, like or SOME_TENSOR, args, op)
+        return tensors.like(frame, like or SOME_TENSOR, args, op, node)
     base = op[:-1] if op.endswith("_") and op[:-1] in table.RESULT else op
     if base in table.RESULT or base in table.SEVERAL or base in table.AUTOCAST:
         return _operator(frame, base, args, node, in_place=base != op)

@@ -405,7 +405,9 @@ def gauge(frame: Frame, value: Value, node: ast.AST, why: str) -> None:
         return
     scalers = frozenset(each[0] for each in units_of(value) if each is not None and isinstance(each[0], Atom))
     if scalers:
-        frame.analysis.event(frame, Act.GAUGE, node, sources=reads, why=why, scaler=scalers)
+        known = [each.units for each in value if isinstance(each, (Tensor, Some)) and each.reads]
+        is_sure = bool(known) and not any(unit in (None, ANY_UNIT) for units in known for unit in units)
+        frame.analysis.event(frame, Act.GAUGE, node, sources=reads, why=why, scaler=scalers, is_sure=is_sure)
 
 
 def changed_in_place(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.AST) -> None:

@@ -277,7 +277,10 @@ def call_object(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Val
         return _hooked(frame, owner, args, _chain(frame, owner, args, node), node)
     if is_module_name(name):
         frame.analysis.event(frame, Act.RUN, node, subject=one(owner))
-        return _hooked(frame, owner, args, _layer(frame, owner, name, args, node), node)
+        own = frame.read(owner, "forward")  # `module.forward = f`
+        replaced = frame.analysis.call(frame, own, args, node) if own else NEVER
+        frame.is_dead = False
+        return _hooked(frame, owner, args, join(replaced, _layer(frame, owner, name, args, node)), node)
     if name.startswith(("builtins.", "contextlib.")):
         return NEVER
     for value in args.all():
@@ -341,6 +344,7 @@ def unknown_result(frame: Frame, callee: Value, args: Arguments, node: ast.AST, 
     Args:
         is_module: whether it is a module, whose result depends on its parameters.
     """
+    frame.analysis.pytorch.works(frame)
     given = [each for value in args.all() for each in tensors_in(value)]
     whole: Tensor | None = None
     for each in given:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Sequence
 
 from amp_migrate.flow.domain.atoms import (
@@ -32,6 +33,7 @@ from amp_migrate.flow.domain.tensor import (
     CUT,
     DEVICE,
     EXPONENTIAL,
+    F16,
     F32,
     F64,
     FLOATING,
@@ -51,6 +53,7 @@ from amp_migrate.flow.domain.tensor import (
     SOME_TENSOR,
     SQUARE,
     SUMMED,
+    WEIGHED,
     Tensor,
     Units,
     combined,
@@ -66,6 +69,7 @@ from amp_migrate.flow.source import Site
 from amp_migrate.tables import operators as table
 
 _NO_ARGUMENTS = Arguments()
+_LARGEST = 65504  # of float16's numbers
 
 
 def facet(value: Value) -> Tensor | None:
@@ -101,9 +105,13 @@ def operate(
         return one(Opaque())
     kind = table.RESULT.get(name)
     treatment = None if in_place else table.AUTOCAST.get(name)
+    if treatment == table.LOW or kind is None:
+        analysis.pytorch.works(frame)
     place = 0
     for each in tensors:
         place |= each.place if each.rank != SCALAR or len(tensors) == 1 else 0
+    if not in_place and any(each.place == DEVICE for each in tensors):
+        place = DEVICE  # of operands in several places PyTorch makes nothing
     autocast, is_sure = frame.now.context.low(place or tensors[0].place)
     if kind == table.WITH_INDICES and name in ("max", "min") and len(tensors) > 1:
         kind = table.PROMOTED  # the larger of two, element by element
@@ -293,6 +301,10 @@ def _tags(name: str, tensors: list[Tensor], operands: Sequence[Value], precision
         carried &= ~BUFFER
     if name in table.VIEWS:
         return first.tags
+    if name in ("mul", "multiply") and any(each.tags & COMPLEMENT and each.tags & ROUNDED for each in tensors):
+        carried |= WEIGHED
+    elif name in _KEEPING:
+        carried |= WEIGHED & functools.reduce(lambda tags, each: tags | each.tags, tensors, 0)
     if name in table.PROBABILITIES:
         tags = PROBABILITY | BOUNDED
     elif name in table.PRODUCTS:
@@ -438,6 +450,11 @@ def _watch(
                     analysis.pytorch.cast_weight(frame, leaf, bool(frame.now.context.gradients & ON), frame.site(node))
     if treatment == table.REFUSED and autocast.may_be_on:
         analysis.event(frame, Act.REFUSED, node, tensor=tensors[0], why=name)
+    if name == "batch_norm":
+        _normalised(frame, tensors[0], args, node)
+    for place in table.FILLED.get(name, ()):
+        for each in low[:1]:
+            filled(frame, each, args.get(*place), node, name)
     if low:
         first = low[0]
         for each in low[1:]:
@@ -451,12 +468,14 @@ def _watch(
             if kind == table.AGREEING:
                 others = [each for each in tensors if each.precision & (F32 | F64) and each.precision & ~LOW]
                 if others:
-                    analysis.event(frame, Act.MISMATCH, node, tensor=first, why=name)
+                    differs = first.is_low and any(not each.precision & LOW for each in others)
+                    is_sure = differs and autocast.on == OFF
+                    analysis.event(frame, Act.MISMATCH, node, tensor=first, why=name, is_sure=is_sure)
         if any(each.place == CPU for each in low) and first.regions and kind != table.SAME:
             analysis.event(frame, Act.ON_CPU, node, tensor=first, why=name)
     if name in table.LOGARITHMS or name == "binary_cross_entropy":
         for each in tensors[:1]:
-            if each.tags & (PROBABILITY | COMPLEMENT) and each.tags & ROUNDED:
+            if each.tags & WEIGHED or (each.tags & (PROBABILITY | COMPLEMENT) and each.tags & ROUNDED):
                 analysis.event(frame, Act.RISK, node, tensor=each, why=A_ROUNDED_PROBABILITY)
     if treatment == table.LOW and autocast.may_be_on and name in table.PRODUCTS:
         born = [each.born for each in tensors[:2]]
@@ -469,13 +488,30 @@ def _watch(
         _added(frame, operands, node)
 
 
+def filled(frame: Frame, tensor: Tensor, value: Value | None, node: ast.AST, name: str) -> None:
+    """A number goes into a tensor as it is: PyTorch refuses one that float16 cannot hold, infinities apart."""
+    numbers = [each.value if isinstance(each, Const) and each.kind in ("int", "float") else 0 for each in value or ()]
+    if tensor.precision & F16 and numbers and all(_LARGEST < abs(each) < float("inf") for each in numbers):
+        frame.analysis.event(frame, Act.OVERFLOW, node, tensor=tensor, why=name, is_sure=tensor.precision == F16)
+
+
+def _normalised(frame: Frame, tensor: Tensor, args: Arguments, node: ast.AST) -> None:
+    """Batch normalisation takes statistics and weights of one precision: that of its input, or float32."""
+    given = [args.get(1 + index, word) for index, word in enumerate(("running_mean", "running_var", "weight", "bias"))]
+    known = [each for value in given if value is not None for each in (facet(value),) if each is not None]
+    low = [each for each in known if each.is_low]
+    if low and any(each.precision == F32 for each in (tensor, *known)):
+        frame.analysis.event(frame, Act.MISMATCH, node, tensor=low[0], why="batch_norm")
+
+
 def _added(frame: Frame, operands: Sequence[Value], node: ast.AST) -> None:
     """Scaled and true numbers added: a measure of gradients that depends on the scale."""
     units = [units_of(each) for each in operands]
     for own, other, value in ((units[0], units[1], operands[0]), (units[1], units[0], operands[1])):
         if any(each is not None for each in own) and None in other and other != own:
-            zero = [each for each in operands if constant(each) == 0]
-            if not zero and reads_of(value):
+            numbers = [constant(each) for each in operands]
+            is_epsilon = any(isinstance(each, (int, float)) and abs(each) < 1e-3 for each in numbers)
+            if not is_epsilon and reads_of(value):
                 frame.analysis.pytorch.gauge(frame, value, node, "added to something")
 
 
@@ -483,7 +519,7 @@ def compare(frame: Frame, left: Value, right: Value, node: ast.AST) -> Value:
     """What a comparison of tensors gives: booleans of their shape."""
     tensors = [each for each in (facet(left), facet(right)) if each is not None]
     units = [units_of(left), units_of(right)]
-    if units[0] != units[1]:
+    if units[0] != units[1] and 0 not in (constant(left), constant(right)):  # whose sign says the same in any scale
         for value in (left, right):
             frame.analysis.pytorch.gauge(frame, value, node, "compared")
     found = NEVER
@@ -497,6 +533,8 @@ def compare(frame: Frame, left: Value, right: Value, node: ast.AST) -> Value:
 
 # Adding a buffer to something else does not make that a buffer.
 _MIXING = frozenset("add sub subtract cat concat stack where hstack vstack lerp".split())
+# A weighed mean of probabilities stays one through these.
+_KEEPING = frozenset("add mul multiply cat concat stack index getitem clamp clamp_min clip where scatter_add".split())
 _NOTHINGS = (NOTHING, NOTHING, NOTHING, NOTHING)
 
 
@@ -521,6 +559,7 @@ def index_store(frame: Frame, tensor: Tensor, index: Value, value: Value, node: 
     """Store into a part of a tensor: by a tensor as index, both must be of one precision."""
     given = facet(value)
     if given is None:
+        filled(frame, tensor, value, node, "an item")
         return
     by_tensor = any(isinstance(each, Tensor) and each.rank != SCALAR for each in index) or any(
         isinstance(item, Tensor) for each in index if isinstance(each, (Tup,)) for part in each.items for item in part

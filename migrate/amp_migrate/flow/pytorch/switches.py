@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from amp_migrate.flow.domain.atoms import (
     NONE_VALUE,
@@ -21,7 +22,7 @@ from amp_migrate.flow.domain.atoms import (
     join,
     one,
 )
-from amp_migrate.flow.domain.contexts import DEFAULT_DTYPE, OFF, ON, Autocast, Context
+from amp_migrate.flow.domain.contexts import DEFAULT_DTYPE, NO_CONTEXT, OFF, ON, Autocast, Context
 from amp_migrate.flow.domain.tensor import BF16, LOW, Tensor
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.overlay import Region
@@ -138,6 +139,9 @@ def _autocast(frame: Frame, atom: Obj, name: str, base: Context, node: ast.AST) 
         )
         if on & ON:
             frame.analysis.event(frame, Act.REGION, node, why=device)
+            if device == "cuda":
+                opened = frame.analysis.pytorch.opened
+                opened[site] = opened.get(site, 0) | base.gradients
         after = base.but(**{device: switch})
         found = after if found is None else found.join(after)
     return found or base
@@ -153,6 +157,31 @@ def _is_device(value: Value, device: str) -> bool | None:
         return False
     # A script that picks the GPU where there is one is read as on a machine that has one.
     return True if len(kinds) == 1 or device == "cuda" else None
+
+
+def context_of_backward(frame: Frame, forward: Value, backward: Value) -> Context:
+    """What is on in `backward` of a function of autograd's own: `forward`'s autocast with `custom_bwd`, else none."""
+    off = NO_CONTEXT.but(gradients=OFF, in_gradient=True)
+    if "custom_bwd" not in {name for name, _ in _decorators(backward)}:
+        return off
+    casts = (frame.read(each, "cast_inputs") for _, each in _decorators(forward) if isinstance(each, Obj))
+    if any(each and each != NONE_VALUE for each in casts):
+        return off
+    return off.but(cuda=frame.now.context.cuda, cpu=frame.now.context.cpu)
+
+
+def _decorators(value: Value) -> Iterator[tuple[str, Atom]]:
+    """What switches something around a function, by its last name."""
+    for each in value:
+        inner: Atom | Tensor = each
+        while isinstance(inner, (Wrapped, Method)):
+            context = inner.context if isinstance(inner, Wrapped) else None
+            name = (
+                context.name if isinstance(context, External) else context.external if isinstance(context, Obj) else ""
+            )
+            if context is not None:
+                yield name.rpartition(".")[2], context
+            inner = inner.function
 
 
 def _custom(frame: Frame, atom: Obj, base: Context) -> Context:

@@ -43,7 +43,7 @@ from amp_migrate.flow.events import Act
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import gradients
-from amp_migrate.flow.pytorch.operators import cast, facet, operate
+from amp_migrate.flow.pytorch.operators import cast, facet, filled, operate
 from amp_migrate.tables import operators as table
 
 _SIZES = frozenset(
@@ -133,10 +133,8 @@ def method(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.A
         if name == "data_ptr" and tensor.may_be_low:
             frame.analysis.event(frame, Act.FOREIGN, node, tensor=tensor, why="data_ptr")
         return some("int")
-    if name in table.LIKE:
-        return like(frame, tensor, args, name)
-    if name == "new_tensor":
-        return like(frame, tensor, args, name)
+    if name in table.LIKE or name == "new_tensor":
+        return like(frame, tensor, args, name, node)
     if name == "apply_":
         return one(tensor)
     operands = [one(tensor), *args.positional]
@@ -211,12 +209,15 @@ def _to(frame: Frame, tensor: Tensor, args: Arguments) -> Value:
     return one(moved)
 
 
-def like(frame: Frame, tensor: Tensor, args: Arguments, name: str) -> Value:
+def like(frame: Frame, tensor: Tensor, args: Arguments, name: str, node: ast.AST) -> Value:
     """A new tensor in the precision of another."""
     pytorch = frame.analysis.pytorch
     said = pytorch.precision_of(args.keywords["dtype"]) if "dtype" in args.keywords else None
     where = pytorch.place_of(args.keywords["device"]) if "device" in args.keywords else None
     rank = tensor.rank if name.endswith("_like") else SHAPED
+    whole = args if name.endswith("_like") else args.behind(one(tensor))
+    for place in table.FILLED.get(name, ()):
+        filled(frame, tensor if said is None else tensor.but(precision=said), whole.get(*place), node, name)
     fresh = made(
         said if said is not None else tensor.precision,
         rank,
