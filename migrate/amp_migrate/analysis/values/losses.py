@@ -23,6 +23,7 @@ class Losses:
     def __init__(self, project: Project) -> None:
         self._project = project
         self._losses: dict[cst.FunctionDef, bool] = {}
+        self._reaching: dict[tuple[cst.FunctionDef, int], bool] = {}
 
     def is_object(self, file: File, node: cst.BaseExpression) -> bool:
         """Whether an expression is a criterion: made from a `torch.nn.*Loss`, or named like one."""
@@ -80,9 +81,15 @@ class Losses:
         if self.is_banned(file, call):
             return True
         function = self._project.called(file, call) if depth < MAX_HOPS else None
-        return function is not None and any(
-            self.reaches_banned(function.file, inner, depth + 1) for inner in find(function.node.body, cst.Call)
-        )
+        if function is None:
+            return False
+        # Asked once for each function and depth: the ways to a function may be many times as many as functions.
+        known = function.node, depth
+        if known not in self._reaching:
+            self._reaching[known] = any(
+                self.reaches_banned(function.file, inner, depth + 1) for inner in find(function.node.body, cst.Call)
+            )
+        return self._reaching[known]
 
     def reaches_own_banned(self, file: File, call: cst.Call) -> bool:
         """Whether a call computes a banned loss by itself, or directly in the function that it calls."""
