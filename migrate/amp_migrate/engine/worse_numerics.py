@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -12,8 +12,8 @@ from amp_migrate.catalog.step_rules import FP32_STEP, RISKY_NUMERICS, ROUNDED_PR
 from amp_migrate.engine.flow_files import FlowFiles
 from amp_migrate.engine.planner import FilePlan
 from amp_migrate.engine.workspace import Workspace
-from amp_migrate.prove.precision import Harm, harms
-from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.prove.precision import Harm, Trouble, harms
+from amp_migrate.report.finding import Finding, Kind, seen_from
 from amp_migrate.settings import Settings
 
 _REGION = "autocast("
@@ -23,6 +23,7 @@ _UNCACHED = (
     "one weight is used under no_grad and with gradients: cache_enabled=False, for before PyTorch 2.15 the cast that "
     "is kept has no gradient"
 )
+_UNSCALED = "if the limit is meant for true gradients, put the scaler's unscale_(optimizer) before it"
 _IN_FLOAT32 = "let its inputs be float32 (.float()) where autocast is switched off, or use --dtype bf16"
 
 
@@ -56,13 +57,15 @@ def worse_numerics(workspace: Workspace, plans: Iterable[FilePlan], settings: Se
     for name, step in stepping.items():
         found = harms(before if has_regions else None, after, name, settings.target_torch)
         sure = [harm for harm in found if harm.is_sure]
-        if any(harm.is_of_cache for harm in sure) and name not in settings.uncached:
+        if any(harm.trouble is Trouble.CACHE for harm in sure) and name not in settings.uncached:
             uncached |= {name, *(harm.site.file for harm in sure if harm.site.file in changed)}
         elif sure:
             where = _at(sure[0], changed)
-            what = sure[0].message if sure[0].is_idle else f"under autocast {sure[0].message}"
-            message = f"left as it was: {what} ({where.path}:{where.line})"
-            hint = _ELSEWHERE if sure[0].is_idle else _BY_HAND
+            is_idle = sure[0].trouble is Trouble.IDLE
+            what = sure[0].message if is_idle else f"under autocast {sure[0].message}"
+            file = "line " if where.path == step.path else f"{seen_from(where.path, step.path)}:"
+            message = f"left as it was: {what} ({file}{where.line})"
+            hint = _ELSEWHERE if is_idle else _BY_HAND
             left[changed[name].source.path] = replace(
                 step, code=STEP_LEFT.code, kind=Kind.LEFT, message=message, hint=hint
             )
@@ -77,11 +80,12 @@ def worse_numerics(workspace: Workspace, plans: Iterable[FilePlan], settings: Se
 def _at(harm: Harm, changed: Mapping[str, FilePlan]) -> Finding:
     """What is said of a place, as it stood before."""
     line = _line_before(changed.get(harm.site.file), harm.site.line)
-    return Finding(harm.site.file, line, 0, _code(harm), Kind.NOTE, harm.message, _IN_FLOAT32)
+    hint = _UNSCALED if harm.trouble is Trouble.CLIPPED else _IN_FLOAT32
+    return Finding(harm.site.file, line, 0, _code(harm), Kind.NOTE, harm.message, hint)
 
 
 def _code(harm: Harm) -> str:
-    return ROUNDED_PROBABILITY.code if harm.is_of_probability else RISKY_NUMERICS.code
+    return ROUNDED_PROBABILITY.code if harm.trouble is Trouble.PROBABILITY else RISKY_NUMERICS.code
 
 
 def _steps(plan: FilePlan) -> list[Finding]:
@@ -91,14 +95,14 @@ def _steps(plan: FilePlan) -> list[Finding]:
 
 
 def _line_before(plan: FilePlan | None, line: int) -> int:
-    """The line of a file as it was that a line of the result comes from; the nearest before it where it is new."""
+    """The line of a file as it was that a line of the result comes from; the one before it where it is new."""
     if plan is None:
         return line
-    return max(_lines_before(plan.source.text, plan.after, line), default=0)
-
-
-def _lines_before(before: str, after: str, line: int) -> Iterator[int]:
-    matcher = SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False)
-    for start, counterpart, size in matcher.get_matching_blocks():
-        if counterpart < line:
-            yield start + min(line - counterpart, size)
+    old, new = plan.source.text.splitlines(), plan.after.splitlines()
+    for what, first, last, begin, end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if begin < line <= end:
+            if what == "equal":
+                return first + line - begin
+            like = [SequenceMatcher(None, each.strip(), new[line - 1].strip()).ratio() for each in old[first:last]]
+            return first + 1 + like.index(max(like)) if like else max(first, 1)
+    return len(old)

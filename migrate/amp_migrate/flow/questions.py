@@ -49,6 +49,7 @@ WRONG_BY_ITSELF = {
     Act.FOREIGN: "code of another language gets a half-precision value",
 }
 SAVED_LOW = "saved in half precision"
+CLIPPED = "gradients are clipped while they are scaled"
 IDLE = "nothing is computed in half precision"
 _NOT_ALWAYS = frozenset(
     (
@@ -270,6 +271,11 @@ def _is_idle(machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> b
     return bool(machine.get(("idle", scaler)))
 
 
+def _is_clipped_scaled(machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
+    # With `clip_grad_norm_(p, 1.0 * scaler.get_scale())` the limit is scaled like the gradients.
+    return scaler is None and _is(SCALED)(machine, scaler, optimizer)
+
+
 _Test = Callable[[Machine, "Atom | None", "Atom | None"], bool]
 _STATES: dict[Act, tuple[tuple[str, _Test], ...]] = {
     Act.UNSCALE: (
@@ -294,7 +300,7 @@ _STATES: dict[Act, tuple[tuple[str, _Test], ...]] = {
         ("true gradients are added to scaled ones", _is(MIXED)),
     ),
     Act.CLIP: (
-        ("gradients are clipped while they are scaled", _is(SCALED)),
+        (CLIPPED, _is_clipped_scaled),
         ("gradients of several scales are clipped", _is(MIXED)),
     ),
 }

@@ -10,11 +10,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.events import A_ROUNDED_PROBABILITY, Act
 from amp_migrate.flow.files import Files
-from amp_migrate.flow.questions import CACHE_MENDED, IDLE, SAVED_LOW, WRONG_BY_ITSELF, Fault, Questions, wrong_states
+from amp_migrate.flow.questions import (
+    CACHE_MENDED,
+    CLIPPED,
+    IDLE,
+    SAVED_LOW,
+    WRONG_BY_ITSELF,
+    Fault,
+    Questions,
+    wrong_states,
+)
 from amp_migrate.flow.source import Site
 from amp_migrate.tables.signatures import Version
 
@@ -23,6 +33,8 @@ _PATIENCE = 8
 _BY_ITSELF = frozenset((*WRONG_BY_ITSELF.values(), SAVED_LOW))
 _MAY_HARM = frozenset((WRONG_BY_ITSELF[Act.RISK], WRONG_BY_ITSELF[Act.GAUGE]))
 _OF_THE_CACHE = WRONG_BY_ITSELF[Act.WEIGHT_CAST]
+# Gradients of several scales are clipped on ways that the analysis cannot tell from those that are gone.
+_UNKNOWN = wrong_states(Act.CLIP) - {CLIPPED}
 # What runs, and gives other numbers than autocast would, or than the CPU would in float32.
 _RUNS = frozenset(
     (
@@ -31,11 +43,22 @@ _RUNS = frozenset(
         WRONG_BY_ITSELF[Act.ON_CPU],
         WRONG_BY_ITSELF[Act.FOREIGN],
         SAVED_LOW,
+        CLIPPED,  # as the original may have done it: Apex's gradients are scaled in the body of `amp.scale_loss`
     )
 )
 
-# A limit that is multiplied by the scale is right, and not understood: `clip_grad_norm_(p, 1.0 * scaler.get_scale())`.
-_UNKNOWN = wrong_states(Act.CLIP)
+
+class Trouble(Enum):
+    """Which kind of harm it is, where more than its words depends on it."""
+
+    CACHE = "a weight whose cast was kept without a gradient: `cache_enabled=False` mends it"
+    PROBABILITY = "a probability that may be rounded to one"
+    CLIPPED = "scaled gradients that are compared with a limit"
+    IDLE = "low precision that does nothing at all"
+    OTHER = "any other"
+
+
+_TROUBLES = {_OF_THE_CACHE: Trouble.CACHE, CLIPPED: Trouble.CLIPPED, IDLE: Trouble.IDLE}
 
 
 @dataclass(frozen=True)
@@ -46,17 +69,13 @@ class Harm:
         site: where, in the result.
         message: what it is.
         is_sure: whether it happens whatever the data are, and the result must not be written.
-        is_of_cache: whether it is a weight whose cast was kept without a gradient: `cache_enabled=False` mends it.
-        is_of_probability: whether it is a probability that may be rounded to one.
-        is_idle: whether it is that low precision does nothing at all.
+        trouble: which kind of harm it is.
     """
 
     site: Site
     message: str
     is_sure: bool
-    is_of_cache: bool
-    is_of_probability: bool
-    is_idle: bool
+    trouble: Trouble
 
 
 def harms(before: Files | None, after: Files, script: str, torch: Version) -> list[Harm]:
@@ -77,9 +96,12 @@ def harms(before: Files | None, after: Files, script: str, torch: Version) -> li
         elif not (fault.what == _OF_THE_CACHE and torch >= CACHE_MENDED) and (fault.always or fault.what in _MAY_HARM):
             message = f"{fault.what}: {fault.why}" if fault.why else fault.what
             is_sure = fault.always and fault.what not in _RUNS
-            of_cache, of_probability = fault.what == _OF_THE_CACHE, fault.why == A_ROUNDED_PROBABILITY
-            found.append(Harm(fault.site, message, is_sure, of_cache, of_probability, fault.what == IDLE))
+            found.append(Harm(fault.site, message, is_sure, _trouble(fault)))
     return found
+
+
+def _trouble(fault: Fault) -> Trouble:
+    return Trouble.PROBABILITY if fault.why == A_ROUNDED_PROBABILITY else _TROUBLES.get(fault.what, Trouble.OTHER)
 
 
 def _faults(files: Files, script: str) -> Iterable[Fault]:

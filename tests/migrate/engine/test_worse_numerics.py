@@ -374,3 +374,55 @@ def test_the_scaled_gradient_of_an_input_is_not_made_something_of(reading: str, 
     assert ("AMP590" in {each.code for each in plan.findings}) is is_left
     if is_left:
         assert "depends on the loss scale" in plan.findings[0].message
+
+
+APEX_CLIP = """\
+import torch
+from apex import amp
+
+model = torch.nn.Linear(3, 4).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+for x in loader:
+    optimizer.zero_grad()
+    loss = model(x).mean()
+    with amp.scale_loss(loss, optimizer) as scaled_loss:
+        scaled_loss.backward()
+{clip}
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("indent", "said"),
+    [("        ", [("AMP504", 12, "gradients are clipped while they are scaled")]), ("    ", [])],
+    ids=["inside", "behind"],
+)
+def test_clipping_in_the_body_of_scale_loss_stays_where_it_was_and_is_told(
+    indent: str, said: list[tuple[str, int, str]]
+) -> None:
+    clip = f"{indent}torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)"
+    plan = migrate_text(APEX_CLIP.format(clip=clip), Settings())
+    assert [(each.code, each.line, each.message) for each in plan.findings if each.code == "AMP504"] == said
+    assert ("unscale_" in plan.after) is not bool(said)
+
+
+def test_a_limit_that_is_scaled_like_the_gradients_is_right() -> None:
+    clip = "    nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n    model(x).sum().backward()\n"
+    text = f"{HEAD}    loss = model(x).mean()\n{STEP}".replace("    optimizer.step", f"{clip}    optimizer.step")
+    plan = migrate_text(text, Settings())
+    assert "clip_grad_norm_(model.parameters(), 1.0 * scaler.get_scale())" in plan.after
+    assert [each.code for each in plan.findings if each.kind is Kind.NOTE] == []
+
+
+def test_where_a_reason_stands_is_told_from_the_step(tmp_path: Path) -> None:
+    (tmp_path / "nets.py").write_text(
+        "import torch\nclass Net(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.linear = torch.nn.Linear(3, 4)\n    def forward(self, x):\n"
+        "        return torch.masked_fill(self.linear(x), x > 0, -1e9)\n"
+    )
+    made = "import torch\nfrom nets import Net\nmodel = Net().cuda()\n"
+    loop = f"for x in loader:\n    loss = model(x).mean()\n{STEP}"
+    (tmp_path / "train.py").write_text(f"{made}optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n{loop}")
+    (found,) = [each for each in migrate([tmp_path], Settings()).findings if each.kind is Kind.LEFT]
+    assert "(nets.py:7)" in found.message

@@ -113,7 +113,9 @@ def call(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     if switches.switch(frame, name, args, node):
         return NONE_VALUE
     if name in _CLIPS:
-        gradients.measured(frame, args.get(0, "parameters") or UNKNOWN, node, name.rpartition(".")[2])
+        last = name.rpartition(".")[2]
+        limit = args.get(1, "clip_value" if last == "clip_grad_value_" else "max_norm") or NEVER
+        gradients.measured(frame, args.get(0, "parameters") or UNKNOWN, limit, node, last)
         return one(made(F32, SCALAR))
     if gradients.is_optimizer_class(name):
         optimizer = Obj(frame.site(node), frame.context_of_objects, External(name))
