@@ -26,8 +26,11 @@ for x, y in loader:
 NET = """\
 from torch import nn
 class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(2, 2)
     def forward(self, x):
-        return x
+        return self.linear(x)
 """
 SPARSE = """\
 import torch
