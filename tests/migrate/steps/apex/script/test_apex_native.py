@@ -241,7 +241,7 @@ def test_a_layer_of_apex_is_known_for_a_model(rewrites: Check) -> None:
         + layer = nn.LayerNorm(2).cuda()
           optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
           for x, y in loader:
-        ~     out = layer(x)
+        ~     out = layer(x) @ x.t()
               out.backward(y)
               optimizer.step()
         """,
