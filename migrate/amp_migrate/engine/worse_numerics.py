@@ -62,7 +62,8 @@ def worse_numerics(workspace: Workspace, plans: Iterable[FilePlan], settings: Se
         elif sure:
             where = _at(sure[0], changed)
             is_idle = sure[0].trouble is Trouble.IDLE
-            what = sure[0].message if is_idle else f"under autocast {sure[0].message}"
+            is_said = is_idle or sure[0].message.startswith("autocast ")
+            what = sure[0].message if is_said else f"under autocast {sure[0].message}"
             file = "line " if where.path == step.path else f"{seen_from(where.path, step.path)}:"
             message = f"left as it was: {what} ({file}{where.line})"
             hint = _ELSEWHERE if is_idle else _BY_HAND
