@@ -9,15 +9,19 @@ adds them up inside of `backward()`, for the same reason
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.hops import MAX_HOPS
+from amp_migrate.analysis.project import FunctionRef
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.steps.statements.data_flow import statement_reads, writes
 from amp_migrate.tables.torch_names import GRADIENT_COLLECTIVES
 from amp_migrate.trees.nodes import Statement, block_of, find, header, nested_statements
+
+_Known: TypeAlias = "dict[tuple[cst.FunctionDef, int], bool]"
 
 
 def reduces_gradients(file: File, roles: Roles, statement: Statement) -> bool:
@@ -25,20 +29,28 @@ def reduces_gradients(file: File, roles: Roles, statement: Statement) -> bool:
     if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
         return False
     calls = [call for part in header(statement) for call in find(part, cst.Call)]
-    return any(_is_of_gradient(file, call, frozenset()) or _reduces(file, roles, call, 0) for call in calls)
+    known: _Known = {}
+    return any(_is_of_gradient(file, call, frozenset()) or _reduces(file, roles, call, 0, known) for call in calls)
 
 
-def _reduces(file: File, roles: Roles, call: cst.Call, depth: int) -> bool:
-    """Whether a call runs a function of the project that adds up gradients."""
+def _reduces(file: File, roles: Roles, call: cst.Call, depth: int, known: _Known) -> bool:
+    """Whether a call runs a function of the project that adds up gradients; `known` are those that were asked about."""
     function = roles.project.called(file, call) or roles.project.only_method(file, call, "grad")
     if function is None:
         return False
+    # The ways to a function may be many times as many as functions.
+    if (function.node, depth) not in known:
+        known[function.node, depth] = _adds_up(function, roles, depth, known)
+    return known[function.node, depth]
+
+
+def _adds_up(function: FunctionRef, roles: Roles, depth: int, known: _Known) -> bool:
     body = list(nested_statements(block_of(function.node)))
     names = frozenset(_made_of_gradients(body))
     for inner in (inner for each in body for part in header(each) for inner in find(part, cst.Call)):
         if _is_of_gradient(function.file, inner, names):
             return True
-        if depth < MAX_HOPS and _reduces(function.file, roles, inner, depth + 1):
+        if depth < MAX_HOPS and _reduces(function.file, roles, inner, depth + 1, known):
             return True
     return False
 

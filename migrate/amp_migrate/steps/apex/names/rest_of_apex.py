@@ -25,7 +25,7 @@ from amp_migrate.steps.apex.names.missing_texts import write_texts
 from amp_migrate.steps.apex.names.native_names import ApexUse, NoForm, native_of, uses_of_apex, write_native
 from amp_migrate.steps.apex.names.shim_imports import is_gone, write_guards, write_import
 from amp_migrate.steps.apex.uses.apex_calls import is_in
-from amp_migrate.steps.apex.uses.apex_guards import answer_probe, find_probes
+from amp_migrate.steps.apex.uses.apex_guards import answered, find_probes
 from amp_migrate.steps.apex.uses.norm_limits import norm_limits
 from amp_migrate.tables.apex_names import COUNTERPARTS, DELETED, SHIM, SHIM_SINCE
 from amp_migrate.tables.apex_natives import TorchForm
@@ -138,7 +138,11 @@ class ApexRest:
             message = "this asked whether Apex is there" if is_answered else "this asks for amp_shim now"
             told.append(Finding.at(file.tree, probe.node, APEX_IMPORT.code, Kind.MIGRATED, message))
             quote = probe.package.quote
-            yield answer_probe(editor, probe) if is_answered else editor.replace(probe.package, f"{quote}{SHIM}{quote}")
+            yield (
+                answered(editor, probe.node, answer=probe.answer)
+                if is_answered
+                else editor.replace(probe.package, f"{quote}{SHIM}{quote}")
+            )
 
     def _is_wanted(self, file: File, use: ApexUse, native: TorchForm) -> bool:
         return self.wishes.wants(file.tree, use.node, native.code) and not file.spelling.is_shadowed("torch", use.node)

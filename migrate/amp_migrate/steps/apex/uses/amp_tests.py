@@ -9,10 +9,9 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import Binding, BindingKind
 from amp_migrate.analysis.files import File
-from amp_migrate.plan.code import code
 from amp_migrate.plan.edit import Edit
 from amp_migrate.steps.apex.uses.apex_calls import amp_name
-from amp_migrate.steps.apex.uses.apex_guards import insists
+from amp_migrate.steps.apex.uses.apex_guards import answered, insists
 from amp_migrate.tables.apex_names import AMP, API
 from amp_migrate.trees.nodes import block_of, find, is_constant
 from amp_migrate.write.editor import Editor
@@ -57,9 +56,7 @@ def write_answer(editor: Editor, test: AmpTest) -> Edit:
             return editor.remove(around)
         if isinstance(around.orelse, cst.Else):
             return editor.splice(around, block_of(around.orelse))
-    if isinstance(around, cst.BooleanOperation) and isinstance(around.operator, cst.And) and test.answer:
-        return editor.replace(around, code("{}", around.right if around.left is test.node else around.left))
-    return editor.replace(test.node, str(test.answer))
+    return answered(editor, test.node, answer=test.answer)
 
 
 def _test(file: File, name: cst.Name) -> AmpTest | None:

@@ -82,13 +82,13 @@ def find_probes(file: File) -> Iterator[Probe]:
             yield Probe(call, package, answer=True)
 
 
-def answer_probe(editor: Editor, probe: Probe) -> Edit:
+def answered(editor: Editor, question: cst.BaseExpression, *, answer: bool) -> Edit:
     """The edit that gives a question its answer: a true operand of `and` goes, else a constant takes its place."""
-    around = editor.file.tree.parents[probe.node]
-    if probe.answer and isinstance(around, cst.BooleanOperation) and isinstance(around.operator, cst.And):
-        rest = around.right if around.left is probe.node else around.left
+    around = editor.file.tree.parents[question]
+    if answer and isinstance(around, cst.BooleanOperation) and isinstance(around.operator, cst.And):
+        rest = around.right if around.left is question else around.left
         return editor.replace(around, code("{}", rest))
-    return editor.replace(probe.node, str(probe.answer))
+    return editor.replace(question, str(answer))
 
 
 def insists(file: File, statement: Statement) -> bool:
