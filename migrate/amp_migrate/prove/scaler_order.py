@@ -167,6 +167,7 @@ class _Order(Walk[Between]):
         self._names = names
         self._running = running
         self._regions = 0
+        self._scaled_by_apex = 0  # bodies of `amp.scale_loss`, at the end of which Apex unscales
         self.found: list[Disorder] = []
 
     def fewer(self, states: frozenset[Between]) -> frozenset[Between]:
@@ -184,13 +185,19 @@ class _Order(Walk[Between]):
 
     def enter(self, node: ast.With | ast.AsyncWith) -> None:
         self._regions += self._is_region(node)
+        self._scaled_by_apex += self._is_of_apex(node)
 
     def leave(self, node: ast.With | ast.AsyncWith) -> None:
         self._regions -= self._is_region(node)
+        self._scaled_by_apex -= self._is_of_apex(node)
 
     def _is_region(self, node: ast.With | ast.AsyncWith) -> bool:
         values = [self._code.values.of(item.context_expr, self._scope) for item in node.items]
         return any(value == {CONTEXT} for value in values)
+
+    def _is_of_apex(self, node: ast.With | ast.AsyncWith) -> bool:
+        made = [item.context_expr.func for item in node.items if isinstance(item.context_expr, ast.Call)]
+        return any(self._code.values.name(func, self._scope) == "apex.amp.scale_loss" for func in made)
 
     def may_raise(self, node: ast.stmt) -> bool:
         # Whoever handles an error of the update itself has stepped, and will not train on.
@@ -225,6 +232,7 @@ class _Order(Walk[Between]):
                     break
         name = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
         is_scaled = any(state.scaled and not state.read_safely for state in states)
+        is_scaled |= bool(self._scaled_by_apex) and any(state.is_latest_plain for state in states)
         if name in _READERS and is_scaled and not self._is_by_scale(call, scope):
             self._note("gradients are clipped before they are unscaled", call)
         for function, skipped, _ in callees:

@@ -142,3 +142,26 @@ def test_an_optimizer_of_a_project_s_own_may_step_through_a_scaler_that_it_is_gi
     after = after.replace("optimizer.step()", "optimizer.step(scaler)\n        scaler.update()")
     assert wrong(before, after) == ""
     assert wrong(before, after.replace("scaler.step(self.inner)", "self.inner.step()")) != ""
+
+
+APEX = """
+import torch
+from apex import amp
+from data import batches
+model = torch.nn.Linear(3, 3)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+model, optimizer = amp.initialize(model, optimizer)
+for x in batches:
+    optimizer.zero_grad()
+    loss = model(x).sum()
+    with amp.scale_loss(loss, optimizer) as scaled_loss:
+        scaled_loss.backward()
+{indent}torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
+    optimizer.step()
+"""
+
+
+def test_gradients_that_apex_clipped_scaled_may_stay_so(wrong: Check) -> None:
+    after = AFTER.replace("    scaler.unscale_(optimizer)\n", "")
+    assert wrong(APEX.format(indent=" " * 8), after) == ""
+    assert "clipped before they are unscaled" in wrong(APEX.format(indent=" " * 4), after)

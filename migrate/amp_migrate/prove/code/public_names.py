@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from amp_migrate.tables.apex_names import SHIM, SHIM_MODULES
+from amp_migrate.tables.apex_names import WRAPPERS as _FP16_OPTIMIZERS
 from amp_migrate.tables.apex_natives import NATIVES, public_name
 
 AUTOCAST = "torch.amp.autocast"
@@ -31,7 +32,7 @@ WRAPPERS = frozenset(
 REGISTRIES = frozenset(f"apex.amp.register_{kind}_function" for kind in ("half", "float", "promote", "bfloat16"))
 # Functions that hand back the network whose weights they make float16.
 HALVES = frozenset(f"apex.fp16_utils.{name}" for name in ("network_to_half", "FP16Model", "BN_convert_float"))
-FP16_OPTIMIZERS = frozenset({"apex.fp16_utils.FP16_Optimizer", "apex.contrib.optimizers.FP16_Optimizer"})
+FP16_OPTIMIZERS = frozenset(_FP16_OPTIMIZERS)
 OPTIMIZERS = ("torch.optim.", "apex.optimizers.", "apex.contrib.optimizers.")
 # Words by which code says any of this.
 WORDS = frozenset({"autocast", "GradScaler", "ShardedGradScaler", "amp", "apex", "amp_shim"})

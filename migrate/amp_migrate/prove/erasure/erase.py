@@ -24,15 +24,15 @@ from amp_migrate.prove.code.public_names import (
     WRAPPERS,
     of_torch,
 )
-from amp_migrate.prove.code.scopes import FUNCTIONS, Function, Scope, parameters
+from amp_migrate.prove.code.scopes import FUNCTIONS, Function, Scope, heads, parameters
 from amp_migrate.prove.code.trees import Same, dump, is_same
 from amp_migrate.prove.code.values import Values
 from amp_migrate.prove.erasure.calls_of_torch import native_call
+from amp_migrate.prove.erasure.clips_in_step import CLIP, KEYWORD, OPTIMIZER, Limits, clips, named_alike
 from amp_migrate.prove.erasure.simplify import PARAMETERS, is_method, simplified
 
 _Node = TypeVar("_Node", bound=ast.AST)
 _MARKS = {SCALER: "<scaler>", SCALE: "<scale>"}
-_CLIP = "torch.nn.utils.clip_grad_norm_"
 _PUTS = frozenset({"scatter_", "scatter_add_", "index_copy_", "index_add_", "index_put_", "masked_scatter_"})
 _ZERO_GRAD = {"set_grads_to_None": "set_to_none"}  # what Apex's optimizers call otherwise
 _LEAST = -3.4e38  # of float32, and of bfloat16
@@ -52,11 +52,12 @@ class Eraser:
         switches: what decides whether each region and scaler of the file is on, in order, as code.
     """
 
-    def __init__(self, file: File, values: Values, same: Mapping[ast.stmt, str]) -> None:
+    def __init__(self, file: File, values: Values, limits: Limits, same: Mapping[ast.stmt, str]) -> None:
         """
         Args:
             same: the statements that need not be looked into, with their texts.
         """
+        self._limits = limits
         self._file = file
         self._values = values
         self._same = same
@@ -76,6 +77,10 @@ class Eraser:
         if node in self._same:
             yield ast.copy_location(Same(self._same[node], node), node)
             return
+        for head in heads(node) if self._limits.are_known else ():
+            yield from (
+                clip for each in ast.walk(head) if isinstance(each, ast.Call) for clip in self._clips(each, node)
+            )
         method = getattr(self, f"_{type(node).__name__}", None)
         if method is not None:
             yield from method(node)
@@ -233,6 +238,20 @@ class Eraser:
                 return
         yield ast.copy_location(ast.Expr(self.expression(value)), node)
 
+    def _clips(self, call: ast.Call, node: ast.stmt) -> Iterator[ast.stmt]:
+        """What a step does first, if its optimizer clips in it."""
+        if not isinstance(call.func, ast.Attribute) or (FP16_OPTIMIZER, "step") not in self._of(call.func):
+            return
+        for limit in self._limits.of(call.func.value, self._scope):
+            test = None if limit.test is None else self.expression(limit.test)
+            if limit.is_read_alike(self._scope):
+                yield clips(self.expression(call.func.value), self.expression(limit.norm), test, node)
+            else:
+                yield ast.copy_location(ast.Assert(ast.Name(f"{OPTIMIZER}.{KEYWORD}", ast.Load())), node)
+
+    def _For(self, node: ast.For) -> Iterator[ast.stmt]:
+        yield named_alike(self._rebuilt(node))
+
     def _Delete(self, node: ast.Delete) -> Iterator[ast.stmt]:
         kept = [self.expression(each) for each in node.targets if not is_carrier(self._stored(each))]
         if kept:
@@ -255,7 +274,7 @@ class Eraser:
             return
         for alias in node.names:
             name = alias.asname or alias.name
-            if alias.name == "*" or not is_carrier(self._values.at(self._scope, name)):
+            if alias.name == "*" or not _is_of_precision(self._values.at(self._scope, name)):
                 yield ast.copy_location(ast.ImportFrom(node.module, [ast.alias(alias.name)], node.level), node)
 
     def _With(self, node: ast.With | ast.AsyncWith) -> Iterator[ast.stmt]:
@@ -471,6 +490,9 @@ class Eraser:
             return wrapped
         if self._is_base_of_scaler(node):
             return ast.copy_location(ast.Call(self.expression(node.func), [], []), node)
+        if name == OPTIMIZER and self._limits.are_known:
+            rest = [each for each in node.keywords if each.arg != KEYWORD]  # every step says it
+            node = ast.copy_location(ast.Call(node.func, node.args, rest), node)
         gone = self._carried(node)
         given = [_without_cast(node.func, each) for each in node.args]
         args = [self.expression(each) for index, each in enumerate(given) if index not in gone]
@@ -555,8 +577,8 @@ class Eraser:
         if func.attr == "clip_master_grads" and first is not None:
             params = ast.Call(ast.Name(PARAMETERS, ast.Load()), [self.expression(func.value)], [])
             ast.copy_location(params, node)
-            clip = ast.Call(ast.Name(_CLIP, ast.Load()), [params, first], [])
-            return native_call(ast.copy_location(clip, node), _CLIP)
+            clip = ast.Call(ast.Name(CLIP, ast.Load()), [params, first], [])
+            return native_call(ast.copy_location(clip, node), CLIP)
         if func.attr == "zero_grad":
             given = [self._rebuilt(each) for each in node.keywords]
             given = [ast.keyword(_ZERO_GRAD.get(each.arg or "", each.arg), each.value) for each in given]

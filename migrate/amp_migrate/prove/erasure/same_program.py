@@ -10,6 +10,7 @@ from amp_migrate.prove.code.file import File
 from amp_migrate.prove.code.program import Program, text_of, units
 from amp_migrate.prove.code.scopes import Scope
 from amp_migrate.prove.code.trees import is_same
+from amp_migrate.prove.erasure.clips_in_step import Limits
 from amp_migrate.prove.erasure.compare import Comparison, Difference
 from amp_migrate.prove.erasure.erase import Eraser, is_scale
 from amp_migrate.prove.erasure.simplify import is_method, is_parameters
@@ -26,6 +27,7 @@ def differences(before: Program, after: Program) -> dict[str, Difference]:
     trees: tuple[dict[str, ast.Module], dict[str, ast.Module]] = ({}, {})
     shared = {name: _texts(before, name) & _texts(after, name) for name in before.files}
     for side, program in zip(trees, (before, after), strict=True):
+        limits = Limits(program.files)
         for name, file in program.files.items():
             lines = program.texts[name].splitlines()
             same = {}
@@ -33,7 +35,7 @@ def differences(before: Program, after: Program) -> dict[str, Difference]:
                 text = text_of(node, lines)
                 if text in shared[name] and touched.isdisjoint(file.words_of(node)):
                     same[node] = text
-            eraser = Eraser(file, program.values, same)
+            eraser = Eraser(file, program.values, limits, same)
             side[name] = eraser.run()
             program.switches[name] = eraser.switches
     allowed = _Allowed(before)
@@ -100,6 +102,10 @@ class _Allowed:
         if cast is not None and self._comparison.nodes(one, cast) is None:
             here = self._here(one, getattr(one, "lineno", 1))
             return _is_asked(other) or self._floating.is_floating(here)
+        halved = _halved(one)
+        if halved is not None and self._comparison.nodes(halved, other) is None:
+            here = self._here(halved, getattr(one, "lineno", 1))
+            return self._floating.is_module(here) or self._floating.is_floating(here)
         return self._is_loss_of_cast(one, other)
 
     def _is_loss_of_cast(self, one: ast.expr, other: ast.expr) -> bool:
@@ -133,6 +139,12 @@ def _cast(node: ast.expr) -> ast.expr | None:
         is_type = len(node.args) == 1 and isinstance(node.args[0], ast.Name) and node.args[0].id in _FLOAT
         return node.func.value if node.func.attr == "to" and is_type else None
     return None
+
+
+def _halved(node: ast.expr) -> ast.expr | None:
+    """What is made float16."""
+    is_call = isinstance(node, ast.Call) and is_method(node, "half") and not node.args and not node.keywords
+    return node.func.value if is_call else None  # type: ignore[attr-defined]
 
 
 _FLOAT = ("torch.float", "torch.float32")

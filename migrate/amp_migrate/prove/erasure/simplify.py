@@ -52,6 +52,7 @@ class _Simplifier(ast.NodeTransformer):
 
     def visit_If(self, node: ast.If) -> Any:
         self.generic_visit(node)
+        node.test = _asked(node.test)
         if isinstance(node.test, ast.Constant):
             return node.body if node.test.value else node.orelse
         if not is_quiet(node.test):
@@ -101,6 +102,7 @@ class _Simplifier(ast.NodeTransformer):
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         self.generic_visit(node)
+        node.test = _asked(node.test)
         if isinstance(node.test, ast.Constant):
             return node.body if node.test.value else node.orelse
         return node.body if is_quiet(node.test) and is_same(node.body, node.orelse) else node
@@ -133,6 +135,12 @@ class _Simplifier(ast.NodeTransformer):
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         self.generic_visit(node)
         return _negated(node.operand) if isinstance(node.op, ast.Not) else node
+
+
+def _asked(test: ast.expr) -> ast.expr:
+    """What a test asks: `x` for `bool(x)`."""
+    is_bool = isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id == "bool"
+    return test.args[0] if isinstance(test, ast.Call) and is_bool and len(test.args) == 1 else test
 
 
 def _gone_through(node: ast.expr) -> ast.expr:

@@ -69,6 +69,10 @@ class Floating:
         """Whether a value of the original is sure to be a floating tensor where precision is off."""
         return self._holds(source, 0)
 
+    def is_module(self, source: Source) -> bool:
+        """Whether a value is sure to be a module that computes something floating."""
+        return self._computes(source, None, 0)
+
     def demanded(self, call: ast.Call, scope: Scope) -> int:
         """How many arguments of a call are floating, or the call raises: it is a loss, by name or as an object."""
         func = call.func
