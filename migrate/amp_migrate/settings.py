@@ -54,6 +54,8 @@ class Settings:
         prove: whether results that cannot be shown to be the same program but for precision are refused.
         explain: whether the plan of each file is also put into words, edit by edit.
         uncached: the files whose new regions keep no casts of weights, for what was found of a first plan.
+        unproven: the files whose Apex steps cannot be native, for what was found of a first plan, each with the reason
+            and what to do by hand.
     """
 
     dtype: Dtype = Dtype.FP16
@@ -70,6 +72,7 @@ class Settings:
     prove: bool = False
     explain: bool = False
     uncached: frozenset[str] = frozenset()
+    unproven: tuple[tuple[str, str, str], ...] = ()
 
     def applies(self, code: str) -> bool:
         """Whether the rule with this code is wanted: the longer of the codes that match it in both lists decides."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
+from amp_migrate.catalog.apex_rules import APEX_INITIALIZE, APEX_STEP
 from amp_migrate.catalog.step_rules import STEP_LEFT
 from amp_migrate.engine.check import Refused, check_text
 from amp_migrate.engine.garbage import collected_later
@@ -16,13 +17,13 @@ from amp_migrate.engine.imports.imports_of_text import imported_modules
 from amp_migrate.engine.notebooks.notebook import SUFFIX
 from amp_migrate.engine.parsed_files import Parsed
 from amp_migrate.engine.planner import FilePlan, plan
-from amp_migrate.engine.problems import PLEASE_REPORT, in_the_file, refused
+from amp_migrate.engine.problems import OUR_FAULT, PLEASE_REPORT, in_the_file, refused
 from amp_migrate.engine.proof import checks_of, refuted
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.texts.layout import LayoutError, restore
 from amp_migrate.engine.texts.parse import parse
 from amp_migrate.engine.workspace import Workspace
-from amp_migrate.engine.worse_numerics import worse_numerics
+from amp_migrate.engine.worse_numerics import LEFT_AS_IT_WAS, worse_numerics
 from amp_migrate.moves import telling_rules
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.repository import repository
@@ -110,17 +111,25 @@ def migrate_workspace(workspace: Workspace, settings: Settings, parsed: Parsed |
         planned, failures = _plan_what_can_be(workspace, settings, parsed)
         outcome = Outcome(planned, (*workspace.problems, *failures), len(workspace.files))
         plans, wrong = _checked(outcome.plans, settings, parsed)
+        unproven = _apex_in(outcome, wrong)
         outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
-        outcome = without_refused(workspace, outcome, _changed_again(workspace, outcome.plans, settings, parsed))
+        wrong = _changed_again(workspace, outcome.plans, settings, parsed)
+        unproven += _apex_in(outcome, wrong)
+        outcome = without_refused(workspace, outcome, wrong)
         numerics = worse_numerics(workspace, outcome.plans, settings)
         if numerics.uncached:
             again = replace(settings, uncached=settings.uncached | numerics.uncached)
             return migrate_workspace(workspace, again, parsed)
+        unproven += _apex_in(outcome, numerics.left)
         outcome = without_refused(workspace, outcome, numerics.left)
         outcome = _with_told(outcome, numerics.told)
         if settings.prove:
-            outcome = without_refused(workspace, outcome, refuted(workspace, outcome.changed, settings.target_torch))
+            wrong = refuted(workspace, outcome.changed, settings.target_torch)
+            unproven += _apex_in(outcome, wrong)
+            outcome = without_refused(workspace, outcome, wrong)
             outcome = replace(outcome, plans=tuple(map(_checked_by_proof, outcome.plans)))
+        if unproven and not settings.unproven:  # Apex itself is no way out: it is gone
+            return migrate_workspace(workspace, replace(settings, unproven=unproven), parsed)
         if settings.applies(STEP_LEFT.code):
             outcome = replace(outcome, problems=(*outcome.problems, *_of_notebooks_apart(workspace, outcome)))
     return replace(outcome, plans=tuple(map(_told_in_the_file, outcome.plans)))
@@ -156,6 +165,18 @@ def without_refused(workspace: Workspace, outcome: Outcome, wrong: Mapping[Path,
     plans = tuple(_withdrawn(each) if each.source.path in said else each for each in outcome.plans)
     plans = tuple(each for each in plans if each.changed or each.findings)
     return Outcome(plans, (*outcome.problems, *said.values()), outcome.files)
+
+
+def _apex_in(outcome: Outcome, wrong: Mapping[Path, Finding]) -> tuple[tuple[str, str, str], ...]:
+    """The files among those that are refused whose Apex steps were to be native, with the reason and what to do."""
+    codes = (APEX_STEP.code, APEX_INITIALIZE.code)
+    found: list[tuple[str, str, str]] = []
+    for each in outcome.plans:
+        why = wrong.get(each.source.path)
+        if why is not None and any(told.code in codes and told.kind is Kind.MIGRATED for told in each.findings):
+            hint = OUR_FAULT if why.hint == PLEASE_REPORT else why.hint
+            found.append((each.source.name, why.message.removeprefix(LEFT_AS_IT_WAS), hint))
+    return tuple(found)
 
 
 def _with_told(outcome: Outcome, told: Iterable[Finding]) -> Outcome:

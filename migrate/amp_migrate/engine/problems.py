@@ -9,7 +9,8 @@ from amp_migrate.engine.source import Source, SourceError
 from amp_migrate.report.finding import Finding, Kind
 
 UNREADABLE = UNREADABLE_FILE.code  # the file cannot be found, read, decoded or parsed
-PLEASE_REPORT = "a fault of this tool, please report it; the file is untouched"
+OUR_FAULT = "a fault of this tool, please report it"
+PLEASE_REPORT = f"{OUR_FAULT}; the file is untouched"
 REFUSED = REFUSED_RESULT.code  # a result did not pass its checks or could not be written
 
 

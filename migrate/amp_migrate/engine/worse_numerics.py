@@ -16,6 +16,7 @@ from amp_migrate.prove.precision import Harm, Trouble, harms
 from amp_migrate.report.finding import Finding, Kind, seen_from
 from amp_migrate.settings import Settings
 
+LEFT_AS_IT_WAS = "left as it was: "
 _REGION = "autocast("
 _BY_HAND = "put what it needs in float32 into torch.amp.autocast(..., enabled=False), and run again"
 _ELSEWHERE = "put the forward pass that its loss comes from into torch.amp.autocast(...) by hand, and scale this loss"
@@ -65,7 +66,7 @@ def worse_numerics(workspace: Workspace, plans: Iterable[FilePlan], settings: Se
             is_said = is_idle or sure[0].message.startswith("autocast ")
             what = sure[0].message if is_said else f"under autocast {sure[0].message}"
             file = "line " if where.path == step.path else f"{seen_from(where.path, step.path)}:"
-            message = f"left as it was: {what} ({file}{where.line})"
+            message = f"{LEFT_AS_IT_WAS}{what} ({file}{where.line})"
             hint = _ELSEWHERE if is_idle else _BY_HAND
             left[changed[name].source.path] = replace(
                 step, code=STEP_LEFT.code, kind=Kind.LEFT, message=message, hint=hint

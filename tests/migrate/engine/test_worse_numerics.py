@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from amp_migrate.engine.migrate import migrate, migrate_text
 from amp_migrate.report.finding import Kind
-from amp_migrate.settings import Dtype, Settings
+from amp_migrate.settings import Apex, Dtype, Settings
 
 STEP = """\
     optimizer.zero_grad()
@@ -426,3 +426,36 @@ def test_where_a_reason_stands_is_told_from_the_step(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(f"{made}optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n{loop}")
     (found,) = [each for each in migrate([tmp_path], Settings()).findings if each.kind is Kind.LEFT]
     assert "(nets.py:7)" in found.message
+
+
+APEX = """\
+import torch
+from apex import amp
+from torch import nn
+
+model = nn.Sequential(nn.Linear(8, 4), nn.Sigmoid()).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer = amp.initialize(model, optimizer, opt_level="O2")
+losses = [nn.BCELoss(), nn.MSELoss()]
+for x, target in loader:
+    optimizer.zero_grad()
+    loss = sum(each(model(x), target) for each in losses)
+    with amp.scale_loss(loss, optimizer) as scaled:
+        scaled.backward()
+    optimizer.step()
+"""
+
+
+def test_an_apex_script_that_native_amp_would_break_goes_to_the_shim() -> None:
+    plan = migrate_text(APEX, Settings())
+    assert plan.after == APEX.replace("from apex import amp", "from amp_shim import amp")
+    (told,) = (each for each in plan.findings if each.code == "AMP290")
+    reason = "autocast refuses it: binary_cross_entropy (line 11)"
+    assert (told.kind, told.message) == (Kind.NOTE, f"kept on amp_shim instead of native AMP: {reason}")
+
+
+@pytest.mark.parametrize("settings", [Settings(apex=Apex.NATIVE), Settings(target_torch=(2, 1))])
+def test_where_there_is_no_shim_such_a_script_stays(settings: Settings) -> None:
+    plan = migrate_text(APEX, settings)
+    assert plan.after == APEX
+    assert {each.kind for each in plan.findings} == {Kind.LEFT}

@@ -416,3 +416,17 @@ def test_a_region_for_training_in_which_nothing_is_low(told: Tell, inside: str, 
     evaluating = "\nwith torch.no_grad(), torch.amp.autocast('cuda'):\n    out = model(weight)\n"
     answer = told(head + inside + evaluating)
     assert bool(Questions(answer.analysis).idle_regions()) is is_idle
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        'net = nn.Sequential()\nnet.add_module("stem", nn.Linear(8, 8))\nnet.add_module("head", nn.Linear(8, 8))\n',
+        'net = nn.Sequential()\nfor i in range(3):\n    net.add_module("part{}".format(i), nn.Linear(8, 8))\n',
+        "class Head(nn.Sequential):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.size = 8\n        self.conv = nn.Linear(8, self.size)\n\n\nnet = Head()\n",
+    ],
+)
+def test_a_chain_runs_the_modules_that_it_got_by_name(told: Tell, made: str) -> None:
+    answer = moved(told, f"{made}out = net.cuda()(torch.rand(4, 8).cuda())  # region\n")
+    assert precision(answer, "out") == F16

@@ -361,3 +361,9 @@ def test_parts_of_other_packages_get_gradients_like_ones_own(told: Tell, optimiz
     assert surely_wrong(told, text) == []
     unscaled = text.replace("scaler.scale(loss).backward()", "loss.backward()")
     assert "a scaler steps on gradients that are not scaled" in surely_wrong(told, unscaled)
+
+
+def test_a_scale_that_is_said_needs_no_gradients_to_go_by(told: Tell) -> None:
+    text = f"{SETUP}    scaler.scale(loss).backward()\n    scaler.step(opt)\n    scaler.update()\n"
+    assert not wrong(told, f"{text}    if scaler.get_scale() > 512.0:\n        scaler.update(512.0)\n")
+    assert wrong(told, f"{text}    if scaler.get_scale() > 512.0:\n        scaler.update(None)\n")

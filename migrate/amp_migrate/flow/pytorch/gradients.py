@@ -598,6 +598,8 @@ def scaler_method(frame: Frame, scaler: Atom, name: str, args: Arguments, node: 
     if name == "unscale_":
         _unscale(frame, scaler, optimizers, node)
     elif name == "update":
+        if (args.get(0, "new_scale") or NONE_VALUE) != NONE_VALUE:  # a scale that is said needs no gradients to go by
+            _look_at(frame, scaler)
         _update(frame, scaler, node)
     elif name in ("state_dict", "load_state_dict"):
         analysis.event(frame, Act.SAVED if name == "state_dict" else Act.LOADED, node, scaler=one(scaler))

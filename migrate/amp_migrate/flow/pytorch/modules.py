@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from functools import lru_cache
 
 from amp_migrate.flow.domain.atoms import (
@@ -299,7 +300,7 @@ def _chain(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Value:
         value = frame.analysis.call(frame, frame.read(owner, name), Arguments([value]), node)
         if frame.is_dead:
             return NEVER
-    rest = frame.read(owner, containers.REST)
+    rest = join(frame.read(owner, containers.REST), _added(frame, owner, names))
     if rest:
         for _ in range(6):
             before = value
@@ -310,6 +311,18 @@ def _chain(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Value:
                 break
         return given
     return value
+
+
+def _added(frame: Frame, owner: Obj, names: Iterable[str]) -> Value:
+    """The modules that a chain got by name: `chain.add_module("head", Head())`, `self.conv = nn.Conv2d(...)`.
+
+    What cannot be known is one where nothing but modules is put into attributes: in a chain that no class is made of.
+    """
+    is_plain = owner.external == "torch.nn.Sequential"
+    held = (each for name in names if name[:1] not in "[<" for each in frame.read(owner, name))
+    return frozenset(
+        each for each in held if attributes.is_module(frame, each) or (is_plain and isinstance(each, Opaque))
+    )
 
 
 def _layer(frame: Frame, owner: Obj, name: str, args: Arguments, node: ast.AST) -> Value:
