@@ -5,15 +5,25 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DEMO := demo-out
+QUICK := .venv-quick
+
+NEW_ENOUGH = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+    { echo "Python 3.10 or newer is needed; name one with: make PYTHON=python3.12" >&2; exit 1; }
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test environments nightly lint docs clean
+.PHONY: help demo quick test environments nightly lint docs clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "    make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(INSTALLED) ## Migrate the fixtures, verify that they train the same, and write reports to demo-out/.
 	@fixtures/demo.sh $(BIN) $(DEMO)
+
+# An environment of its own, because it is made in seconds: no PyTorch.
+quick: $(QUICK)/.installed ## Run the linters and every 24th test that needs no PyTorch: half a minute, for while you write.
+	$(QUICK)/bin/ruff check --quiet .
+	$(QUICK)/bin/ruff format --check --quiet .
+	PYTHONPATH=tests $(QUICK)/bin/pytest --quiet --numprocesses auto -p quick
 
 # One thread each: the tests already fill the cores, and PyTorch's threads would only wait for each other.
 # Byte code first: the tests start hundreds of processes, and where PYTHONDONTWRITEBYTECODE is set each would compile.
@@ -41,14 +51,19 @@ docs: $(INSTALLED) ## Build the documentation into site/; a link that leads nowh
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean: ## Remove the virtual environment, the demo's output and all caches.
-	rm -rf $(VENV) $(DEMO) site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(QUICK) $(DEMO) site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Installed again whenever the dependencies may have changed.
 $(INSTALLED): pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
-	    { echo "Python 3.10 or newer is needed; name one with: make PYTHON=python3.12" >&2; exit 1; }
+	@$(NEW_ENOUGH)
 	$(PYTHON) -m venv $(VENV)
-	@echo "Installing PyTorch and the rest; the first time this takes some minutes."
+	@echo "Installing PyTorch and the rest, 6 GB with the libraries for GPUs; the first time this takes some minutes."
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+$(QUICK)/.installed: pyproject.toml
+	@$(NEW_ENOUGH)
+	$(PYTHON) -m venv $(QUICK)
+	$(QUICK)/bin/python -m pip install --quiet --editable '.[dev-codemod]'
 	@touch $@

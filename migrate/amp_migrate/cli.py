@@ -54,6 +54,7 @@ def settings_of(options: Mapping[str, Any], base: Path | None) -> tuple[Settings
         unsafe=options["unsafe"],
         annotate=options["annotate"],
         add_flag=options["add_flag"],
+        keep_float32=options["keep_float32"],
         prove=options["prove"],
         explain=options["explain_plan"],
         apex=Apex(options["apex"]),
@@ -64,6 +65,8 @@ def settings_of(options: Mapping[str, Any], base: Path | None) -> tuple[Settings
         raise click.UsageError(f"--dtype auto asks a CUDA GPU what it has; name fp16 or bf16 for {device}")
     if device != "cuda" and settings.dtype is Dtype.FP16 and settings.target_torch < (2, 3):
         raise click.UsageError(f"a GradScaler for {device} came with PyTorch 2.3; use --dtype bf16 or a newer target")
+    if settings.keep_float32 and settings.target_torch < (2, 4):
+        raise click.UsageError("--keep-float32 writes torch.amp.custom_fwd, which came with PyTorch 2.4")
     return settings, said
 
 

@@ -24,6 +24,7 @@ from amp_migrate.report.finding import Kind
 from amp_migrate.settings import Dtype, Settings
 from amp_migrate.steps.apex.migrate_apex import ApexMigration
 from amp_migrate.steps.dtype.other_dtype import other_dtype
+from amp_migrate.steps.kept_forwards import kept_forwards
 from amp_migrate.steps.migrate_steps import StepMigration
 from amp_migrate.wishes import Wishes
 
@@ -82,3 +83,6 @@ def moves_of(
             is_of_another = where not in given and is_planned_elsewhere(where.tree.text)
             if not is_of_another and all(wishes.wants(where.tree, hazard.node, each.code) for each in move.findings):
                 yield move
+    for file, move in kept_forwards(project, wishes):
+        if file in given or not is_planned_elsewhere(file.tree.text):
+            yield move

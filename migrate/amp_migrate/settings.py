@@ -51,6 +51,7 @@ class Settings:
         unsafe: whether to repair what is wrong and works somehow: the code will not do what it did.
         annotate: whether a comment is to stand above what is left as it was.
         add_flag: whether the script's command line gets an option that switches what was moved from plain float32.
+        keep_float32: the classes of modules whose forwards compute in float32 inside every region.
         prove: whether results that cannot be shown to be the same program but for precision are refused.
         explain: whether the plan of each file is also put into words, edit by edit.
         uncached: the files whose new regions keep no casts of weights, for what was found of a first plan.
@@ -69,6 +70,7 @@ class Settings:
     add_flag: bool = False
     apex: Apex = Apex.AUTO
     apex_o2: Apex = Apex.NATIVE
+    keep_float32: tuple[str, ...] = ()
     prove: bool = False
     explain: bool = False
     uncached: frozenset[str] = frozenset()

@@ -69,6 +69,7 @@ def test_every_operator_makes_mutants_of_a_script_that_parse() -> None:
         compile(mutant, "", "exec")
 
 
+@pytest.mark.torch
 def test_the_page_of_random_programs_is_made_of_the_latest_run() -> None:
     made = runpy.run_path(str(BENCHMARKS / "fuzz_programs.py"))["page"](measured("random_programs.json"))
     assert (ROOT / "docs/random-programs.md").read_text(encoding="utf-8") == made, "run benchmarks/fuzz_programs.py"

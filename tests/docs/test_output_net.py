@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 NET = ROOT / "benchmarks/output_net.py"
 # What the net needs of a codemod, with its behaviour in the environment: what it writes and says, or how it fails.
@@ -66,6 +68,7 @@ def outputs(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))["outputs"]
 
 
+@pytest.mark.torch
 def test_the_codemod_is_the_same_as_itself_and_leaves_the_checkout_alone(tmp_path: Path) -> None:
     folder = shutil.copytree(ROOT / "fixtures/fp32_two_files", tmp_path / "two")
     before = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}

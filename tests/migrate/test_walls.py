@@ -112,6 +112,7 @@ def trespasses(layer: str, source: str) -> list[str]:
     return [*found, *(name for name in writing if name not in found)]
 
 
+@pytest.mark.torch
 def test_importing_every_module_of_the_codemod_leaves_torch_out() -> None:
     assert "amp_migrate.engine.planner" in MODULES
     result = python(f"import {', '.join(MODULES)}\n{CHECK}")

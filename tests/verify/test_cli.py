@@ -87,6 +87,7 @@ def test_torch_is_looked_for_in_the_interpreter_that_runs_the_scripts(script: Pa
     assert "does not run Python 3" in one_line(run(str(script), str(script), "--python", "false"))
 
 
+@pytest.mark.torch
 def test_a_file_that_cannot_be_written_is_found_out_before_anything_runs(script: Path, tmp_path: Path) -> None:
     two = str(script), str(script)
     for option in ("--json", "--report", "--junit"):
@@ -120,6 +121,7 @@ def test_a_report_that_cannot_be_made_is_refused_before_anything_runs(
     assert "--report needs jinja2 and matplotlib: pip install" in one_line(run(str(script), "--report", "x.html"))
 
 
+@pytest.mark.torch
 def test_a_fault_of_the_harness_is_one_line_with_a_status_of_its_own(
     script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,6 +139,7 @@ def test_a_fault_of_the_harness_is_one_line_with_a_status_of_its_own(
     assert "Traceback" in (work / "fault.log").read_text()
 
 
+@pytest.mark.torch
 def test_an_error_of_the_system_names_its_file(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: object) -> None:
         raise OSError(28, "No space left on device", "/full")

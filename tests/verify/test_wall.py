@@ -35,6 +35,7 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("module", MODULES)
 def test_torch_stays_out(module: str) -> None:
     assert not imports_torch(module)

@@ -179,6 +179,66 @@ RISKY_NUMERICS = Rule(
     sources=(f"{AMP}#cuda-ops-that-can-autocast-to-float16",),
 )
 
+KEPT_FORWARD = Rule(
+    code="AMP505",
+    name="kept-forward",
+    summary="a module that is to compute in float32 inside every region, with --keep-float32",
+    before=example(
+        """
+        import torch
+        from torch import nn
+
+
+        class Energy(nn.Module):
+            def forward(self, x):
+                return x / x.square().sum(1, keepdim=True)
+
+
+        model = nn.Sequential(nn.Linear(3, 64), Energy(), nn.Linear(64, 1))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = (model(x) - y).square().mean()
+            loss.backward()
+            optimizer.step()
+        """
+    ),
+    after=example(
+        """
+        import torch
+        from torch import nn
+
+
+        class Energy(nn.Module):
+            @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
+            def forward(self, x):
+                return x / x.square().sum(1, keepdim=True)
+
+
+        model = nn.Sequential(nn.Linear(3, 64), Energy(), nn.Linear(64, 1))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                loss = (model(x) - y).square().mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        """
+    ),
+    why=(
+        "What overflows float16, or is rounded by it, is often one module: a codebook, a normalization by hand, an "
+        "energy. `amp-verify localize` finds it by running the script, and its forward gets float32 inputs and no "
+        "autocast. Outside every region the decorator does nothing."
+    ),
+    sources=(f"{AMP}#torch.amp.custom_fwd",),
+    options=("--keep-float32", "Energy"),
+    since=(2, 4),
+)
+
 OTHER_DTYPE = Rule(
     code="AMP510",
     name="other-dtype",

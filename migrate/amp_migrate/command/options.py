@@ -102,6 +102,14 @@ def _codes(_: click.Context, parameter: click.Parameter, values: tuple[str, ...]
     return codes
 
 
+def _classes(_: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for value in values for name in value.split(",")))
+    for name in names:
+        if not name.isidentifier():
+            raise click.BadParameter(f"{name!r} is not the name of a class", param=parameter)
+    return names
+
+
 # Before all others, because they say which project's settings hold.
 _PROJECT: _Options = (
     click.option(
@@ -178,6 +186,14 @@ _ADDITIONS: _Options = (
         is_flag=True,
         help="Also repair AMP that is wrong and works somehow, where there is one right way: gradients that are "
         "clipped before unscale_(). Training will not be the same.",
+    ),
+    click.option(
+        "--keep-float32",
+        multiple=True,
+        metavar="CLASS",
+        callback=_classes,
+        help="Let modules of this class compute in float32 inside every region; `amp-verify localize` says which need "
+        "it. May be given several times.",
     ),
     click.option(
         "--prove",

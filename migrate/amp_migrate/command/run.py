@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -91,6 +92,7 @@ def _paths(request: MigrationRequest) -> Outcome:
     workspace = Workspace.open(request.paths, request.scope)
     with progress_bar() as progress:
         outcome = migrate_named(workspace, request.paths, request.settings, request.workers, progress)
+    _tell_of_missing_classes(workspace, request.settings.keep_float32)
     outcome = replace(outcome, problems=(*outcome.problems, *found))
     if request.output is not None:
         outcome = apply_elsewhere(workspace, outcome, request.paths, request.output)
@@ -150,6 +152,13 @@ def _tidied(root: Path) -> list[Finding]:
 def _tell_of_strays(count: int) -> None:
     if count:
         note(f"removed {count} temporary file{'s' if count > 1 else ''} of a run that was killed")
+
+
+def _tell_of_missing_classes(workspace: Workspace, names: tuple[str, ...]) -> None:
+    for name in names:
+        defined = re.compile(rf"^[ \t]*class[ \t]+{name}\b", re.MULTILINE)
+        if not any(defined.search(each.text) for each in workspace.mentioning("class", name)):
+            note(f"--keep-float32 {name}: no class of that name here")
 
 
 def _files(count: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from amp_migrate.engine.source import Source, display_name
+from amp_migrate.engine.work import Work, count_lines
 from amp_migrate.engine.workspace import Workspace
 
 
@@ -16,9 +17,12 @@ class FlowFiles:
         self._sources: dict[str, Source | None] = {}
 
     def text(self, file: str) -> str | None:
-        """The text of a file; None where it cannot be read."""
+        """The text of a file, to be parsed; None where it cannot be read."""
         source = self._source(file)
-        return None if source is None else source.text
+        if source is None:
+            return None
+        count_lines(Work.AST, source.text)
+        return source.text
 
     def locate(self, dotted: str, importer: str) -> str | None:
         """The file that `import dotted` (`.engine` if relative) loads in a file; None if none of the project's."""

@@ -8,7 +8,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from amp_migrate.flow.domain.tensor import BF16, F16, F32
+from amp_migrate.flow.domain.tensor import BF16, F16, F32, INT
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.overlay import Overlay
 from amp_migrate.flow.questions import Questions, faults
@@ -430,3 +430,22 @@ def test_a_region_for_training_in_which_nothing_is_low(told: Tell, inside: str, 
 def test_a_chain_runs_the_modules_that_it_got_by_name(told: Tell, made: str) -> None:
     answer = moved(told, f"{made}out = net.cuda()(torch.rand(4, 8).cuda())  # region\n")
     assert precision(answer, "out") == F16
+
+
+def test_a_forward_that_casts_its_inputs_gets_float32(told: Tell) -> None:
+    text = """
+        class Energy(nn.Module):
+            @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
+            def forward(self, x, labels):
+                self.seen, self.labels = x, labels
+                return x * x
+
+
+        lin, energy = nn.Linear(8, 8).cuda(), Energy()
+        out = energy(lin(torch.randn(4, 8).cuda()), torch.zeros(4).long())  # region
+        """
+    answer = moved(told, text)
+    assert (precision(answer, "self.seen"), precision(answer, "out")) == (F32, F32)
+    assert precision(answer, "self.labels") == INT
+    bare = moved(told, text.replace('(device_type="cuda", cast_inputs=torch.float32)', '(device_type="cuda")'))
+    assert precision(bare, "self.seen") == F16

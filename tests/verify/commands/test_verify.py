@@ -70,6 +70,7 @@ def wrong(make_evidence: MakeEvidence, make_trace: Make) -> Evidence:
     return make_evidence(migrated_off=make_trace([1.0] * 20))
 
 
+@pytest.mark.torch
 def test_a_pass_leaves_nothing_behind(verify: Verify, make_evidence: MakeEvidence) -> None:
     done = verify(make_evidence())
     assert done.result.exit_code == 0
@@ -78,6 +79,7 @@ def test_a_pass_leaves_nothing_behind(verify: Verify, make_evidence: MakeEvidenc
     assert not done.pool.setup.scratch.exists()
 
 
+@pytest.mark.torch
 def test_all_else_keeps_its_logs(verify: Verify, make_evidence: MakeEvidence, wrong: Evidence) -> None:
     for evidence, options, status in ((wrong, (), 1), (make_evidence(), ("--min-speedup", "1.1"), 7)):
         done = verify(evidence, *options)
@@ -87,6 +89,7 @@ def test_all_else_keeps_its_logs(verify: Verify, make_evidence: MakeEvidence, wr
         folder.rmdir()
 
 
+@pytest.mark.torch
 def test_a_script_that_the_recorder_refuses_is_a_usage_error(
     verify: Verify, make_evidence: MakeEvidence, make_trace: Make
 ) -> None:
@@ -95,6 +98,7 @@ def test_a_script_that_the_recorder_refuses_is_a_usage_error(
     assert done.result.stdout == ""
 
 
+@pytest.mark.torch
 def test_whole_trainings_follow_where_they_are_asked_for_and_nothing_has_failed(
     verify: Verify, make_evidence: MakeEvidence, wrong: Evidence
 ) -> None:
@@ -107,6 +111,7 @@ def test_whole_trainings_follow_where_they_are_asked_for_and_nothing_has_failed(
     assert verify(right, "--seeds", "3").result.stdout.count("PASS (converged, n = 3)") == 1
 
 
+@pytest.mark.torch
 def test_runs_are_made_as_the_options_say(verify: Verify, make_evidence: MakeEvidence) -> None:
     usual = verify(make_evidence())
     setup = usual.pool.setup
@@ -122,6 +127,7 @@ def test_runs_are_made_as_the_options_say(verify: Verify, make_evidence: MakeEvi
     assert (setup.arguments, setup.metrics) == (("--lr", "1"), "*.jsonl")
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     ("isolate", "small", "copied"),
     [("auto", True, True), ("auto", False, False), ("always", False, True), ("never", True, False)],
@@ -157,6 +163,7 @@ def test_runs_can_be_forked_where_no_gpu_is_used(
     assert forks.possible(device) is expected
 
 
+@pytest.mark.torch
 def test_runs_are_forked_where_they_can_be_or_must_and_never_by_a_launcher(
     verify: Verify, make_evidence: MakeEvidence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,6 +179,7 @@ def test_runs_are_forked_where_they_can_be_or_must_and_never_by_a_launcher(
     assert not forked("--device", "cpu", "--launch", "env")
 
 
+@pytest.mark.torch
 def test_reports_are_written_whatever_the_verdict(verify: Verify, wrong: Evidence, tmp_path: Path) -> None:
     done = verify(wrong, "--json", "out.json", "--junit", "out.xml", "--work", "work")
     assert done.result.exit_code == 1
@@ -182,6 +190,7 @@ def test_reports_are_written_whatever_the_verdict(verify: Verify, wrong: Evidenc
     assert done.pool.setup.scratch == tmp_path / "work"
 
 
+@pytest.mark.torch
 def test_a_job_on_github_is_told(
     verify: Verify, wrong: Evidence, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,6 +201,7 @@ def test_a_job_on_github_is_told(
     assert (tmp_path / "summary.md").read_text().startswith("### amp-verify: ")
 
 
+@pytest.mark.torch
 def test_a_search_for_parts_keeps_its_logs_unless_there_was_nothing_to_find(
     make_evidence: MakeEvidence, wrong: Evidence, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,6 +220,7 @@ def test_a_search_for_parts_keeps_its_logs_unless_there_was_nothing_to_find(
             Path(line.partition(": ")[2]).rmdir()
 
 
+@pytest.mark.torch
 def test_the_verdict_can_be_printed_as_a_pull_requests_text(verify: Verify, wrong: Evidence) -> None:
     done = verify(wrong, "--format", "pull-request", "--", "--lr", "1 e")
     assert done.result.exit_code == 1

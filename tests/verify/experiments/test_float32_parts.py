@@ -123,6 +123,7 @@ def test_a_check_that_no_part_could_change_is_told_instead(
     assert found.reason.startswith("not a part of a model: regions end before backward and step")
 
 
+@pytest.mark.torch
 def test_the_command_ends_with_the_verdict_and_writes_what_was_asked_for(
     make_evidence: MakeEvidence, make_trace: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

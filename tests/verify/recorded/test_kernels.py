@@ -114,6 +114,7 @@ def test_the_profiler_writes_what_is_read(tmp_path: Path) -> None:
     assert (found.casts, found.products, found.half_products) == (10.0, 10.0, 0.0)
 
 
+@pytest.mark.torch
 def test_operations_are_timed_once_on_a_gpu() -> None:
     from amp_migrate.verify.recorder.measure.profile import rows_of
 

@@ -21,6 +21,7 @@ for step in range(3):
 """
 
 
+@pytest.mark.torch
 def test_losses_are_unscaled_and_skipped_steps_are_counted(record: Record) -> None:
     trace = record(TRAIN).trace
     first = trace.backwards[0]
@@ -30,6 +31,7 @@ def test_losses_are_unscaled_and_skipped_steps_are_counted(record: Record) -> No
     assert [each.value for each in trace.scales] == [65536.0, 32768.0, 32768.0]
 
 
+@pytest.mark.torch
 def test_amp_off_leaves_float32(record: Record) -> None:
     trace = record(TRAIN, amp_off=True).trace
     assert trace.backwards[0].scale == 1.0

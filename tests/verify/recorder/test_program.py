@@ -43,6 +43,7 @@ def out(result: RunResult) -> list[str]:
     return (result.folder / "stdout.log").read_text().split()
 
 
+@pytest.mark.torch
 def test_scaling_by_powers_of_two_leaves_every_bit_as_it_is(record: Record) -> None:
     ours, theirs = record(PLAIN, program=True), record(TRAIN, **OFF)
     assert theirs.trace.backwards[0].scale == 65536.0
@@ -65,11 +66,13 @@ def test_what_is_done_wrong_with_a_scaler_shows_in_the_bits(record: Record, faul
     assert program.differences(right, wrong) or not wrong.ended_well
 
 
+@pytest.mark.torch
 def test_two_scalers_have_different_scales(record: Record) -> None:
     result = record("print(*(torch.amp.GradScaler('cuda').scale(torch.ones(())).item() for _ in range(3)))", **OFF)
     assert out(result) == ["65536.0", "32768.0", "16384.0"]
 
 
+@pytest.mark.torch
 def test_a_script_whose_precision_is_off_is_told_that_it_is_on(record: Record) -> None:
     text = """
     with torch.autocast("cuda"):
@@ -85,6 +88,7 @@ def test_a_script_whose_precision_is_off_is_told_that_it_is_on(record: Record) -
     assert off == ["True", "True", "torch.float32", "False", "True", "False"]
 
 
+@pytest.mark.torch
 def test_averaged_weights_and_buffers_are_looked_at_to_the_end(record: Record) -> None:
     text = """
     import copy
@@ -107,22 +111,26 @@ def test_averaged_weights_and_buffers_are_looked_at_to_the_end(record: Record) -
     assert {found.what for found in program.differences(ours, theirs)} == {"weights"}
 
 
+@pytest.mark.torch
 def test_a_state_event_costs_no_random_number(record: Record) -> None:
     text = TRAIN + "print(torch.rand(1).item(), __import__('random').random())"
     assert out(record(text, program=True)) == out(record(text))
 
 
+@pytest.mark.torch
 def test_seeds_that_the_script_asks_for_are_told_and_ours_are_not(record: Record) -> None:
     seeds = record("import random\nrandom.seed(3)\n" + TRAIN, program=True).trace.seeds
     assert seeds == (("torch.manual_seed", "0"), ("random.seed", "3"))
 
 
+@pytest.mark.torch
 def test_a_seed_that_is_a_generator_is_told_as_every_run_would_tell_it(record: Record) -> None:
     script = "import numpy\ngenerator = numpy.random.default_rng(1)\nnumpy.random.default_rng(generator)\n" + TRAIN
     seeds = record(script, program=True).trace.seeds
     assert seeds[1:] == (("numpy.random.default_rng", "1"), ("numpy.random.default_rng", "Generator"))
 
 
+@pytest.mark.torch
 def test_loaded_code_of_the_user_is_told(record: Record) -> None:
     result = record(
         "import os, sys\nopen('mine.py', 'w').write('x = 1')\nsys.path.insert(0, os.getcwd())\nimport mine\n"
@@ -133,6 +141,7 @@ def test_loaded_code_of_the_user_is_told(record: Record) -> None:
     ]
 
 
+@pytest.mark.torch
 def test_everything_an_ulp_off_is_another_rounding_and_no_more(record: Record) -> None:
     plain = """
     for _ in range(4):
@@ -150,6 +159,7 @@ def test_everything_an_ulp_off_is_another_rounding_and_no_more(record: Record) -
 OVERFLOW = TRAIN.replace("scaler.unscale_(optimizer)", "FILTER\n    scaler.unscale_(optimizer)")
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     ("between", "status"),
     [("pass", Status.PASS), ("[p.grad.nan_to_num_(0, 0, 0) for p in model.parameters()]", Status.FAIL)],
@@ -160,12 +170,14 @@ def test_a_planted_overflow_is_skipped_unless_something_hides_it(record: Record,
     assert check.status is status
 
 
+@pytest.mark.torch
 def test_a_planted_change_makes_results_larger_where_they_are_trained(record: Record) -> None:
     text = "print(model(torch.ones(1, 4)).item())\nwith torch.no_grad():\n    print(model(torch.ones(1, 4)).item())"
     trained, evaluated = map(float, out(record(text, plant=0.1)))
     assert trained == pytest.approx(1.1 * evaluated)
 
 
+@pytest.mark.torch
 def test_a_run_that_is_lost_ends(record: Record, tmp_path: Path) -> None:
     reference = tmp_path / "reference"
     reference.mkdir()
@@ -190,6 +202,7 @@ for _ in range(4):
 """
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     ("labels", "mixed"),
     [
@@ -211,6 +224,7 @@ def test_tensors_of_both_sides_in_one_operation_are_seen(record: Record, labels:
     assert all(each.place == f"script.py:{each.place.partition(':')[2]}" for each in trace.mixed)
 
 
+@pytest.mark.torch
 def test_a_region_for_the_cpu_does_nothing_to_what_is_on_the_gpu(record: Record) -> None:
     text = """
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -224,6 +238,7 @@ def test_a_region_for_the_cpu_does_nothing_to_what_is_on_the_gpu(record: Record)
     assert out(record(text)) == ["torch.bfloat16", "torch.float32", "torch.float16"]
 
 
+@pytest.mark.torch
 def test_a_model_whose_graph_is_traced_can_be_rounded(record: Record) -> None:
     text = "torch.jit.trace(model, torch.ones(2, 4))\n" + TRAIN
     for orders in ({"oracle": 1}, {"census": True, "places": True}, OFF):

@@ -101,6 +101,7 @@ def call_atom(frame: Frame, atom: Atom | Tensor, args: Arguments, node: ast.AST)
 def _call_wrapped(frame: Frame, atom: Wrapped, args: Arguments, node: ast.AST) -> Value:
     if atom.kind == UNDER:
         assert atom.context is not None
+        args = frame.analysis.pytorch.cast_under(frame, atom.context, args)
         found: list[Value] = []
         enter(frame, one(atom.context), lambda _: found.append(call_atom(frame, atom.function, args, node)), node)
         return found[0] if found else NEVER

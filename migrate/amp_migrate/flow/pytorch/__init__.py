@@ -607,6 +607,10 @@ class PyTorch:
         """The context that entering something gives."""
         return switches.context_of(frame, atom, base, node)
 
+    def cast_under(self, frame: Frame, atom: Atom, args: Arguments) -> Arguments:
+        """What a function gets that runs in a context."""
+        return switches.cast_under(frame, atom, args)
+
     def overlaid(self, frame: Frame, region: Region) -> Context:
         """The context of a region of the overlay."""
         return switches.overlaid(frame, region)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from amp_migrate.flow.domain.atoms import (
+    NEVER,
     NONE_VALUE,
     UNKNOWN,
     Atom,
@@ -23,7 +25,7 @@ from amp_migrate.flow.domain.atoms import (
     one,
 )
 from amp_migrate.flow.domain.contexts import DEFAULT_DTYPE, NO_CONTEXT, OFF, ON, Autocast, Context
-from amp_migrate.flow.domain.tensor import BF16, LOW, Tensor
+from amp_migrate.flow.domain.tensor import BF16, F32, LOW, Tensor
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.overlay import Region
 from amp_migrate.flow.python.arguments import Arguments
@@ -190,6 +192,30 @@ def _custom(frame: Frame, atom: Obj, base: Context) -> Context:
     if not cast or cast == NONE_VALUE or "custom_bwd" in atom.external:
         return base
     return base.but(cuda=Autocast(OFF, base.cuda.dtype, base.cuda.cache, frozenset(), base.cuda.outermost))
+
+
+def cast_under(frame: Frame, atom: Atom, args: Arguments) -> Arguments:
+    """What `custom_fwd` gives its function where autocast is on: floating tensors in the dtype of `cast_inputs`."""
+    dtype = frame.read(atom, "cast_inputs") if isinstance(atom, Obj) and atom.external in CUSTOM else NEVER
+    to = frame.analysis.pytorch.precision_of(dtype) if dtype else None
+    on = frame.now.context.cuda.on
+    if to is None or not on & ON:
+        return args
+
+    def cast(value: Value) -> Value:
+        return frozenset(cast_one(each) if isinstance(each, Tensor) else each for each in value)
+
+    def cast_one(tensor: Tensor) -> Tensor:
+        kept = tensor.precision if on & OFF else tensor.precision & ~(LOW | F32)
+        return tensor.but(precision=kept | (to if tensor.precision & (LOW | F32) else 0))
+
+    return replace(
+        args,
+        positional=[cast(each) for each in args.positional],
+        rest=cast(args.rest),
+        keywords={name: cast(each) for name, each in args.keywords.items()},
+        others=cast(args.others),
+    )
 
 
 def overlaid(frame: Frame, region: Region) -> Context:

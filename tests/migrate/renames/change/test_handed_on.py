@@ -489,6 +489,7 @@ def test_use_alone_is_told(tmp_path: Path) -> None:
     assert ["compat" in finding.message for finding in outcome.findings] == [True]
 
 
+@pytest.mark.torch
 def test_what_is_written_runs(tmp_path: Path) -> None:
     files = {
         "pkg/__init__.py": "from .compat import *\n",

@@ -103,12 +103,14 @@ def test_import_that_nothing_uses_stays_in_a_package(tmp_path: Path) -> None:
     assert not list(migrate_paths([tmp_path], Settings()).changed)
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("package", [*SERVED, *SHIM_MODULES])
 def test_shim_has_every_module_that_it_is_asked_for(package: str) -> None:
     module = SHIM_MODULES.get(package, package.replace("apex", "amp_shim", 1))
     assert importlib.util.find_spec(module) is not None
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     ("before", "after", "use"),
     [
@@ -130,6 +132,7 @@ def test_what_apex_still_has_comes_from_the_shim_where_that_is_asked_for(
     assert any("Apex still has" in finding.message for finding in plan.findings)
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     ("before", "after", "use"),
     [

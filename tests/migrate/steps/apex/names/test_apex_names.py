@@ -320,6 +320,7 @@ def test_rule_that_is_not_wanted_leaves_the_name() -> None:
     assert not migrate_text(text, Settings(ignore=("AMP340",))).changed
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("native", NATIVES, ids=lambda native: f"{native.old}-{native.new}")
 def test_torch_takes_what_is_written(native: TorchForm) -> None:
     new = locate(native.new)

@@ -1,0 +1,81 @@
+"""What a run costs depends on what may change, and not on what lies around it: counted, and so the same everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from amp_migrate.engine.migrate import migrate
+from amp_migrate.engine.work import Work, done, since
+from amp_migrate.settings import Settings
+
+SCRIPT = """\
+import torch
+from amp_parts.net_{0} import Net
+
+model = Net().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in range(9):
+    loss = torch.nn.functional.mse_loss(model(torch.ones(4, 8).cuda()), torch.ones(4, 2).cuda())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+NET = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(8, {0} + 8), nn.Linear({0} + 8, 2)
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x)))
+"""
+# What a repository is full of: modules of PyTorch, and tools that have nothing to do with it.
+IDLE = ("import torch\n\n\ndef shift_{0}(x):\n    return torch.roll(x, {0})\n", "def name_{0}():\n    return '{0}'\n")
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Callable[..., Mapping[Work, int]]:
+    """What it takes to migrate a tree of so many scripts, with as many modules, and so many files without a step."""
+
+    def run(scripts: int, idle: int) -> Mapping[Work, int]:
+        root = tmp_path / f"{scripts}-{idle}"
+        (root / "amp_parts").mkdir(parents=True)
+        for number in range(scripts):
+            # In folders of their own: what stands beside a script may be of it.
+            (root / f"task_{number}").mkdir()
+            (root / f"task_{number}" / "train.py").write_text(SCRIPT.format(number))
+            (root / "amp_parts" / f"net_{number}.py").write_text(NET.format(number))
+        for number in range(idle):
+            (root / f"idle_{number}.py").write_text(IDLE[number % 2].format(number))
+        before = done()
+        outcome = migrate([root], Settings())
+        assert len(outcome.changed) == scripts
+        return since(before)
+
+    return run
+
+
+PARSED = (Work.LIBCST, Work.LIBCST_FILES, Work.AST, Work.PLANS, Work.EDITS)
+
+
+def test_files_without_a_step_are_not_parsed_however_many_there_are(work: Callable[..., Mapping[Work, int]]) -> None:
+    few, many = work(scripts=4, idle=8), work(scripts=4, idle=80)
+    assert {what: many[what] for what in PARSED} == {what: few[what] for what in PARSED}
+    assert many[Work.READ] == few[Work.READ] + 72
+
+
+def test_twice_as_many_scripts_cost_at_most_twice_as_much(work: Callable[..., Mapping[Work, int]]) -> None:
+    some, twice = work(scripts=4, idle=8), work(scripts=8, idle=8)
+    assert {what: twice[what] for what in PARSED if twice[what] > 2 * some[what]} == {}
+
+
+def test_no_file_is_parsed_twice(work: Callable[..., Mapping[Work, int]]) -> None:
+    found = work(scripts=4, idle=8)
+    # Each script as it was, the module of its model, and what would be written.
+    assert found[Work.LIBCST_FILES] == 3 * 4
