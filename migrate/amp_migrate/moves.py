@@ -23,6 +23,7 @@ from amp_migrate.renames.rename import renaming_rules
 from amp_migrate.report.finding import Kind
 from amp_migrate.settings import Dtype, Settings
 from amp_migrate.steps.apex.migrate_apex import ApexMigration
+from amp_migrate.steps.apex.uses.handed_amp import read_handed
 from amp_migrate.steps.dtype.other_dtype import other_dtype
 from amp_migrate.steps.kept_forwards import kept_forwards
 from amp_migrate.steps.migrate_steps import StepMigration
@@ -55,6 +56,7 @@ def moves_of(
     """
     if not files:
         return
+    read_handed(project, files)
     steps = StepMigration(project, wishes)
     moves = [*steps.moves(files), *ApexMigration(project, steps.roles, wishes).moves(files)]
     yield from moves

@@ -52,7 +52,7 @@ def with_items(
         olds: list[cst.CSTNode | None] = list(getattr(original, name))
         items = _Items(olds, list(getattr(updated, name)), _opening(updated, around), expression)
         before = list(items.news)
-        for each in edits:
+        for each in sorted(edits, key=lambda edit: isinstance(edit.change, Remove)):  # what is new may stand behind it
             items.change(each.node, each.change, is_last_list=name == _last_list(original))
         if items.news != before:
             updated = updated.with_changes(**{name: items.news})

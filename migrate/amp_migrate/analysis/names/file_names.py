@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
+from collections.abc import Mapping
 from functools import cached_property
 from typing import cast
 
@@ -33,20 +34,32 @@ class Names:
     """Full names of the expressions of one tree."""
 
     def __init__(
-        self, tree: Tree, scopes: Scopes, target_torch: Version = OLDEST, elsewhere: Elsewhere | None = None
+        self,
+        tree: Tree,
+        scopes: Scopes,
+        target_torch: Version = OLDEST,
+        elsewhere: Elsewhere | None = None,
+        given: Mapping[cst.CSTNode, str] | None = None,
     ) -> None:
         """
         Args:
             target_torch: the oldest PyTorch that the file is read for.
             elsewhere: what other files of the project hand on.
+            given: the full names that all callers pass for a parameter.
         """
         self.tree = tree
         self.scopes = scopes
         self.target_torch = target_torch
         self._elsewhere = elsewhere or Nowhere()
+        self.given = given or {}
         self._known: dict[cst.CSTNode, frozenset[str]] = {}
         self._outcomes: dict[cst.CSTNode, bool | None] = {}
         self._attributes: dict[cst.ClassDef, dict[str, list[cst.BaseExpression | None]]] = {}
+
+    def with_given(self, parameter: cst.Param, full: str) -> Names:
+        """The names in the light of what all callers pass for one more parameter."""
+        given = {**self.given, parameter: full}
+        return Names(self.tree, self.scopes, self.target_torch, self._elsewhere, given)
 
     def meanings(self, node: cst.CSTNode) -> frozenset[str]:
         """Every full name a name or attribute chain may stand for; `UNKNOWN` among them where one is not an import."""
@@ -128,6 +141,8 @@ class Names:
                 and binding.value not in seen
             ):
                 found |= self._meanings(binding.value, seen | {binding.value})
+            elif binding.node in self.given:
+                found.add(self.given[binding.node])
             else:
                 found.add(UNKNOWN)
         return frozenset(found or self._of_star(path, has_torch=has_torch))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from amp_migrate.prove.code.public_names import CONTEXTS, NO_CONTEXTS
+from amp_migrate.tables.apex_names import AMP
 
 # One thing that a value may be: a word, or a tuple of a word and what goes with it.
 Atom: TypeAlias = Any
@@ -38,7 +39,7 @@ def _is_carried(atom: Atom) -> bool:
             return is_carrier(atom[1])
         if atom[0] == "tuple":
             return bool(atom[1]) and all(map(is_carrier, atom[1]))
-        return atom[0] == "name" and atom[1] in CONTEXTS
+        return atom[0] == "name" and (atom[1] in CONTEXTS or atom[1] == AMP)
     return atom in _CARRIED
 
 

@@ -258,8 +258,10 @@ def _number(code: str) -> float | None:
 
 def _only_for_apex(file: File, home: Statement, gone: Collection[Statement | None]) -> bool:
     assert isinstance(home, cst.If)
-    others = [each for each in statements(block_of(home)) if each not in gone]
-    return home.orelse is None and all(is_apex_import(file, each) for each in others)
+    orelse = home.orelse
+    otherwise = statements(orelse.body) if isinstance(orelse, cst.Else) else ()  # type: ignore[arg-type]
+    others = [each for each in (*statements(block_of(home)), *otherwise) if each not in gone]
+    return not isinstance(orelse, cst.If) and all(is_apex_import(file, each) for each in others)
 
 
 def _is_none(value: cst.BaseExpression | None) -> bool:

@@ -26,10 +26,12 @@ from amp_migrate.steps.apex.script.native_script import (
     ScriptStep,
     WrapperUses,
 )
+from amp_migrate.steps.apex.step.folded_branches import FoldedBranch
 from amp_migrate.steps.apex.step.fp16_optimizer import copies_of_gradients, half_networks, wrapper_attributes
 from amp_migrate.steps.apex.step.master_parameters import parameters_of
 from amp_migrate.steps.apex.step.scaler_beside import scaler_at
 from amp_migrate.steps.apex.uses import apex_state
+from amp_migrate.steps.apex.uses.amp_tests import AmpTest, amp_tests
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.apex.uses.loss_scale import scale_reads
 from amp_migrate.steps.apex.uses.norm_limits import limit_of, not_clipped
@@ -107,6 +109,11 @@ class NativeDecider:
             switch = self._switch_at(step.file, step.place, each.route)
             if isinstance(switch, Refusal) and step.computes:
                 return switch
+        folds = [fold for each in steps for fold in each.step.folds]
+        for file in files:
+            for _, switch in self._tests(file, folds):
+                if isinstance(switch, Refusal):
+                    return switch
         for file in files:
             given = (call for call, _ in apex_state.given(file, self._project))
             saved = (*amp_calls(file, "state_dict"), *amp_calls(file, "load_state_dict"), *given)
@@ -130,12 +137,15 @@ class NativeDecider:
         evaluated = tuple(self._evaluated(file, placed.regions, left))
         own = (region for each in mine for region in each.step.regions)
         reads = dict(scale_reads(file))
-        dead = [fold.dead for each in steps for fold in each.folds]
+        folds = [fold for each in steps for fold in each.folds]
+        dead = [fold.dead for fold in folds]
+        tests = ((test, switch) for test, switch in self._tests(file, folds) if not isinstance(switch, Refusal))
         return NativeFile(
             file,
             evaluated,
             tuple(placed.islands),
             computing=(*own, *(region for region, _ in evaluated)),
+            tests=tuple(tests),
             reads=self._with_scalers(file, reads),
             saved=self._with_scalers(file, (c for c in amp_calls(file, "state_dict") if c not in reads.values())),
             restored=self._with_scalers(file, amp_calls(file, "load_state_dict")),
@@ -143,6 +153,20 @@ class NativeDecider:
             parameters=tuple(self._parameters(file, dead)),
             wrapper=self._wrapper(file) if any(i.what == "FP16_Optimizer" for i in self._initializes) else None,
         )
+
+    def _tests(self, file: File, folds: Iterable[FoldedBranch]) -> Iterator[tuple[AmpTest, str | Refusal | None]]:
+        """The tests of whether `apex.amp` is there, but for those of folded branches, with the switch that they ask."""
+        gone = {fold.statement.test for fold in folds if fold.statement in file.tree.parents}
+        starting = [each.home for each in self._initializes if each.file is file]
+        for test in amp_tests(file):
+            around = {test.node, *file.tree.ancestors(test.node)}
+            if around.isdisjoint(gone):
+                if not test.is_switch:
+                    yield test, None
+                elif any(isinstance(home, cst.If) and home.test in around for home in starting):
+                    yield test, Refusal(file, test.node, "amp itself is used as a value")
+                else:
+                    yield test, self._switch_at(file, test.node)
 
     def _starts(self) -> tuple[tuple[NativeStart, ...], tuple[NativeStart, ...], Ways]:
         """What becomes of each initialization, what callers of helpers do instead, and the other ways of scalers."""

@@ -21,11 +21,13 @@ from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_name, keepings
 from amp_migrate.steps.apex.uses.apex_guards import insists
 from amp_migrate.steps.apex.uses.apex_state import given
 from amp_migrate.steps.apex.uses.cast_functions import is_native
+from amp_migrate.steps.apex.uses.handed_amp import handed_arguments
 from amp_migrate.steps.apex.uses.loss_scale import understood
 from amp_migrate.steps.regions.evaluation import evaluation_regions
 from amp_migrate.steps.statements.amp_signs import is_scaled
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.tables.apex_names import AMP, API
+from amp_migrate.trees.nodes import walk
 
 _STATE = ("state_dict", "load_state_dict", "master_params")
 
@@ -92,11 +94,18 @@ def leftovers(
     inits = {each.call.func for each in read_inits(file)}
     asked = {each.name for each in amp_tests(file)}
     paths = {dotted(each.targets[0].target) for each in kept}
+    handed = {each for where, arg in handed_arguments(project, file) if where in script for each in walk(arg)}
     for node in file.tree.every(cst.Name, cst.Attribute):
         parent = file.tree.parents[node]
-        if type(parent) in (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom, cst.NameItem):
+        if type(parent) in (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom, cst.NameItem, cst.Param):
             continue
-        if node in inits or node in asked or node in about_scale or file.tree.parents[node] in about_scale:
+        if (
+            node in inits
+            or node in asked
+            or node in handed
+            or node in about_scale
+            or file.tree.parents[node] in about_scale
+        ):
             continue
         used = amp_name(file, node)
         if used is not None and used not in API and not is_native(file, node, target_torch):

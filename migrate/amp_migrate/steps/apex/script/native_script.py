@@ -12,6 +12,7 @@ from amp_migrate.plan.code import Code
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.step.apex_steps import ApexStep
 from amp_migrate.steps.apex.step.folded_branches import FoldedBranch
+from amp_migrate.steps.apex.uses.amp_tests import AmpTest
 from amp_migrate.steps.model.route import Creation, Route, Ways
 from amp_migrate.steps.model.training_step import Island, Region, TrainingStep
 from amp_migrate.steps.scaler.checkpoint_entries import RestoredEntry, SavedEntry
@@ -72,6 +73,7 @@ class NativeFile:
         evaluated: regions of evaluation forwards, each with its switch; None where mixed precision is always on.
         islands: the losses of evaluation that read their inputs in float32.
         computing: all regions of the file.
+        tests: the tests of whether `apex.amp` is there that ask for the script's switch, each with that as code.
         reads: what asks Apex for the loss scale, each with the scaler that answers.
         saved, restored: the calls of `amp.state_dict` and `amp.load_state_dict`, each with the scaler.
         given: the calls that pass `apex.amp` to what restores it, with the place of the argument and the scaler.
@@ -83,6 +85,7 @@ class NativeFile:
     evaluated: tuple[tuple[Region, Code | None], ...]
     islands: tuple[Island, ...]
     computing: tuple[Region, ...]
+    tests: tuple[tuple[AmpTest, str | None], ...]
     reads: tuple[tuple[cst.BaseExpression, str | None], ...]
     saved: tuple[tuple[cst.Call, str | None], ...]
     restored: tuple[tuple[cst.Call, str | None], ...]

@@ -98,13 +98,15 @@ def starts(file: File) -> bool:
 
 def uses_apex_amp(file: File) -> bool:
     """Whether a file decides about precision through `apex.amp`, which the shim may answer for by now."""
-    return asks_apex(file) or any(is_in(name, (f"{SHIM}.amp",)) for name in file.imported)
+    return asks_apex(file) or any(
+        is_in(name, (f"{SHIM}.amp",)) for name in (*file.imported, *file.names.given.values())
+    )
 
 
 def asks_apex(file: File) -> bool:
     """Whether a file imports `apex.amp`, from whichever file, reaches it by `import apex`, or makes a wrapper."""
     names = file.imported
-    if any(is_in(name, (AMP,)) for name in names):
+    if any(is_in(name, (AMP,)) for name in (*names, *file.names.given.values())):
         return True
     if takes_amp(file):
         return True

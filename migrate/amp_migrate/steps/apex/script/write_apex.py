@@ -15,9 +15,10 @@ from amp_migrate.steps.apex.initialize.switch import VARIABLE, is_short, switch_
 from amp_migrate.steps.apex.script.native_script import NativeFile, NativeScript, NativeStart
 from amp_migrate.steps.apex.script.write_fp16_optimizer import write_wrapped
 from amp_migrate.steps.apex.uses import apex_state
-from amp_migrate.steps.apex.uses.amp_tests import amp_tests, write_answer
+from amp_migrate.steps.apex.uses.amp_tests import write_answer
 from amp_migrate.steps.apex.uses.apex_guards import drop_imports
 from amp_migrate.steps.apex.uses.cast_functions import write_functions
+from amp_migrate.steps.apex.uses.handed_amp import write_handed
 from amp_migrate.steps.apex.uses.loss_scale import write_read
 from amp_migrate.steps.apex.uses.norm_limits import write_clips, write_limits_gone
 from amp_migrate.steps.outputs.region_outputs import cast_outputs
@@ -46,6 +47,7 @@ def write_apex(script: NativeScript, roles: Roles, settings: Settings) -> Iterat
             yield own.splice(fold.statement, fold.live)
     for file in script.files:
         yield from _write_file(editor.of(file.file), file, roles)
+        yield from write_handed(editor.of(file.file), roles.project)
     for start in script.starts:
         yield from _write_start(start, settings)
     for start in script.in_callers:
@@ -73,8 +75,8 @@ def _write_file(editor: Editor, file: NativeFile, roles: Roles) -> Iterator[Edit
     for call, parameters in file.parameters:
         yield editor.replace(call, parameters)
     yield from write_functions(editor)
-    for test in amp_tests(file.file):
-        yield write_answer(editor, test)
+    for test, switch in file.tests:
+        yield write_answer(editor, test, switch)
     if file.wrapper is not None:
         yield from write_wrapped(editor, file.wrapper)
         yield from write_limits_gone(editor)

@@ -1,4 +1,8 @@
-"""Tests of whether `apex.amp` is there, where it is None without Apex: `use_amp = amp is not None and args.amp`."""
+"""Tests of whether `apex.amp` is there: `use_amp = amp is not None and args.amp`.
+
+It may be None without Apex, and then the answer is known; or None where the script is told to do without, and then the
+test asks for the script's switch.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,10 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_migrate.analysis.bindings import Binding, BindingKind
-from amp_migrate.analysis.files import File
+from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
+from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.plan.edit import Edit
+from amp_migrate.steps.apex.initialize.switch import is_short
 from amp_migrate.steps.apex.uses.apex_calls import amp_name
 from amp_migrate.steps.apex.uses.apex_guards import answered, insists
 from amp_migrate.tables.apex_names import AMP, API
@@ -25,29 +30,39 @@ class AmpTest:
         name: what stands for `apex.amp` in it.
         node: the whole test.
         answer: what it gives where Apex is there.
+        is_switch: whether the script decides by itself that it is not there.
     """
 
-    name: cst.Name
+    name: cst.Name | cst.Attribute
     node: cst.BaseExpression
     answer: bool
+    is_switch: bool
 
 
 def amp_tests(file: File) -> Iterator[AmpTest]:
     """The tests of a file, but for statements that only insist on Apex."""
     for name in file.uses.get("amp", ()):
-        if not isinstance(name, cst.Name) or AMP not in file.names.meanings(name):
+        if not _stands_for_amp(file, name) or insists(file, file.tree.statement(name)):
             continue
-        if insists(file, file.tree.statement(name)) or not _is_none_without_apex(file, name):
+        is_switch = not _is_none_without_apex(file, name)
+        if _decides_about_apex(file, name) and not is_switch:
             continue
-        if _decides_about_apex(file, name):
-            continue
-        test = _test(file, name)
+        test = _test(file, name, is_switch=is_switch)
         if test is not None:
             yield test
 
 
-def write_answer(editor: Editor, test: AmpTest) -> Edit:
-    """The edit that gives a test its answer; of an `if` that asks nothing else, what runs then stays."""
+def write_answer(editor: Editor, test: AmpTest, switch: str | None) -> Edit:
+    """The edit that gives a test its answer, or lets it ask for the script's switch.
+
+    Of an `if` that asks nothing else, what runs then stays.
+
+    Args:
+        switch: the switch as code, where the test asks for it; None where mixed precision is always on.
+    """
+    if switch is not None:
+        asked = switch if is_short(switch) or switch.endswith(".is_enabled()") else f"({switch})"
+        return editor.replace(test.node, asked if test.answer else f"not {asked}")
     around = editor.file.tree.parents[test.node]
     if isinstance(around, cst.If) and around.test is test.node and editor.file.tree.statement(around) is around:
         if test.answer:
@@ -59,25 +74,26 @@ def write_answer(editor: Editor, test: AmpTest) -> Edit:
     return answered(editor, test.node, answer=test.answer)
 
 
-def _test(file: File, name: cst.Name) -> AmpTest | None:
+def _test(file: File, name: cst.Name | cst.Attribute, *, is_switch: bool) -> AmpTest | None:
     parent = file.tree.parents[name]
     if isinstance(parent, cst.Comparison) and parent.left is name and len(parent.comparisons) == 1:
         compared = parent.comparisons[0]
         if is_constant(compared.comparator, "None") and isinstance(
             compared.operator, (cst.Is, cst.IsNot, cst.Equal, cst.NotEqual)
         ):
-            return AmpTest(name, parent, answer=isinstance(compared.operator, (cst.IsNot, cst.NotEqual)))
+            is_there = isinstance(compared.operator, (cst.IsNot, cst.NotEqual))
+            return AmpTest(name, parent, answer=is_there, is_switch=is_switch)
     if isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Not):
-        return AmpTest(name, parent, answer=False)
+        return AmpTest(name, parent, answer=False, is_switch=is_switch)
     is_asked = (
         parent.left is name and isinstance(parent.operator, cst.And)
         if isinstance(parent, cst.BooleanOperation)
         else isinstance(parent, (cst.If, cst.IfExp)) and parent.test is name
     )
-    return AmpTest(name, name, answer=True) if is_asked else None
+    return AmpTest(name, name, answer=True, is_switch=is_switch) if is_asked else None
 
 
-def _decides_about_apex(file: File, name: cst.Name) -> bool:
+def _decides_about_apex(file: File, name: cst.Name | cst.Attribute) -> bool:
     """Whether a name stands in the test of an `if` that Apex's own calls stand in: it is a part of the switch."""
     inside: cst.CSTNode = name
     for each in file.tree.ancestors(name):
@@ -87,9 +103,29 @@ def _decides_about_apex(file: File, name: cst.Name) -> bool:
     return False
 
 
-def _is_none_without_apex(file: File, name: cst.Name) -> bool:
-    """Whether a name is `apex.amp` wherever Apex is there: only a missing Apex makes it something else."""
-    return all(_is_there_for_apex(file, each) for each in file.scopes.of(name).lookup(name.value))
+def _stands_for_amp(file: File, name: cst.Name | cst.Attribute) -> bool:
+    """Whether something is `apex.amp` or None."""
+    if isinstance(name, cst.Attribute) and not (dotted(name) or "").startswith("self."):
+        return AMP in file.names.meanings(name) and not object_bindings(file, name)
+    bound = object_bindings(file, name)
+    values = (AMP in file.names.meanings(each.value) for each in bound if each.value is not None)
+    is_amp = AMP in file.names.meanings(name) or any(values)
+    return is_amp and all(_is_amp_or_none(file, each) for each in bound)
+
+
+def _is_amp_or_none(file: File, binding: Binding) -> bool:
+    if binding.kind is BindingKind.IMPORT:
+        return AMP in file.names.brought(binding)
+    if binding.kind is BindingKind.PARAMETER:
+        return binding.node in file.names.given
+    return binding.value is not None and (
+        is_constant(binding.value, "None") or AMP in file.names.meanings(binding.value)
+    )
+
+
+def _is_none_without_apex(file: File, name: cst.Name | cst.Attribute) -> bool:
+    """Whether something is `apex.amp` wherever Apex is there: only a missing Apex makes it something else."""
+    return all(_is_there_for_apex(file, each) for each in object_bindings(file, name))
 
 
 def _is_there_for_apex(file: File, binding: Binding) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
-from amp_migrate.analysis.files import File
+from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.plan.code import code
 from amp_migrate.plan.edit import Edit, Imported, Reimport
 from amp_migrate.steps.apex.uses.apex_calls import handed_on, keepings
@@ -36,7 +36,19 @@ def is_apex_import(file: File, statement: Statement) -> bool:
         return [dotted(alias.name) for alias in statement.names] in (["apex"], [AMP])
     if isinstance(statement, cst.Try) and statement.orelse is None and statement.finalbody is None:
         return all(is_apex_import(file, each) for each in statements(block_of(statement))) and _complains(statement)
-    return insists(file, statement) or is_needless(file, statement) or any(statement is each for each in keepings(file))
+    is_kept = any(statement is each for each in keepings(file))
+    return insists(file, statement) or is_needless(file, statement) or is_kept or _says_none(file, statement)
+
+
+def _says_none(file: File, statement: Statement) -> bool:
+    """Whether a statement only says that something is not `apex.amp`, which elsewhere it is: `amp = None`."""
+    if not isinstance(statement, cst.Assign) or len(statement.targets) > 1 or not is_constant(statement.value, "None"):
+        return False
+    target = statement.targets[0].target
+    if (dotted(target) or "").removeprefix("self.") != "amp":
+        return False
+    values = [each.value for each in object_bindings(file, target) if each.value is not None]
+    return AMP in file.names.meanings(target) or any(AMP in file.names.meanings(each) for each in values)
 
 
 def probes_for_apex(file: File) -> bool:

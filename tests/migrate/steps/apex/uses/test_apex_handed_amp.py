@@ -1,0 +1,185 @@
+"""`apex.amp` as an argument, or kept where the script does without it as None."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Check = Callable[..., Any]
+
+
+def test_amp_that_is_passed_makes_way_for_the_scaler(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "step.py": """
+                  import torch
+                  from torch import nn
+
+                - def train(model, loader, optimizer, amp, epoch):
+                + def train(model, loader, optimizer, scaler, epoch):
+                      for x, y in loader:
+                ~         loss = nn.functional.mse_loss(model(x), y)
+                -         backward(loss, optimizer, amp)
+                +         backward(loss, optimizer, scaler)
+                ~         optimizer.step()
+                +         scaler.update()
+
+                - def backward(loss, optimizer, amp):
+                -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+                -         scaled_loss.backward()
+                + def backward(loss, optimizer, scaler):
+                +     scaler.scale(loss).backward()
+                """,
+            "train.py": """
+                  import torch
+                  from torch import nn
+                - from apex import amp
+                  from step import train
+
+                  model = nn.Linear(2, 2)
+                  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+                + scaler = torch.amp.GradScaler("cuda")
+                  for epoch in range(3):
+                -     train(model, loader, optimizer, amp, epoch=epoch)
+                +     train(model, loader, optimizer, scaler, epoch=epoch)
+                """,
+        }
+    )
+
+
+CHOSEN = """
+        - def train(model, loader, optimizer, amp=None):
+        + def train(model, loader, optimizer, scaler):
+              for x, y in loader:
+        -         loss = nn.functional.mse_loss(model(x), y)
+        -         if amp is not None:
+        -             with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -                 scaled_loss.backward()
+        -         else:
+        -             loss.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=scaler.is_enabled()):
+        +             loss = nn.functional.mse_loss(model(x), y)
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+              state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+        -     if amp is not None:
+        -         state["amp"] = amp.state_dict()
+        -     if not amp:
+        +     if scaler.is_enabled():
+        +         state["scaler"] = scaler.state_dict()
+        +     if not scaler.is_enabled():
+                  print("in float32")
+              return state
+
+          def main(args, loader):
+              model = nn.Linear(2, 2)
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -     if args.fp16:
+        -         from apex import amp
+        -         model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        -     OTHERWISE
+        -     return train(model, loader, optimizer, PASSED)
+        +     scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+        +     return train(model, loader, optimizer, scaler)
+        """
+
+
+def test_amp_that_is_none_where_the_script_is_told_so(rewrites: Check) -> None:
+    otherwise = "else:\n        -         amp = None"
+    rewrites(CHOSEN.replace("OTHERWISE", otherwise).replace("PASSED", "amp"))
+
+
+def test_amp_that_is_passed_or_none(rewrites: Check) -> None:
+    rewrites(CHOSEN.replace("        -     OTHERWISE\n", "").replace("PASSED", "amp=amp if args.fp16 else None"))
+
+
+def test_amp_that_a_trainer_keeps_or_has_not(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+          class Trainer:
+              def __init__(self, model, fp16: bool):
+                  self.model = model
+                  self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                  self.fp16 = fp16
+        -         self.amp = None
+        -         if fp16:
+        -             self.amp = amp
+        -             self.model, self.optimizer = self.amp.initialize(self.model, self.optimizer, opt_level="O1")
+        +         self.scaler = torch.amp.GradScaler("cuda", enabled=fp16)
+
+              def step(self, x, y):
+        -         loss = nn.functional.mse_loss(self.model(x), y)
+        -         if self.amp is not None:
+        -             with self.amp.scale_loss(loss, self.optimizer) as scaled_loss:
+        -                 scaled_loss.backward()
+        -         else:
+        -             loss.backward()
+        -         self.optimizer.step()
+        -         if self.amp:
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=self.scaler.is_enabled()):
+        +             loss = nn.functional.mse_loss(self.model(x), y)
+        +         self.scaler.scale(loss).backward()
+        +         self.scaler.step(self.optimizer)
+        +         self.scaler.update()
+        +         if self.scaler.is_enabled():
+                      print("half")
+        """
+    )
+
+
+SCRIPT = """
+from apex import amp
+
+def train(model, loader, optimizer, amp=None):
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        if amp is not None:
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+        else:
+            loss.backward()
+        optimizer.step()
+
+model = nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+train(model, loader, optimizer, amp)
+"""
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "train(model, loader, optimizer)",
+        "train(model, loader, optimizer, None)",
+        "train(model, loader, optimizer, wrapped)",
+        "train(model, loader, optimizer, amp if fast else wrapped)",
+        "train(*given)",
+        "run = train",
+        "use(amp)",
+    ],
+)
+def test_what_is_passed_otherwise_too(more: str, migrate: Check) -> None:
+    plan = migrate(f"{SCRIPT}{more}\n")
+    assert "from amp_shim import amp\n" in plan.after
+    assert [each.message for each in plan.findings if each.code == "AMP290"]
+
+
+def test_a_parameter_that_is_more_than_called(migrate: Check) -> None:
+    plan = migrate(SCRIPT.replace("        optimizer.step()", "        optimizer.step()\n        log(amp)"))
+    assert "from amp_shim import amp\n" in plan.after
+
+
+def test_an_initialization_that_a_parameter_decides_about(migrate: Check) -> None:
+    text = SCRIPT.replace(
+        "    for x, y in loader:",
+        '    if amp is not None:\n        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")\n'
+        "    for x, y in loader:",
+    ).replace('\nmodel, optimizer = amp.initialize(model, optimizer, opt_level="O1")', "")
+    assert "from amp_shim import amp\n" in migrate(text).after
