@@ -173,8 +173,9 @@ RISKY_NUMERICS = Rule(
     ),
     why=(
         "Autocast multiplies matrices in float16, which ends at 65,504: a product of features with themselves grows "
-        "with their number, a running buffer with the steps, and a probability that is rounded to one has no logarithm "
-        "of what is left. Whether that happens depends on the data, so the step moves, and this says where to look."
+        "with their number, a running buffer with the steps. What is rounded loses what is left of it: a variance as "
+        "E[x^2] - E[x]^2 may come to zero or below it. Whether that happens depends on the data, so the step moves, "
+        "and this says where to look."
     ),
     sources=(f"{AMP}#cuda-ops-that-can-autocast-to-float16",),
 )

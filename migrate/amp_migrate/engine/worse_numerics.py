@@ -25,7 +25,9 @@ _UNCACHED = (
     "is kept has no gradient"
 )
 _UNSCALED = "if the limit is meant for true gradients, put the scaler's unscale_(optimizer) before it"
-_IN_FLOAT32 = "let its inputs be float32 (.float()) where autocast is switched off, or use --dtype bf16"
+_EXACT = "let its inputs be float32 (.float()) where autocast is switched off"
+_IN_FLOAT32 = f"{_EXACT}, or use --dtype bf16"
+_HINTS = {Trouble.CLIPPED: _UNSCALED, Trouble.ROUNDED: _EXACT}
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def worse_numerics(workspace: Workspace, plans: Iterable[FilePlan], settings: Se
 def _at(harm: Harm, changed: Mapping[str, FilePlan]) -> Finding:
     """What is said of a place, as it stood before."""
     line = _line_before(changed.get(harm.site.file), harm.site.line)
-    hint = _UNSCALED if harm.trouble is Trouble.CLIPPED else _IN_FLOAT32
+    hint = _HINTS.get(harm.trouble, _IN_FLOAT32)
     return Finding(harm.site.file, line, 0, _code(harm), Kind.NOTE, harm.message, hint)
 
 

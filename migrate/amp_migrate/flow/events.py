@@ -12,7 +12,9 @@ from amp_migrate.flow.domain.machine import Facts, Machine
 from amp_migrate.flow.domain.tensor import Tensor, Units
 from amp_migrate.flow.source import Code, Site
 
-A_ROUNDED_PROBABILITY = "a rounded probability"  # the reason of a risk
+# Reasons of a risk.
+A_ROUNDED_PROBABILITY = "a rounded probability"
+CANCELLED = "E[x*y] - E[x]*E[y] of rounded means, which may come to zero or below it"
 
 
 class Act(Enum):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from amp_migrate.flow.analysis import Analysis
-from amp_migrate.flow.events import A_ROUNDED_PROBABILITY, Act
+from amp_migrate.flow.events import A_ROUNDED_PROBABILITY, CANCELLED, Act
 from amp_migrate.flow.files import Files
 from amp_migrate.flow.questions import (
     CACHE_MENDED,
@@ -53,11 +53,13 @@ class Trouble(Enum):
 
     CACHE = "a weight whose cast was kept without a gradient: `cache_enabled=False` mends it"
     PROBABILITY = "a probability that may be rounded to one"
+    ROUNDED = "differences of what is rounded: bfloat16 rounds more"
     CLIPPED = "scaled gradients that are compared with a limit"
     IDLE = "low precision that does nothing at all"
     OTHER = "any other"
 
 
+_REASONS = {A_ROUNDED_PROBABILITY: Trouble.PROBABILITY, CANCELLED: Trouble.ROUNDED}
 _TROUBLES = {_OF_THE_CACHE: Trouble.CACHE, CLIPPED: Trouble.CLIPPED, IDLE: Trouble.IDLE}
 
 
@@ -101,7 +103,7 @@ def harms(before: Files | None, after: Files, script: str, torch: Version) -> li
 
 
 def _trouble(fault: Fault) -> Trouble:
-    return Trouble.PROBABILITY if fault.why == A_ROUNDED_PROBABILITY else _TROUBLES.get(fault.what, Trouble.OTHER)
+    return _REASONS.get(fault.why) or _TROUBLES.get(fault.what, Trouble.OTHER)
 
 
 def _faults(files: Files, script: str) -> Iterable[Fault]:

@@ -70,6 +70,15 @@ def test_what_may_overflow_or_round_moves_and_is_told(dtype: Dtype) -> None:
     assert {each.code for each in plan.findings} == {"AMP501", "AMP504"}
 
 
+def test_a_variance_as_a_difference_of_means_is_told_and_bfloat16_is_no_way_out() -> None:
+    variance = "    var = (out * out).mean(dim=0) - out.mean(dim=0) ** 2\n"
+    text = f"{HEAD}    out = model(x)\n{variance}    loss = var.mean()\n{STEP}"
+    told = [each for each in migrate_text(text, Settings()).findings if each.code == "AMP504"]
+    assert [(each.line, "E[x*y] - E[x]*E[y]" in each.message, "bf16" in each.hint) for each in told] == [
+        (17, True, False)
+    ]
+
+
 def test_what_is_told_can_be_ignored() -> None:
     assert [each.code for each in migrate_text(GRAM, Settings(ignore=("AMP504",))).findings] == ["AMP501"]
 

@@ -56,7 +56,7 @@ from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.classes import DATA_SETS, FUNCTION, MODULE, external_bases
 from amp_migrate.flow.python.expressions import assign
 from amp_migrate.flow.python.frame import Frame
-from amp_migrate.flow.pytorch import functions, gradients, modules, operators, switches, tensors
+from amp_migrate.flow.pytorch import functions, gradients, modules, operators, switches, tensors, variances
 from amp_migrate.flow.source import Site
 from amp_migrate.tables import operators as table
 
@@ -77,6 +77,7 @@ class PyTorch:
         entered: what was on where a context was entered by hand.
         opened: the regions of the GPU's autocast that may be on, and whether gradients may be recorded, may not be.
         working: the regions in which something is, or may be, computed in low precision.
+        moments: what means and products are made of.
         asked: for each unknown object, the methods that are called on it: what it is shows in what is done with it.
     """
 
@@ -98,6 +99,7 @@ class PyTorch:
         self.entered: dict[Atom, Context] = {}
         self.opened: dict[Site, int] = {}
         self.working: set[Site] = set()
+        self.moments = variances.Moments()
         self.asked: dict[tuple[object, ...], set[str]] = {}
 
     # Names

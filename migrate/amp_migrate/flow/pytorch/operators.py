@@ -65,6 +65,7 @@ from amp_migrate.flow.domain.tensor import (
 from amp_migrate.flow.events import A_ROUNDED_PROBABILITY, Act
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
+from amp_migrate.flow.pytorch import variances
 from amp_migrate.flow.source import Site
 from amp_migrate.tables import operators as table
 
@@ -128,6 +129,7 @@ def operate(
     if in_place:
         precision = tensors[0].precision
     _watch(frame, name, treatment, tensors, operands, autocast, node, args, kind)
+    variances.follow(frame, name, operands, precision, node)
     result = _facts(frame, name, kind, tensors, operands, precision, autocast, treatment, node, args)
     return _shape_of_result(frame, name, kind, result, args, node)
 
