@@ -6,7 +6,7 @@ are migrated together, or they all keep Apex's calls and get them from `amp_shim
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -25,7 +25,7 @@ from amp_migrate.catalog.apex_rules import (
 )
 from amp_migrate.plan.edit import Edit, replaced_by
 from amp_migrate.plan.move import Move, Refusal
-from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.report.finding import Finding, Kind, seen_from
 from amp_migrate.settings import Apex, Dtype
 from amp_migrate.steps.apex.initialize.in_helper import lifted
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
@@ -124,6 +124,8 @@ class ApexMigration:
         native = _asked_for_shim(script) if self.settings.apex is Apex.SHIM else self._to_native(script)
         if isinstance(native, Move):
             return self._native_move(files, native)
+        if self.settings.apex is not Apex.SHIM:
+            native = (*native, *_carried_along(files, native))
         has_shim = self._has_shim and not any(map(has_later_wrapper, files))
         if has_shim:
             self._on_shim.update(files)
@@ -231,6 +233,17 @@ class ApexMigration:
                     traveller.ways.add(way)
                 found.append(ScriptStep(part, way))
         return found, traveller
+
+
+def _carried_along(files: Files, refusals: Sequence[Refusal]) -> Iterator[Refusal]:
+    """For each file of a script in which nothing stands in the way: where it does, for the whole of the script."""
+    told = {each.file for each in refusals}
+    for file in files:
+        calls = _calls(file)
+        if calls and file not in told:
+            cause = refusals[0]
+            where = f"{seen_from(cause.file.name, file.name)}:{cause.file.tree.position(cause.node)[0]}"
+            yield Refusal(file, calls[0], f"what is in {where} is, and the script moves as a whole")
 
 
 def _told_of_shim(refusals: Iterable[Refusal], *, has_shim: bool) -> Iterator[Finding]:

@@ -46,16 +46,16 @@ class ApexScript:
 def scripts_of(project: Project, files: Sequence[File]) -> list[tuple[File, ...]]:
     """The files of each script: one that initializes Apex, its helpers beside or below it, and what these import.
 
-    Two files that both initialize are two scripts, unless one imports the other.
+    Two files that both initialize are two scripts, unless one imports the other. A file that imports Apex for nothing
+    is a script of its own, as it would be without that import.
     """
     script_of = {file: [file] for file in files}
+    files = [file for file in files if not is_idle(project, [file])]
     starting = {file for file in files if starts(file)}
     for file in files:
         related = list(imported_files(project, file))
         if file in starting:
-            folder = file.name.rpartition("/")[0]
-            beside = [other for other in files if other.name.startswith(f"{folder}/" if folder else "")]
-            related += [other for other in beside if other not in starting]
+            related += [other for other in files if other not in starting and _may_help(project, file, other)]
         for other in related:
             if other in script_of and script_of[other] is not script_of[file]:
                 mine, theirs = script_of[file], script_of[other]
@@ -63,6 +63,13 @@ def scripts_of(project: Project, files: Sequence[File]) -> list[tuple[File, ...]
                 for moved in theirs:
                     script_of[moved] = mine
     return list(dict.fromkeys(map(tuple, script_of.values())))
+
+
+def _may_help(project: Project, file: File, other: File) -> bool:
+    """Whether a script may have a helper beside or below it that it does not import itself."""
+    folder = file.name.rpartition("/")[0]
+    is_below = other.name.startswith(f"{folder}/" if folder else "")
+    return is_below and project.library.may_run_together(file, other)
 
 
 def is_idle(project: Project, files: Iterable[File]) -> bool:

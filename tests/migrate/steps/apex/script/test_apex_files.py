@@ -440,3 +440,94 @@ def test_a_step_that_comes_by_a_star_import(rewrites_files: Check) -> None:
                 """,
         }
     )
+
+
+_NATIVE = """
+      import torch
+    - from apex import amp
+      model = torch.nn.Linear(2, 2)
+      optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    + scaler = torch.amp.GradScaler("cuda")
+      for x in loader:
+    ~     loss = model(x).mean()
+    -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+    -         scaled_loss.backward()
+    +     scaler.scale(loss).backward()
+    ~     optimizer.step()
+    +     scaler.update()
+    """
+
+
+def test_float32_training_that_imports_apex_for_nothing_moves_beside_an_apex_script(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "plain.py": """
+                  import torch
+                - from apex import amp
+                  model = torch.nn.Linear(2, 2)
+                  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                + scaler = torch.amp.GradScaler("cuda")
+                  for x in loader:
+                ~     loss = model(x).mean()
+                ~     loss.backward()
+                ~     optimizer.step()
+                +     scaler.update()
+                """,
+            "infer.py": """
+                - from apex import amp
+                + from amp_shim import amp
+                  model, _ = amp.initialize(model, [], opt_level="O5")
+                  """,
+            "train.py": _NATIVE,
+        }
+    )
+
+
+def test_a_helper_that_no_program_loads_with_a_script_does_not_hold_it_up(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "train.py": _NATIVE,
+            "attacks/adversary.py": """
+                - from apex import amp
+                + from amp_shim import amp
+
+                  def attack(loss, optimizer):
+                      with amp.scale_loss(loss, optimizer) as scaled_loss:
+                          scaled_loss.backward(retain_graph=True)
+                """,
+        }
+    )
+
+
+def test_a_script_that_goes_to_the_shim_with_its_helper_says_so(rewrites_files: Check) -> None:
+    findings = rewrites_files(
+        {
+            "train.py": """
+                  import torch
+                - from apex import amp
+                + from amp_shim import amp
+                  from attacks.adversary import attack
+                  model = torch.nn.Linear(2, 2)
+                  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                  model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+                  for x in loader:
+                      loss = model(x).mean()
+                      with amp.scale_loss(loss, optimizer) as scaled_loss:
+                          scaled_loss.backward()
+                      optimizer.step()
+                """,
+            "attacks/adversary.py": """
+                - from apex import amp
+                + from amp_shim import amp
+
+                  def attack(loss, optimizer):
+                      with amp.scale_loss(loss, optimizer) as scaled_loss:
+                          scaled_loss.backward(retain_graph=True)
+                """,
+        }
+    )
+    said = [each.message for each in findings if each.code == "AMP290" and each.path.endswith("train.py")]
+    assert said == [
+        "kept on amp_shim instead of native AMP: what is in attacks/adversary.py:4 is, and the script moves as a whole"
+    ]
