@@ -27,7 +27,8 @@ _UNCACHED = (
 _UNSCALED = "if the limit is meant for true gradients, put the scaler's unscale_(optimizer) before it"
 _EXACT = "let its inputs be float32 (.float()) where autocast is switched off"
 _IN_FLOAT32 = f"{_EXACT}, or use --dtype bf16"
-_HINTS = {Trouble.CLIPPED: _UNSCALED, Trouble.ROUNDED: _EXACT}
+_BEFORE_IT_ROUNDS = "let the sigmoid or softmax that gives it see float32 (.float()), or the loss see logits"
+_HINTS = {Trouble.CLIPPED: _UNSCALED, Trouble.ROUNDED: _EXACT, Trouble.PROBABILITY: _BEFORE_IT_ROUNDS}
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,7 @@ def worse_numerics(workspace: Workspace, plans: Iterable[FilePlan], settings: Se
                 step, code=STEP_LEFT.code, kind=Kind.LEFT, message=message, hint=hint
             )
         else:
-            said = {each.code for each in changed[name].findings}
-            told.update((_at(harm, changed), None) for harm in found if _code(harm) not in said)
+            told.update((_at(harm, changed), None) for harm in found if not _is_said(harm, changed))
             if name in settings.uncached:
                 told[replace(step, code=RISKY_NUMERICS.code, kind=Kind.NOTE, message=_UNCACHED)] = None
     return WorseNumerics(left, tuple(each for each in told if settings.applies(each.code)), frozenset(uncached))
@@ -86,6 +86,14 @@ def _at(harm: Harm, changed: Mapping[str, FilePlan]) -> Finding:
     line = _line_before(changed.get(harm.site.file), harm.site.line)
     hint = _HINTS.get(harm.trouble, _IN_FLOAT32)
     return Finding(harm.site.file, line, 0, _code(harm), Kind.NOTE, harm.message, hint)
+
+
+def _is_said(harm: Harm, changed: Mapping[str, FilePlan]) -> bool:
+    """Whether a plan tells of a harm already, at its place."""
+    plan = changed.get(harm.site.file)
+    first, last = (_line_before(plan, line) for line in (harm.site.line, harm.site.end_line))
+    findings = () if plan is None else plan.findings
+    return any(each.code == _code(harm) and first <= each.line <= last for each in findings)
 
 
 def _code(harm: Harm) -> str:

@@ -48,6 +48,14 @@ from amp_migrate.write.editor import Editor
 # them, looks at something.
 _TRAINS = re.compile(r"optim|(?:\b|_)opt(?:\b|_)|zero_grad.*\.grad\b|\.grad\b.*zero_grad", re.IGNORECASE | re.DOTALL)
 
+# What comes back from a probability of 1 whose label is 0: BCELoss gives 1e12 for it, which is infinite in float16, and
+# the sigmoid multiplies that by zero.
+_OF_A_ROUNDED_ONE = {
+    Dtype.FP16: "of a 1 whose label is 0 the gradient is NaN, at every scale",
+    Dtype.BF16: "of a 1 whose label is 0 the gradient is 0",
+    Dtype.AUTO: "of a 1 whose label is 0 the gradient is 0 in bfloat16, and NaN in float16",
+}
+
 
 class StepMigration:
     """Moves the training steps of a project."""
@@ -257,8 +265,7 @@ class StepMigration:
             found = sigmoids_behind(self.roles, step.file, value)
             edits += (editor.of(file).as_float(given) for file, given in found.arguments)
             if found.hidden:
-                told.append(_rounded(step.file, value))
-                break
+                told.append(_rounded(step.file, value, self.settings.dtype))
         if _goes_backward(step):
             message = f"training step moved to {self._what(scaler)}"
             told.append(Finding.at(step.file.tree, step.place, FP32_STEP.code, Kind.MIGRATED, message))
@@ -303,9 +310,9 @@ def _scaler(part: ScaledStep) -> str | None:
     return None if part.route is None else part.route.scaler
 
 
-def _rounded(file: File, value: cst.BaseExpression) -> Finding:
+def _rounded(file: File, value: cst.BaseExpression, dtype: Dtype) -> Finding:
     message = f"{file.tree.quote(value)} holds probabilities that a sigmoid computes in low precision"
-    hint = "let the model give logits, and use BCEWithLogitsLoss: what is rounded to 1 has no gradient"
+    hint = f"let the model give logits, and use BCEWithLogitsLoss: {_OF_A_ROUNDED_ONE[dtype]}"
     return Finding.at(file.tree, value, ROUNDED_PROBABILITY.code, Kind.NOTE, message, hint)
 
 

@@ -353,6 +353,17 @@ def test_the_logarithm_of_a_mixture_by_a_rounded_gate_is_told(mixed: str, loss: 
     assert ("AMP502" in {each.code for each in plan.findings}) is is_told
 
 
+def test_a_rounded_probability_is_told_once_at_each_place() -> None:
+    loss = "nn.functional.binary_cross_entropy(\n            share, word\n        )"
+    share = "        share = model(state, copied)\n        hidden = torch.log(1 - share).sum()\n"
+    text = GATE.format(mixed="share", loss=f"{loss} + hidden").replace("        loss =", f"{share}        loss =")
+    told = [each for each in migrate_text(text, Settings()).findings if each.code == "AMP502"]
+    assert [text.splitlines()[each.line - 1].strip() for each in told] == [
+        "hidden = torch.log(1 - share).sum()",
+        "share, word",
+    ]
+
+
 READING = """\
 for x, target in loader:
     x.requires_grad_(True)

@@ -1,7 +1,7 @@
 """Where probabilities come from: the sigmoids behind what a loss reads.
 
-In float16 a sigmoid is 1 for every logit above 8, and in bfloat16 above 6. A loss of a probability of 1 that should be
-0 has no gradient that training could go on with, so the sigmoid has to see float32, not only the loss.
+In float16 a sigmoid is 1 for every logit above 8, and in bfloat16 above 6. A probability of 1 that should be 0 gets a
+gradient of NaN in float16 and of 0 in bfloat16, so the sigmoid has to see float32, not only the loss.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.settings import Dtype, Settings
 
 Check = Callable[..., Any]
 
@@ -353,6 +355,30 @@ def test_sigmoid_that_cannot_be_seen_is_told(migrate: Check) -> None:
     )
     assert "loss = criterion(net_output.float(), y)" in plan.after
     assert {finding.code for finding in plan.findings} == {"AMP501", "AMP502"}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "gradient"), [(Dtype.FP16, "NaN, at every scale"), (Dtype.BF16, "0"), (Dtype.AUTO, "NaN in float16")]
+)
+def test_each_loss_of_a_sigmoid_that_cannot_be_seen_is_told(dtype: Dtype, gradient: str) -> None:
+    text = """\
+import torch
+from torch import nn
+
+critic = nn.Sequential(nn.Linear(8, 1), nn.Sigmoid())
+bce = nn.BCELoss()
+optimizer = torch.optim.Adam(critic.parameters())
+for real, fake, ones, zeros in loader:
+    on_real = critic(real)
+    on_fake = critic(fake)
+    optimizer.zero_grad()
+    loss = bce(on_real, ones) + bce(on_fake, zeros)
+    loss.backward()
+    optimizer.step()
+"""
+    told = [each for each in migrate_text(text, Settings(dtype=dtype)).findings if each.code == "AMP502"]
+    assert [(each.message.split()[0], each.line) for each in told] == [("on_real", 11), ("on_fake", 11)]
+    assert all(each.hint.endswith(gradient) for each in told)
 
 
 def test_loss_of_logits_says_nothing_of_sigmoids(migrate: Check) -> None:
