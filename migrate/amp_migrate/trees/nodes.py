@@ -21,6 +21,8 @@ N = TypeVar("N", bound=cst.CSTNode)
 M = TypeVar("M", bound=cst.CSTNode)
 K = TypeVar("K", bound=cst.CSTNode)
 
+# The tests that only keep what a script runs from what imports it.
+IS_SCRIPT = ('__name__ == "__main__"', "__name__ == '__main__'")
 STATEMENT_TYPES = (cst.BaseSmallStatement, cst.BaseCompoundStatement)
 BLOCK_TYPES = (cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite)
 LOOP_TYPES = (cst.For, cst.While)

@@ -387,6 +387,8 @@ class Eraser:
             found = self._mark(node) or self._named(node)
             if node.attr == "loss_scale" and (FP16_OPTIMIZER, node.attr) in self._of(node):
                 found = ast.copy_location(ast.Name(_MARKS[SCALE], ast.Load()), node)
+            if node.attr == "optimizer" and (FP16_OPTIMIZER, node.attr) in self._of(node):  # what it wraps
+                return self.expression(node.value)
         return found or ast.copy_location(ast.Attribute(self.expression(node.value), node.attr, node.ctx), node)
 
     def _Constant(self, node: ast.Constant) -> ast.expr:

@@ -18,6 +18,7 @@ from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
 from amp_migrate.plan.edit import Edit
 from amp_migrate.steps.model.route import Creation, Ways
 from amp_migrate.trees.nodes import (
+    IS_SCRIPT,
     Block,
     Statement,
     block_of,
@@ -30,7 +31,6 @@ from amp_migrate.trees.nodes import (
 )
 from amp_migrate.trees.tree import Tree
 
-_IS_SCRIPT = ('__name__ == "__main__"', "__name__ == '__main__'")
 _JUMPS = (cst.Return, cst.Raise, cst.Break, cst.Continue)
 
 
@@ -128,7 +128,7 @@ class _Making:
         current = self.creation.home
         yield current
         while isinstance(holder := self.tree.parents.get(self.tree.block(current)), (cst.With, cst.If)):
-            if isinstance(holder, cst.If) and self.tree.code(holder.test) not in _IS_SCRIPT:
+            if isinstance(holder, cst.If) and self.tree.code(holder.test) not in IS_SCRIPT:
                 return
             current = holder
             yield current

@@ -12,7 +12,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.tables.apex_names import DYNAMIC_SCALE
 from amp_migrate.trees import build
-from amp_migrate.trees.nodes import Block, Statement, walk
+from amp_migrate.trees.nodes import IS_SCRIPT, Block, Statement, walk
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,8 @@ def place_of(
     home: Statement = statement
     conditions: tuple[str, ...] = ()
     while (branch := branch_of(file, home)) is not None:
+        if branch.test is not None and file.tree.code(branch.test) in IS_SCRIPT:
+            break
         is_next = home is statement
         bound_inside = _bound(file, branch.chain)
         if not is_next and not _makes_elsewhere(file, branch, optimizer):
@@ -98,6 +100,39 @@ def chosen_scale(file: File, chain: cst.If, scales: Sequence[str | None]) -> str
     for test, scale in reversed([*zip(tests, scales[:-1], strict=False)]):
         code = f"{scale or DYNAMIC_SCALE} if {file.tree.code(test)} else {code}"
     return code
+
+
+def chosen_switch(file: File, chain: cst.If, switches: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """The condition of mixed precision, where each branch of an `if` has its own; off where none of them runs."""
+    branches = _branches(chain)
+    has_else = branches[-1][0] is None
+    on = " and ".join(switches[-1]) or "True" if has_else else "False"
+    tests = [test for test, _ in branches if test is not None]
+    for test, own in reversed([*zip(tests, switches, strict=False)]):
+        code, mine = grouped(file.tree.code(test)), " and ".join(own) or "True"
+        if mine == "True" and not _is_other_level(file, test, on):
+            on = code if on == "False" else f"{code} or {on}"
+        elif mine == "False":
+            on = f"{_negated(file, test)} and {grouped(on)}"
+        elif mine not in ("True", on):
+            on = f"{mine} and {code}" if on == "False" else f"{mine} if {code} else {on}"
+    return (on,)
+
+
+def _is_other_level(file: File, test: cst.BaseExpression, on: str) -> bool:
+    """Whether `level == "O1"` is a part of `level != "O0"`, which is asked anyway."""
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return False
+    compared = test.comparisons[0]
+    is_level = isinstance(compared.comparator, cst.SimpleString) and compared.comparator.evaluated_value != "O0"
+    is_asked = on == f'{file.tree.code(test.left)} != "O0"'
+    return is_level and is_asked and isinstance(compared.operator, cst.Equal)
+
+
+def grouped(code: str) -> str:
+    """An expression as it can stand beside `and`, `or` and `if`."""
+    is_apart = isinstance(build.expression(code), (cst.BooleanOperation, cst.IfExp, cst.UnaryOperation))
+    return f"({code})" if is_apart else code
 
 
 def _branches(chain: cst.If) -> list[tuple[cst.BaseExpression | None, cst.BaseSuite]]:

@@ -124,8 +124,7 @@ def _function(project: Project, initialize: Initialize) -> FunctionRef | None:
 
 def _place(site: CallSite) -> tuple[Statement, tuple[str, ...]]:
     """The statement that decides whether a call is made, and its conditions for that."""
-    home, conditions = place_of(site.file, site.file.tree.statement(site.call), None)
-    return home, tuple(each for each in conditions if "__name__" not in each)
+    return place_of(site.file, site.file.tree.statement(site.call), None)
 
 
 def _makes_optimizer(initialize: Initialize, function: FunctionRef) -> bool:

@@ -12,7 +12,14 @@ from amp_migrate.analysis.files import File
 from amp_migrate.plan.code import Code
 from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Apex
-from amp_migrate.steps.apex.initialize.branches import branch_of, choice_of, chosen_scale, place_of
+from amp_migrate.steps.apex.initialize.branches import (
+    branch_of,
+    choice_of,
+    chosen_scale,
+    chosen_switch,
+    grouped,
+    place_of,
+)
 from amp_migrate.steps.apex.initialize.results import rebinds_of
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.apex.uses.apex_guards import is_apex_import
@@ -196,18 +203,19 @@ def read_initializes(
 def _joined(file: File, chain: cst.If, forms: list[Initialize]) -> Initialize | Refusal:
     """One initialization for those that stand in the branches of an `if`."""
     first, choice = forms[0], choice_of(file, chain, [each.statement for each in forms])
-    own = {each.switch[len(place_of(file, each.statement, each.optimizers)[1]) :] for each in forms}
+    own = [each.switch[len(place_of(file, each.statement, each.optimizers)[1]) :] for each in forms]
     are_alike = all((each.rebinds, each.limits, each.setting) == (first.rebinds, first.limits, None) for each in forms)
     are_alike = are_alike and len({each.growth for each in forms if each.growth}) <= 1
-    if choice is None or len(own) > 1 or not are_alike or (choice and first.rebinds):
+    if choice is None or not are_alike or (choice and first.rebinds):
         return Refusal(file, chain, "amp.initialize stands in one of several branches", USE_SHIM)
     home, conditions = place_of(file, chain, first.optimizers)
+    switch = chosen_switch(file, chain, own) if len(set(own)) > 1 else (*choice, *own[0])
     return replace(
         first,
         statement=chain,
         home=home,
         replaces_home=home is chain or _only_for_apex(file, home, (chain,)),
-        switch=(*conditions, *choice, *own.pop()),
+        switch=(*conditions, *(map(grouped, switch) if conditions else switch)),
         init_scale=chosen_scale(file, chain, _told_apart([each.init_scale for each in forms])),
         notes=tuple(dict.fromkeys(note for each in forms for note in each.notes)),
         is_static=all(each.is_static for each in forms),

@@ -238,6 +238,7 @@ class NativeDecider:
             scales=self._with_scalers(file, (each for _, each in attributes if each.attr.value == "loss_scale")),
             clips=tuple((each, parameters_of(self._project, self._roles, file, owner)) for each, owner in clips),
             zeroed=tuple(each for _, each in called if each.attr.value == "zero_grad"),
+            inner=tuple((each, owner) for owner, each in attributes if each.attr.value == "optimizer"),
             copied=tuple(copies_of_gradients(file, self._roles)),
             networks=tuple(half_networks(file, self._roles)),
             saved=tuple((each, self._scaler_at(file, each.holder)) for each in saved_entries(file, self._roles)),

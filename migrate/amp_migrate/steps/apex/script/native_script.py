@@ -51,6 +51,7 @@ class WrapperUses:
         scales: reads of its loss scale, each with the scaler that answers; None where there is none.
         clips: `optimizer.clip_master_grads` where it is called, each with the parameters as code.
         zeroed: `optimizer.zero_grad` where it is called.
+        inner: `optimizer.optimizer`, what it wraps, each with the wrapper.
         copied: the statements that have gradients copied to the weights of the wrapper.
         networks: the calls that make a network's weights float16, each with the network.
         saved, restored: the checkpoint entries of optimizers, each with the scaler that is kept beside.
@@ -59,6 +60,7 @@ class WrapperUses:
     scales: tuple[tuple[cst.Attribute, str | None], ...]
     clips: tuple[tuple[cst.Attribute, str], ...]
     zeroed: tuple[cst.Attribute, ...]
+    inner: tuple[tuple[cst.Attribute, cst.BaseExpression], ...]
     copied: tuple[cst.Expr, ...]
     networks: tuple[tuple[cst.Call, cst.BaseExpression], ...]
     saved: tuple[tuple[SavedEntry, str | None], ...]

@@ -26,6 +26,8 @@ def write_wrapped(editor: Editor, uses: WrapperUses) -> Iterator[Edit]:
         for arg in cst.ensure_type(editor.file.tree.parents[attribute], cst.Call).args:
             if arg.keyword is not None:
                 yield editor.edit(arg, SetKeyword("set_to_none"))
+    for attribute, wrapper in uses.inner:
+        yield editor.replace(attribute, code("{}", wrapper))
     for statement in uses.copied:
         yield editor.remove(statement)
     yield from _write_networks(editor, uses)

@@ -30,8 +30,8 @@ from amp_migrate.trees.own_calls import named_arguments
 # What is asked of a wrapper that its optimizer or the scaler can answer.
 _ANSWERED = frozenset(
     (
-        "backward clip_master_grads load_state_dict loss_scale param_groups state state_dict step update_master_grads "
-        "zero_grad"
+        "backward clip_master_grads load_state_dict loss_scale optimizer param_groups state state_dict step "
+        "update_master_grads zero_grad"
     ).split()
 )
 _BACKWARD = ("loss", "update_master_grads", "retain_graph")

@@ -54,6 +54,26 @@ def script(*lines: str) -> str:
             "enabled=bool(args.one or args.two)",
         ),
         (
+            ('if args.level == "O1":', "    INIT()", "else:", "    INIT(opt_level=args.level, loss_scale=None)"),
+            'enabled=args.level != "O0"',
+        ),
+        (
+            ("if args.first:", "    INIT(enabled=args.amp)", "else:", "    INIT()"),
+            "enabled=bool(args.amp if args.first else True)",
+        ),
+        (
+            ("if args.full:", '    INIT(opt_level="O0")', "else:", "    INIT(opt_level=args.level)"),
+            'enabled=not args.full and args.level != "O0"',
+        ),
+        (
+            ("if args.half:", "    INIT()", "else:", "    INIT(opt_level=args.level)"),
+            'enabled=bool(args.half or args.level != "O0")',
+        ),
+        (
+            ("if args.one:", "    INIT(opt_level=args.level)", "elif args.two:", "    INIT()"),
+            'enabled=bool(args.level != "O0" if args.one else args.two)',
+        ),
+        (
             ("if args.scale == 0:", '    INIT(loss_scale="dynamic")', "else:", "    INIT(loss_scale=args.scale)"),
             "init_scale=65536.0 if args.scale == 0 else float(args.scale)",
         ),
@@ -71,7 +91,7 @@ def script(*lines: str) -> str:
             "init_scale=65536.0 if args.scale == 0 else 8.0, enabled=bool(args.fp16)",
         ),
     ],
-    ids=["else", "not", "elif", "levels", "two-of-three", "scales", "nested"],
+    ids=["else", "not", "elif", "levels", "two-of-three", "asked", "enabled", "off", "or", "each", "scales", "nested"],
 )
 def test_conditions_become_the_switch_of_the_scaler(lines: tuple[str, ...], scaler: str, migrate: Check) -> None:
     after = migrate(script(*lines)).after

@@ -402,6 +402,26 @@ def test_two_scripts_in_one_folder_do_not_hold_each_other_up(rewrites_files: Che
     )
 
 
+def test_a_guard_of_the_script_is_no_switch(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+          if __name__ == "__main__":
+              model = nn.Linear(2, 2)
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        +     scaler = torch.amp.GradScaler("cuda")
+              for x in loader:
+        ~         loss = model(x).mean()
+        -         with amp.scale_loss(loss, optimizer) as scaled:
+        -             scaled.backward()
+        +         scaler.scale(loss).backward()
+        ~         optimizer.step()
+        +         scaler.update()
+        """
+    )
+
+
 def test_a_step_that_comes_by_a_star_import(rewrites_files: Check) -> None:
     rewrites_files(
         {

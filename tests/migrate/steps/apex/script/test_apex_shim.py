@@ -223,7 +223,6 @@ def test_gradients_that_are_clipped_in_every_micro_batch(serves: Check) -> None:
 @pytest.mark.parametrize(
     "more",
     [
-        'model, optimizer = amp.initialize(model, optimizer, opt_level="O1", enabled=args.amp)',
         'model, other = amp.initialize(model, optimizer, opt_level="O1")',
         'print("float32")\n        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")',
     ],

@@ -121,6 +121,30 @@ def test_branches_that_differ_are_unscaled_each(rewrites: Check) -> None:
     )
 
 
+def test_what_it_wraps_is_the_optimizer_itself(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex.fp16_utils import FP16_Optimizer
+          model = nn.Linear(2, 2).cuda()
+        - optimizer = FP16_Optimizer(torch.optim.SGD(model.parameters(), lr=0.1), static_loss_scale=8.0)
+        - scheduler = torch.optim.lr_scheduler.StepLR(optimizer.optimizer, 10)
+        + optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda", init_scale=8.0)
+        + scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 10)
+          for x in loader:
+              optimizer.zero_grad()
+        -     optimizer.backward(model(x).mean())
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+              scheduler.step()
+        """
+    )
+
+
 def test_the_scale_is_kept_in_checkpoints(migrate: Check) -> None:
     save = 'state = {"optimizer": optimizer.state_dict()}'
     plan = migrate(script(more=f'{save}\n        optimizer.load_state_dict(state["optimizer"])'))
@@ -169,6 +193,7 @@ def test_bfloat16_needs_no_scaler(migrate: Check) -> None:
         script(more="done = optimizer.update_master_grads()"),
         script(more="optimizer.inspect_master_grad_data()"),
         script(more="optimizer.loss_scale = 8.0"),
+        script(more="optimizer.optimizer = other"),
         script(", dynamic_loss_args=options"),
         script(", dynamic_loss_args={'min_scale': 1}"),
         script().replace("FP16_Optimizer, network_to_half", "FP16_Optimizer, network_to_half, prep_param_lists")
