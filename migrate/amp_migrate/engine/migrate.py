@@ -86,18 +86,26 @@ def migrate_source(source: Source, settings: Settings) -> FilePlan:
 def migrate_file(path: Path, settings: Settings) -> Outcome:
     """Plan the migration of one script, of the modules of its repository that it imports, and of their other callers.
 
+    The outcome's plans are those of the script (`plan_of(path)`) and of every other file that changes with it.
+    """
+    workspace = workspace_of(path)
+    if workspace.file(path) is None:
+        return Outcome((), workspace.problems, 1)
+    return migrate_workspace(workspace, settings)
+
+
+def workspace_of(path: Path) -> Workspace:
+    """The files that one script is migrated with.
+
     Outside of every repository, modules are those of the script's folder, or of the one that its outermost package is
-    in. The outcome's plans are those of the script (`plan_of(path)`) and of every other file that changes with it.
+    in.
     """
     top = path.parent
     while (top / "__init__.py").exists():
         top = top.parent
-    top = repository(top) or top
-    workspace = Workspace.open([path, top])
+    workspace = Workspace.open([path, repository(top) or top])
     script = workspace.file(path)
-    if script is None:
-        return Outcome((), workspace.problems, 1)
-    return migrate_workspace(workspace.focused(ImportGraph(workspace).reachable(script)), settings)
+    return workspace if script is None else workspace.focused(ImportGraph(workspace).reachable(script))
 
 
 def migrate_workspace(workspace: Workspace, settings: Settings, parsed: Parsed | None = None) -> Outcome:

@@ -26,6 +26,7 @@ from amp_migrate.verify.options import (
     TIMING,
     WHOLE,
     DoctorRequest,
+    FixRequest,
     LocalizeRequest,
     Request,
     TraceRequest,
@@ -150,6 +151,32 @@ def localize(ctx: click.Context, /, **options: Any) -> None:
     from amp_migrate.verify.commands.localize import localize
 
     ctx.exit(_status(lambda: localize(request)))
+
+
+@main.command(cls=_Passing)
+@click.argument("original", metavar="SCRIPT")
+@COMPARING
+@TIMING
+@RUNNING
+@JSON
+@CACHE
+@click.option("--diff", is_flag=True, help="Show what would be written, and write nothing.")
+@click.pass_context
+def fix(ctx: click.Context, /, **options: Any) -> None:
+    """Migrate SCRIPT so that it passes, and write it.
+
+    It is migrated and verified. Where it fails for precision, the parts of its models that need float32 are looked for,
+    and it is migrated with their classes kept in float32; then in bfloat16, unless --dtype says what to compute in. The
+    first that passes is written, as `amp-migrate` writes, and `amp-migrate --undo` takes it back. Where none does,
+    nothing is written.
+
+    The exit status is that of the verdict, as of `amp-verify run`: of the one that passes, else of the first.
+    """
+    request = FixRequest(arguments=ctx.meta[_SCRIPT_ARGUMENTS], migrated=None, **options)
+    signal.signal(signal.SIGTERM, _end)
+    from amp_migrate.verify.commands.fix import fix
+
+    ctx.exit(_status(lambda: fix(request)))
 
 
 @main.command(cls=_Passing)

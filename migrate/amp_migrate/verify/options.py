@@ -74,6 +74,15 @@ class LocalizeRequest(Comparing):
 
 
 @dataclass(frozen=True)
+class FixRequest(Comparing):
+    """Which script is to be migrated until it passes."""
+
+    timing_runs: int
+    timing_steps: int
+    diff: bool
+
+
+@dataclass(frozen=True)
 class DoctorRequest(Running):
     """Which script is to be looked at, and for how long."""
 

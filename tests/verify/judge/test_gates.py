@@ -133,6 +133,12 @@ def test_five_steps_are_enough(make_trace: Make) -> None:
     assert gates.scale_alive(make_trace([1.0] * 10, scale=64.0, skips=range(5))).status is Status.PASS
 
 
+@pytest.mark.parametrize(("skipped", "status"), [(1, Status.WARN), (2, Status.WARN), (3, Status.FAIL)])
+def test_two_late_skips_of_few_steps_are_no_share(make_trace: Make, skipped: int, status: Status) -> None:
+    late = range(20, 20 + 2 * skipped, 2)  # of 30
+    assert gates.scale_alive(make_trace([1.0] * 30, scale=64.0, skips=late)).status is status
+
+
 @pytest.mark.parametrize(
     ("skipped", "status"), [(4, Status.PASS), (5, Status.WARN), (20, Status.WARN), (21, Status.FAIL)]
 )

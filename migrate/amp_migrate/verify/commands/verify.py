@@ -106,6 +106,13 @@ def pool_of(
     else:
         original, migrated = apart(original, target(request.migrated, python, module=request.module))
         findings = ()
+    return pool_for(request, original, migrated, folder, written, **fields), findings
+
+
+def pool_for(
+    request: Comparing, original: Target, migrated: Target, folder: Path, written: Sequence[str | None], **fields: Any
+) -> Pool:
+    """What makes the runs of two scripts; see `pool_of`."""
     setup = setup_of(
         request,
         {Arm.ORIGINAL: original, Arm.MIGRATED: migrated},
@@ -120,7 +127,7 @@ def pool_of(
     if request.cache is not None:
         ours = [folder, *(Path(os.path.abspath(path)) for path in (request.json, *written) if path is not None)]
         pool.cache = open_cache(prepare.cache(request.cache), setup, pool.threads, ours)
-    return pool, findings
+    return pool
 
 
 def setup_of(request: Running, scripts: dict[Arm, Target], folder: Path, **fields: Any) -> Setup:

@@ -66,7 +66,7 @@ class Localised:
 
 def localize(pool: Pool, evidence: Evidence, assessment: Assessment, timing_pairs: int) -> Localised:
     """Find the parts of the migrated script's models that must stay in float32, if that is what it fails for."""
-    if reason := _nothing_to_find(assessment):
+    if reason := _nothing_to_find(assessment, lost=bool(evidence.migrated.trace.lost)):
         return Localised(reason)
     look = Run(Arm.MIGRATED, parts=True)
     pool.make([look])
@@ -89,8 +89,13 @@ def localize(pool: Pool, evidence: Evidence, assessment: Assessment, timing_pair
     return replace(found, islands=chosen, costs=tuple(costs), lines=tuple(lines), probes=probes)
 
 
-def _nothing_to_find(assessment: Assessment) -> str:
-    """Why parts in float32 would change nothing; empty where they might."""
+def _nothing_to_find(assessment: Assessment, *, lost: bool) -> str:
+    """Why parts in float32 would change nothing; empty where they might.
+
+    Args:
+        lost: whether the run ended because its gradients stayed infinite: that it has fewer steps says no more.
+    """
+    of_precision = _OF_PRECISION | {"G2"} if lost else _OF_PRECISION
     if assessment.verdict is not Verdict.FAIL:
         return assessment.sentence
     if assessment.cause == "edit":
@@ -101,7 +106,7 @@ def _nothing_to_find(assessment: Assessment) -> str:
         return "the loss scaler, not a part of a model: without it, and with autocast off, the scripts compute the same"
     if assessment.suspicion:
         return f"not a part of a model: {assessment.suspicion}"
-    other = next((c for c in assessment.checks if c.status is Status.FAIL and c.id not in _OF_PRECISION), None)
+    other = next((c for c in assessment.checks if c.status is Status.FAIL and c.id not in of_precision), None)
     return f"not a part of a model: {other.title}: {other.detail}" if other is not None else ""
 
 

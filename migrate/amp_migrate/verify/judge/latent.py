@@ -5,7 +5,7 @@ What the original does already is not held against the migration.
 
 from __future__ import annotations
 
-from amp_migrate.verify.judge.gates import ENOUGH_STEPS, SKIPS_FAILED, Check, Status, matrix_dtypes
+from amp_migrate.verify.judge.gates import ENOUGH_STEPS, SKIPS_ENOUGH, SKIPS_FAILED, Check, Status, matrix_dtypes
 from amp_migrate.verify.recorded.recording import Trace
 
 
@@ -70,7 +70,7 @@ def _overgrows(trace: Trace) -> bool:
     if grown is None:
         return False
     skipped = sum(index >= grown for index in trace.skips)
-    return skipped >= 3 and skipped > SKIPS_FAILED * len(trace.steps)
+    return skipped >= SKIPS_ENOUGH and skipped > SKIPS_FAILED * len(trace.steps)
 
 
 def checkpoints(original: Trace, migrated: Trace) -> Check | None:

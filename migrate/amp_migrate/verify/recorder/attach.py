@@ -108,7 +108,7 @@ def attach(spec: RecorderSpec, writer: Writer, users: UsersCode) -> None:
         if spec.profile:
             atexit.register(Profile(progress, spec.trace).close)
         atexit.register(_finish, progress, state, census, users)
-    if found := _for_models(spec, progress):
+    if found := _for_models(spec, progress, users):
         models.follow(writer, users, found)
 
 
@@ -123,7 +123,7 @@ def judge(progress: Progress) -> StepRecorder:
     return steps
 
 
-def _for_models(spec: RecorderSpec, progress: Progress) -> list[models.Found]:
+def _for_models(spec: RecorderSpec, progress: Progress, users: UsersCode) -> list[models.Found]:
     """What is to be done with each model of the script."""
     found = []
     if spec.variants:
@@ -135,7 +135,7 @@ def _for_models(spec: RecorderSpec, progress: Progress) -> list[models.Found]:
     if spec.parts:
         from .measure.parts import Parts  # imports a counter of operations, which no other run needs
 
-        parts = Parts(progress)
+        parts = Parts(progress, users)
         parts.install()
         found.append(parts.add)
         atexit.register(parts.write)

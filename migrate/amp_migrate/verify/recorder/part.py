@@ -23,6 +23,8 @@ class Part:
         harm: the largest product of the difference's norm and the norm of the gradient there.
         flops: floating-point operations of its matrix products and convolutions, in the forward pass of one call.
         half_bytes: bytes of its half-precision results of one call.
+        owner: the class in the user's code that has its forward; empty for a forward of PyTorch's, and for one that a
+            decorator would not get as it is.
     """
 
     model: int
@@ -38,3 +40,4 @@ class Part:
     harm: float = 0.0
     flops: int = 0
     half_bytes: int = 0
+    owner: str = ""

@@ -12,6 +12,7 @@ from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.report.forms import sarif
 from amp_migrate.report.report import Report
 from amp_migrate.verify.experiments import islands
+from amp_migrate.verify.experiments.attempts import classes
 from amp_migrate.verify.experiments.float32_parts import Cost, Localised
 from amp_migrate.verify.judge.verdict import Assessment, Verdict
 from amp_migrate.verify.recorder.part import Part
@@ -51,6 +52,8 @@ def _advice(found: Localised) -> Iterator[str]:
         names = " and ".join(model.variable for model in models)
         yield f"no part alone is enough: leave {names}, called at {places}, outside the autocast region"
         return
+    if kept := classes(found.islands, found.parts):
+        yield f"written by amp-migrate {' '.join(f'--keep-float32 {name}' for name in kept)}; or by hand"
     yield f"before the first call, at {places}:"
     yield f"    {IMPORT}"
     yield from (f"    {line}" for line in found.lines)

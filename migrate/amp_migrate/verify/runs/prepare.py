@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,6 +22,9 @@ from amp_migrate.settings import Dtype
 from amp_migrate.verify.runs import folders
 from amp_migrate.verify.runs.target import Target
 from amp_migrate.verify.usage import UsageError
+
+if TYPE_CHECKING:
+    from amp_migrate.engine.migrate import Outcome
 
 _MISSING = 3
 _LOOK_FOR_TORCH = f"import importlib.util, sys; sys.exit({_MISSING} * (importlib.util.find_spec('torch') is None))"
@@ -105,29 +109,52 @@ def pattern(files: str | None) -> str:
 def migrate(original: Target, dtype: Dtype | None, destination: Path) -> tuple[Target, tuple[Finding, ...]]:
     """Migrate a script into `destination` and return it there, with what the migration has to say.
 
-    The script's folder (or the one that its outermost package is in) is rebuilt out of links, with the changed files in
-    their places; the user's files are only read. It is migrated as `amp-migrate` would do it, by the settings of its
-    project. Raises UsageError where nothing can be migrated.
+    It is migrated as `amp-migrate` would do it, by the settings of its project. Raises UsageError where nothing can be
+    migrated.
 
     Args:
         dtype: what it is to compute in; None leaves that to the project.
     """
+    outcome = planned(original, () if dtype is None else ("--dtype", dtype.value))
+    return laid_out(original, outcome, destination), told_of(outcome)
+
+
+def planned(original: Target, words: tuple[str, ...]) -> Outcome:
+    """What a script and its modules become by the settings of its project, and more words of `amp-migrate`'s line.
+
+    Raises UsageError where nothing can be migrated.
+    """
     from amp_migrate.cli import project_settings
     from amp_migrate.engine.migrate import migrate_file  # loads the parser; not needed when both scripts are given
-    from amp_migrate.engine.source import display_name, from_here
 
     try:
-        settings = project_settings(original.file, *(() if dtype is None else ("--dtype", dtype.value)))
+        settings = project_settings(original.file, *words)
     except click.UsageError as error:
         raise UsageError(error.format_message()) from None
     outcome = migrate_file(original.file, settings)
-    findings = tuple(replace(each, path=display_name(from_here(Path(each.path)))) for each in outcome.findings)
+    findings = told_of(outcome)
     failed = [finding for finding in findings if finding.kind is Kind.ERROR]
     if failed and not outcome.changed:
         raise UsageError("; ".join(f"{place(finding)}: {finding.message}" for finding in failed))
     if not outcome.changed:
         reasons = "".join(f"\n  {told(finding)}" for finding in findings)
         raise UsageError(f"{original.file}: nothing to migrate; name the migrated script to compare with it{reasons}")
+    return outcome
+
+
+def told_of(outcome: Outcome) -> tuple[Finding, ...]:
+    """What a migration has to say, with files as seen from here."""
+    from amp_migrate.engine.source import display_name, from_here
+
+    return tuple(replace(each, path=display_name(from_here(Path(each.path)))) for each in outcome.findings)
+
+
+def laid_out(original: Target, outcome: Outcome, destination: Path) -> Target:
+    """A script as an outcome would leave it, in `destination`; the user's files are only read.
+
+    The script's folder (or the one that its outermost package is in) is rebuilt out of links, with the changed files in
+    their places.
+    """
     changed = {each.source.path.resolve(): each.source.encode(each.after) for each in outcome.changed}
     # Python looks for siblings where a script's link points to, so the script itself must be a file.
     script = original.file.resolve()
@@ -137,7 +164,7 @@ def migrate(original: Target, dtype: Dtype | None, destination: Path) -> tuple[T
     folders.overlay(top, {path.relative_to(top): data for path, data in changed.items()}, destination)
     there = destination / root.relative_to(top) if original.root is not None else None
     now = {path: destination / path.relative_to(top) for path in changed}
-    return Target(now[script], original.module, there, now), findings
+    return Target(now[script], original.module, there, now)
 
 
 def _top(parents: Sequence[Path]) -> Path:

@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.flop_counter import FlopCounterMode
 
 from ..part import Part
+from ..process.place import UsersCode
 from ..progress import Progress
 
 _HALVES = (torch.float16, torch.bfloat16)
@@ -29,6 +30,7 @@ class Parts:
     """Compares every call of every part of the models that it is told of."""
 
     progress: Progress
+    users: UsersCode
     # Not weakly: a model that is a local variable of the script's main() is gone when the parts are written.
     _known: dict[nn.Module, Part] = field(default_factory=dict)
     _replaying: bool = False
@@ -62,7 +64,18 @@ class Parts:
         """Compare the parts of a model from now on."""
         for name, module in model.named_modules():
             leaf = not any(True for _ in module.children())
-            self._known.setdefault(module, Part(ordinal, name, type(module).__name__, leaf))
+            owner = self._owner(type(module))
+            self._known.setdefault(module, Part(ordinal, name, type(module).__name__, leaf, owner=owner))
+
+    def _owner(self, kind: type[nn.Module]) -> str:
+        """The class of the user's that has a module's forward, if `custom_fwd` can stand over it.
+
+        That casts what is iterable item by item, and would take an `nn.Sequential` of its own for a list.
+        """
+        owner = next(each for each in kind.__mro__ if "forward" in vars(each))
+        code = getattr(vars(owner)["forward"], "__code__", None)
+        is_users = code is not None and self.users.holds(code.co_filename) and not hasattr(kind, "__iter__")
+        return owner.__name__ if is_users else ""
 
     def write(self) -> None:
         """Write a `part` event for each part that was called."""

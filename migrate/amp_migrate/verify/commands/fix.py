@@ -1,0 +1,135 @@
+"""`amp-verify fix`: migrate a script, verify it, and where precision fails write the smallest change that passes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+
+from amp_migrate.engine.disk.apply import apply_in_place
+from amp_migrate.engine.disk.journal import undo_command
+from amp_migrate.engine.disk.tree import find_root
+from amp_migrate.engine.migrate import Outcome, workspace_of
+from amp_migrate.engine.source import display_name, from_here
+from amp_migrate.report.finding import Kind
+from amp_migrate.report.forms.diff import unified
+from amp_migrate.report.report import told
+from amp_migrate.verify.commands.verify import can_run, pool_for
+from amp_migrate.verify.experiments.attempts import Attempt, attempts
+from amp_migrate.verify.experiments.float32_parts import localize
+from amp_migrate.verify.experiments.ladder import climb
+from amp_migrate.verify.judge.evidence import Evidence
+from amp_migrate.verify.judge.verdict import Assessment, Limits, Verdict, assess
+from amp_migrate.verify.options import FixRequest
+from amp_migrate.verify.reports.written import require_writable, write
+from amp_migrate.verify.runs import prepare
+from amp_migrate.verify.runs.pool import Pool
+from amp_migrate.verify.runs.scratch import scratch
+from amp_migrate.verify.runs.target import Target, target
+from amp_migrate.verify.usage import UsageError
+
+SCHEMA = "amp-migrate/fix/1"
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One way to write the migration, and how it was judged."""
+
+    attempt: Attempt
+    outcome: Outcome
+    pool: Pool
+    evidence: Evidence
+    assessment: Assessment
+
+    @property
+    def passes(self) -> bool:
+        return self.assessment.verdict is Verdict.PASS
+
+
+def fix(request: FixRequest) -> int:
+    """Try one way after the other until one passes, and write that one; returns its exit status, else the first's."""
+    require_writable({"--json": request.json})
+    with scratch(request.work) as own:
+        # The original is the same in every attempt, and runs once.
+        request = replace(request, cache=request.cache or str(own.folder / "original"))
+        original = target(request.original, prepare.interpreter(request.python), module=request.module)
+        tries: list[Tried] = []
+        for tried in _tries(request, original, own.folder):
+            tries.append(tried)
+            click.echo(f"{tried.attempt.name}: {tried.assessment.word}: {tried.assessment.sentence}")
+            if tried.passes:
+                break
+        best = tries[-1] if tries[-1].passes else tries[0]
+        own.keep = not best.passes
+        if best.passes:
+            _write(request, original, best.outcome)
+        else:
+            click.echo(f"nothing was written; tried: {', '.join(each.attempt.name for each in tries)}")
+        if request.json is not None:
+            write("--json", request.json, as_json(tries))
+        return best.assessment.verdict.value
+
+
+def _tries(request: FixRequest, original: Target, folder: Path) -> Iterator[Tried]:
+    first = _try(request, original, Attempt(("--dtype", request.dtype) if request.dtype else ()), folder / "0")
+    yield first
+    if first.assessment.verdict is not Verdict.FAIL:
+        return
+    found = localize(first.pool, first.evidence, first.assessment, timing_pairs=0)
+    if found.reason:
+        click.echo(f"no part of a model to keep in float32: {found.reason}")
+    for number, attempt in enumerate(attempts(found, request.dtype), start=1):
+        click.echo(f"trying {attempt.name}: {attempt.why}", err=True)
+        try:
+            yield _try(request, original, attempt, folder / str(number))
+        except UsageError as error:  # what an older target of the project has no words for
+            click.echo(f"{attempt.name}: {error}")
+
+
+def _try(request: FixRequest, original: Target, attempt: Attempt, folder: Path) -> Tried:
+    outcome = prepare.planned(original, attempt.words)
+    folder.mkdir()
+    migrated = prepare.laid_out(original, outcome, folder / "migrated")
+    pool = pool_for(request, original, migrated, folder, (), timing_steps=request.timing_steps)
+    evidence = climb(pool, request.timing_runs, thorough=True)
+    can_run(evidence.original)
+    return Tried(attempt, outcome, pool, evidence, assess(evidence, Limits()))
+
+
+def _write(request: FixRequest, original: Target, outcome: Outcome) -> None:
+    """Show what passes, and write it as `amp-migrate` would, to be taken back as its runs are."""
+    for each in outcome.changed:
+        name = display_name(from_here(each.source.path))
+        diff = unified(each.source.encode(each.source.text), each.source.encode(each.after), name)
+        click.echo(diff.decode("utf-8", "replace"), nl=False)
+    if request.diff:
+        return
+    root = find_root([each.source.path for each in outcome.changed])
+    written = apply_in_place(workspace_of(original.file), outcome, root)
+    for finding in prepare.told_of(written):
+        if finding.kind is Kind.ERROR:
+            click.echo(told(finding), err=True)
+    count = len(written.changed)
+    click.echo(f"{count} file{'s' if count != 1 else ''} written; `{undo_command(root)}` takes it back")
+
+
+def as_json(tries: Sequence[Tried]) -> str:
+    """What was tried, in order."""
+    document = {
+        "schema": SCHEMA,
+        "tries": [
+            {
+                "options": list(each.attempt.words),
+                "why": each.attempt.why,
+                "verdict": each.assessment.verdict.name,
+                "exit_code": each.assessment.verdict.value,
+                "sentence": each.assessment.sentence,
+                "files": [plan.source.name for plan in each.outcome.changed],
+            }
+            for each in tries
+        ],
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"

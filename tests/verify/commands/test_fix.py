@@ -1,0 +1,85 @@
+"""`amp-verify fix`: the smallest change that passes is written, and nothing where none does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from amp_migrate.cli import command as amp_migrate
+from amp_migrate.verify.cli import main
+from click.testing import CliRunner, Result
+
+SCRIPT = """\
+import torch
+from torch import nn
+
+
+class Unit(nn.Module):
+    def forward(self, x):
+        return {forward}
+
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(8, 64), Unit(), nn.Linear(64, 1)).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(30):
+    x = 300 * torch.randn(16, 8).cuda()
+    loss = nn.functional.mse_loss({output}, x[:, :1] / 300)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+UNIT = "x / (x * x).sum(1, keepdim=True).sqrt()"
+DECORATOR = '    @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)\n    def forward'
+pytestmark = pytest.mark.slow
+
+
+def fix(script: Path, *words: str) -> Result:
+    return CliRunner().invoke(main, ["fix", str(script), "--device", "cpu", *words])
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").touch()
+    return tmp_path / "train.py"
+
+
+def test_a_class_is_kept_in_float32_and_the_original_runs_once(script: Path) -> None:
+    text = SCRIPT.format(forward=UNIT, output="model(x)")
+    script.write_text(text)
+    shown = fix(script, "--diff")
+    assert (shown.exit_code, script.read_text()) == (0, text)
+    assert f"+{DECORATOR.splitlines()[0]}\n" in shown.stdout
+    result = fix(script, "--json", "tries.json")
+    assert result.exit_code == 0, result.output
+    assert script.read_text().count(DECORATOR) == 1
+    assert result.stderr.count("s  original: 30 steps") == 1
+    tries = json.loads(Path("tries.json").read_text())["tries"]
+    assert [(each["options"], each["verdict"]) for each in tries] == [
+        ([], "FAIL"),
+        (["--keep-float32", "Unit"], "PASS"),
+    ]
+    assert CliRunner().invoke(amp_migrate, ["--undo", "."]).exit_code == 0
+    assert script.read_text() == text
+
+
+def test_what_passes_at_once_is_written_as_it_is(script: Path) -> None:
+    script.write_text(SCRIPT.format(forward="torch.relu(x)", output="model(x / 300)"))
+    result = fix(script)
+    assert result.exit_code == 0, result.output
+    assert "custom_fwd" not in script.read_text()
+    assert "scaler.scale(loss).backward()" in script.read_text()
+
+
+def test_where_nothing_passes_nothing_is_written(script: Path) -> None:
+    output = "(model(x / 300) * 2.0**20) @ torch.full((1, 1), 2.0**-20).cuda()"
+    text = SCRIPT.format(forward="torch.relu(x)", output=output)
+    script.write_text(text)
+    result = fix(script, "--dtype", "fp16")
+    assert (result.exit_code, script.read_text()) == (1, text)
+    assert "no part of a model to keep in float32: not a part of a model" in result.stdout
+    assert "nothing was written; tried: --dtype fp16" in result.stdout
+    assert fix(script).exit_code == 0  # in bfloat16
+    assert "dtype=torch.bfloat16" in script.read_text()
