@@ -19,7 +19,9 @@ from amp_migrate.settings import Settings
 LEFT_AS_IT_WAS = "left as it was: "
 _REGION = "autocast("
 _BY_HAND = "put what it needs in float32 into torch.amp.autocast(..., enabled=False), and run again"
+_UNSCALABLE = "use --dtype bf16, which needs no scaler"
 _ELSEWHERE = "put the forward pass that its loss comes from into torch.amp.autocast(...) by hand, and scale this loss"
+_FOR_LEFT = {Trouble.IDLE: _ELSEWHERE, Trouble.SCALER: _UNSCALABLE}
 _UNCACHED = (
     "one weight is used under no_grad and with gradients: cache_enabled=False, for before PyTorch 2.15 the cast that "
     "is kept has no gradient"
@@ -28,7 +30,7 @@ _UNSCALED = "if the limit is meant for true gradients, put the scaler's unscale_
 _EXACT = "let its inputs be float32 (.float()) where autocast is switched off"
 _IN_FLOAT32 = f"{_EXACT}, or use --dtype bf16"
 _BEFORE_IT_ROUNDS = "let the sigmoid or softmax that gives it see float32 (.float()), or the loss see logits"
-_HINTS = {Trouble.CLIPPED: _UNSCALED, Trouble.ROUNDED: _EXACT, Trouble.PROBABILITY: _BEFORE_IT_ROUNDS}
+_FOR_TOLD = {Trouble.CLIPPED: _UNSCALED, Trouble.ROUNDED: _EXACT, Trouble.PROBABILITY: _BEFORE_IT_ROUNDS}
 
 
 @dataclass(frozen=True)
@@ -65,12 +67,12 @@ def worse_numerics(workspace: Workspace, plans: Iterable[FilePlan], settings: Se
             uncached |= {name, *(harm.site.file for harm in sure if harm.site.file in changed)}
         elif sure:
             where = _at(sure[0], changed)
-            is_idle = sure[0].trouble is Trouble.IDLE
-            is_said = is_idle or sure[0].message.startswith("autocast ")
+            trouble = sure[0].trouble
+            is_said = trouble in (Trouble.IDLE, Trouble.SCALER) or sure[0].message.startswith("autocast ")
             what = sure[0].message if is_said else f"under autocast {sure[0].message}"
             file = "line " if where.path == step.path else f"{seen_from(where.path, step.path)}:"
             message = f"{LEFT_AS_IT_WAS}{what} ({file}{where.line})"
-            hint = _ELSEWHERE if is_idle else _BY_HAND
+            hint = _FOR_LEFT.get(trouble, _BY_HAND)
             left[changed[name].source.path] = replace(
                 step, code=STEP_LEFT.code, kind=Kind.LEFT, message=message, hint=hint
             )
@@ -84,7 +86,7 @@ def worse_numerics(workspace: Workspace, plans: Iterable[FilePlan], settings: Se
 def _at(harm: Harm, changed: Mapping[str, FilePlan]) -> Finding:
     """What is said of a place, as it stood before."""
     line = _line_before(changed.get(harm.site.file), harm.site.line)
-    hint = _HINTS.get(harm.trouble, _IN_FLOAT32)
+    hint = _FOR_TOLD.get(harm.trouble, _IN_FLOAT32)
     return Finding(harm.site.file, line, 0, _code(harm), Kind.NOTE, harm.message, hint)
 
 

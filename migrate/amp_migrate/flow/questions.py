@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from amp_migrate.flow.analysis import Analysis
-from amp_migrate.flow.domain.atoms import NEVER, Atom, Obj, Opaque, Value, tensor_of
+from amp_migrate.flow.domain.atoms import NEVER, Atom, Obj, Opaque, Value, constant, tensor_of
 from amp_migrate.flow.domain.contexts import ON, Context
 from amp_migrate.flow.domain.machine import (
     EMPTY,
+    GUESSED,
     MIXED,
+    PARTLY,
     READY,
     SCALED,
     STEPPED,
@@ -28,7 +30,7 @@ from amp_migrate.flow.domain.machine import (
 )
 from amp_migrate.flow.domain.tensor import ANYWHERE, BF16, DEVICE
 from amp_migrate.flow.events import Act, Event
-from amp_migrate.flow.pytorch.gradients import AGAIN, stage
+from amp_migrate.flow.pytorch.gradients import AGAIN, ENABLED, is_one, stage
 from amp_migrate.flow.source import Code, Site, site_of
 
 # The first PyTorch whose cache of weights' casts knows whether a gradient was wanted (run on 2.6 and on 2.15).
@@ -49,6 +51,7 @@ WRONG_BY_ITSELF = {
     Act.FOREIGN: "code of another language gets a half-precision value",
 }
 SAVED_LOW = "saved in half precision"
+SHARED = "a parameter that two optimizers have is unscaled twice"
 CLIPPED = "gradients are clipped while they are scaled"
 IDLE = "nothing is computed in half precision"
 _NOT_ALWAYS = frozenset(
@@ -74,6 +77,7 @@ class Fault:
         site: where.
         what: what it is, in words that are the same for every fault of a kind.
         always: whether on all ways that lead there, at first or in every later round of a loop; else on some.
+        is_seen: whether no guess lies on some of these ways, so that it does happen where they are gone.
         why: what there is to say beside it: the operator, the reason.
     """
 
@@ -81,6 +85,7 @@ class Fault:
     what: str
     always: bool = True
     why: str = ""
+    is_seen: bool = False
 
 
 class Questions:
@@ -205,8 +210,18 @@ class Questions:
                 for optimizer in _atoms(event.optimizer):
                     wrong = [each for each in event.states if is_wrong(each[0], scaler, optimizer)]
                     if wrong:
-                        others = {each[0] for each in event.states} - {each[0] for each in wrong}
-                        yield Fault(event.site, what, _is_always({each[0] for each in wrong}, others), _ways(wrong))
+                        ways = {each[0] for each in wrong}
+                        is_always = _is_always(ways, {each[0] for each in event.states} - ways)
+                        is_seen = any(self._is_known(each, scaler, optimizer) for each in ways)
+                        yield Fault(event.site, what, is_always, _ways(wrong), is_seen)
+
+    def _is_known(self, machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
+        """Whether no guess has led to a state of an optimizer, and its scaler is surely switched on."""
+        grad = _grad(machine, optimizer)
+        by = scaler or grad.scaler
+        is_on = isinstance(by, Obj) and constant(self.analysis.heap.read(by, ENABLED, None)) is True
+        is_single = optimizer is not None and is_one(optimizer) and optimizer not in self.analysis.plural
+        return is_on and is_single and not grad.guessed and not machine.get(GUESSED)
 
 
 def _atoms(value: Value) -> list[Atom | None]:
@@ -246,11 +261,16 @@ def _in_stage(wanted: str) -> Callable[[Machine, Atom | None, Atom | None], bool
 
 
 def _has_none(machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
-    return _grad(machine, optimizer).kind == EMPTY and _in_stage(READY)(machine, scaler, optimizer)
+    in_stage = any(_in_stage(each)(machine, scaler, optimizer) for each in (READY, UNSCALED_BY))
+    return _grad(machine, optimizer).kind == EMPTY and in_stage
 
 
 def _is_true_and_ready(machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
     return _is(TRUE)(machine, scaler, optimizer) and _in_stage(READY)(machine, scaler, optimizer)
+
+
+def _is_partly_and_ready(machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
+    return _is(PARTLY)(machine, scaler, optimizer) and _in_stage(READY)(machine, scaler, optimizer)
 
 
 def _is_another_scalers(machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
@@ -283,11 +303,13 @@ _STATES: dict[Act, tuple[tuple[str, _Test], ...]] = {
         ("gradients are unscaled after the step", _in_stage(STEPPED)),
         ("gradients that are not scaled are divided by the scale", _is(TRUE, MIXED)),
         ("gradients of another scaler are unscaled", _is_another_scalers),
+        (SHARED, _is(PARTLY)),
     ),
     Act.SCALER_STEP: (
         ("a scaler steps twice without an update", _in_stage(STEPPED)),
         ("a scaler steps an optimizer without gradients", _has_none),
         ("true gradients are added to scaled ones", _is(MIXED)),
+        (SHARED, _is_partly_and_ready),
         ("a scaler steps on gradients that are not scaled", _is_true_and_ready),
         ("gradients of another scaler are stepped on", _is_another_scalers),
         ("gradients are of an older scale", _is_outdated),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -92,6 +93,15 @@ class Code:
                 return code
             code = code.parent
         return None
+
+    @cached_property
+    def bound_again(self) -> frozenset[str]:
+        """The names, and those of attributes, that are given a value in more than one place of it."""
+        count: Counter[str] = Counter(each.arg for each in self.parameters)
+        for each in ast.walk(self.node):
+            if isinstance(each, (ast.Name, ast.Attribute)) and isinstance(each.ctx, ast.Store):
+                count[each.id if isinstance(each, ast.Name) else each.attr] += 1
+        return frozenset(name for name, times in count.items() if times > 1)
 
     @cached_property
     def parameters(self) -> tuple[ast.arg, ...]:

@@ -34,6 +34,7 @@ _BY_ITSELF = frozenset((*WRONG_BY_ITSELF.values(), SAVED_LOW))
 _MAY_HARM = frozenset((WRONG_BY_ITSELF[Act.RISK], WRONG_BY_ITSELF[Act.GAUGE]))
 _OF_THE_CACHE = WRONG_BY_ITSELF[Act.WEIGHT_CAST]
 # Gradients of several scales are clipped on ways that the analysis cannot tell from those that are gone.
+_OF_SCALERS = frozenset().union(*map(wrong_states, Act))
 _UNKNOWN = wrong_states(Act.CLIP) - {CLIPPED}
 # What runs, and gives other numbers than autocast would, or than the CPU would in float32.
 _RUNS = frozenset(
@@ -54,6 +55,7 @@ class Trouble(Enum):
     CACHE = "a weight whose cast was kept without a gradient: `cache_enabled=False` mends it"
     PROBABILITY = "a probability that may be rounded to one"
     ROUNDED = "differences of what is rounded: bfloat16 rounds more"
+    SCALER = "what a scaler raises at, or divides wrongly: without a scaler it does not happen"
     CLIPPED = "scaled gradients that are compared with a limit"
     IDLE = "low precision that does nothing at all"
     OTHER = "any other"
@@ -95,15 +97,18 @@ def harms(before: Files | None, after: Files, script: str, torch: Version) -> li
     for fault in _faults(after, script):
         if known[_key(fault)]:
             known[_key(fault)] -= 1
-        elif not (fault.what == _OF_THE_CACHE and torch >= CACHE_MENDED) and (fault.always or fault.what in _MAY_HARM):
+            continue
+        happens = fault.always or fault.is_seen
+        if not (fault.what == _OF_THE_CACHE and torch >= CACHE_MENDED) and (happens or fault.what in _MAY_HARM):
             message = f"{fault.what}: {fault.why}" if fault.why else fault.what
-            is_sure = fault.always and fault.what not in _RUNS
+            is_sure = happens and fault.what not in _RUNS
             found.append(Harm(fault.site, message, is_sure, _trouble(fault)))
     return found
 
 
 def _trouble(fault: Fault) -> Trouble:
-    return _REASONS.get(fault.why) or _TROUBLES.get(fault.what, Trouble.OTHER)
+    by_kind = Trouble.SCALER if fault.what in _OF_SCALERS else Trouble.OTHER
+    return _REASONS.get(fault.why) or _TROUBLES.get(fault.what, by_kind)
 
 
 def _faults(files: Files, script: str) -> Iterable[Fault]:

@@ -479,3 +479,85 @@ def test_where_there_is_no_shim_such_a_script_stays(settings: Settings) -> None:
     plan = migrate_text(APEX, settings)
     assert plan.after == APEX
     assert {each.kind for each in plan.findings} == {Kind.LEFT}
+
+
+SHARING = """\
+import torch
+from torch import nn
+
+model, head = nn.Linear(4, 4).cuda(), nn.Linear(4, 4).cuda()
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+opt2 = torch.optim.SGD({}, lr=0.1)
+for i, x in enumerate(loader):
+    opt.zero_grad()
+    opt2.zero_grad()
+    loss = head(model(x)).square().mean()
+    loss.backward()
+"""
+TWICE = "left as it was: a parameter that two optimizers have is unscaled twice (line 12)"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("[list(model.parameters())[-1]]", TWICE),
+        ("model.parameters()", TWICE),
+        ("head.parameters()", ""),
+    ],
+)
+def test_a_parameter_of_two_optimizers_is_not_unscaled_twice(given: str, message: str) -> None:
+    text = f"{SHARING.format(given)}    opt.step()\n    opt2.step()\n"
+    plan = migrate_text(text, Settings())
+    assert [each.message for each in plan.findings if each.kind is Kind.LEFT] == ([message] if message else [])
+    assert ("scaler" in plan.after) is not bool(message)
+    assert "scaler" not in migrate_text(text, Settings(Dtype.BF16)).after
+
+
+def test_halves_of_the_parameters_are_not_taken_for_the_same() -> None:
+    halves = SHARING.format("params[1:]").replace("model.parameters()", "params[:1]")
+    text = halves.replace("opt = ", "params = list(model.parameters())\nopt = ", 1)
+    assert "scaler.step(opt2)" in migrate_text(f"{text}    opt.step()\n    opt2.step()\n", Settings()).after
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        (
+            "    norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n    for again in range(2):\n"
+            "        if not torch.isfinite(norm):\n            continue\n        opt.step()\n",
+            "a scaler steps twice without an update (line 16)",
+        ),
+        (
+            "    good = [p.grad.isfinite().all() for p in head.parameters()]\n    if not all(good):\n        break\n"
+            "    if i == 3:\n        continue\n    opt2.step()\n    opt.step()\n",
+            "gradients are unscaled twice",
+        ),
+        (
+            "    if i % 2:\n        opt.zero_grad()\n    opt.step()\n    opt2.step()\n",
+            "a scaler steps an optimizer without",
+        ),
+    ],
+)
+def test_what_a_scaler_raises_at_on_some_way_stays(steps: str, message: str) -> None:
+    text = SHARING.format("head.parameters()") + steps
+    plan = migrate_text(text, Settings())
+    left = [each for each in plan.findings if each.kind is Kind.LEFT]
+    assert len(left) == 1
+    assert left[0].message.startswith(f"left as it was: {message}")
+    assert left[0].hint == "use --dtype bf16, which needs no scaler"
+    assert "autocast" in migrate_text(text, Settings(Dtype.BF16)).after
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "    if i % 2 == 0:\n        opt.step()\n        opt2.step()\n",
+        "    try:\n        opt.step()\n        opt2.step()\n    except RuntimeError:\n        continue\n",
+        "    if i == 3:\n        break\n    opt.step()\n    opt2.step()\n",
+        "    try:\n        if i == 2:\n            raise RuntimeError('memory')\n        opt.step()\n"
+        "    except RuntimeError:\n        continue\n    opt2.step()\n",
+    ],
+)
+def test_what_a_scaler_does_not_mind_moves(steps: str) -> None:
+    plan = migrate_text(SHARING.format("head.parameters()") + steps, Settings())
+    assert "scaler.step(opt)" in plan.after

@@ -12,19 +12,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from amp_migrate.flow.domain.interned import Numbered, remembered
+from amp_migrate.flow.domain.tensor import Facts as Facts
 
 # What may be in the gradients of an optimizer's parameters, or of one tensor.
 EMPTY, TRUE, SCALED, UNSCALED, MIXED, UNKNOWN = "none", "true", "scaled", "unscaled", "mixed", "unknown"
+# Scaled ones of which some were divided already, with those of another optimizer that has the same parameters.
+PARTLY = "partly unscaled"
 # What was known on each of several ways, and differs: unlike what nobody has seen yet, nothing makes it known again but
 # a `zero_grad` or an `update`.
 LOST = "lost"
 # What a scaler has done for an optimizer since its last update.
 READY, UNSCALED_BY, STEPPED = "ready", "unscaled", "stepped"
+# Noted on ways behind a handler that is there for what nobody sees raised.
+GUESSED = ("guessed",)
 _MOST_WAYS = 32  # from one entry
 _MOST_WORLDS = 256
 
-Fact: TypeAlias = "tuple[str, bool, frozenset[str]]"  # the text of a test, what it came to, the names in it
-Facts: TypeAlias = "frozenset[Fact]"
 Key: TypeAlias = "tuple[Any, ...]"
 
 
@@ -36,16 +39,20 @@ class Grad(Numbered):
         scaler: the scaler whose scale is in them, or was.
         spent: whether an optimizer has stepped on them.
         outdated: whether the scale has been updated since.
+        guessed: whether it is one of several answers to what nobody can tell, as which optimizer a loss trains.
     """
 
-    __slots__ = ("kind", "outdated", "scaler", "spent")
+    __slots__ = ("guessed", "kind", "outdated", "scaler", "spent")
 
-    def __init__(self, kind: str, scaler: Any = None, spent: bool = False, outdated: bool = False) -> None:
-        self.kind, self.scaler, self.spent, self.outdated = kind, scaler, spent, outdated
+    def __init__(
+        self, kind: str, scaler: Any = None, spent: bool = False, outdated: bool = False, guessed: bool = False
+    ) -> None:
+        self.kind, self.scaler, self.spent, self.outdated, self.guessed = kind, scaler, spent, outdated, guessed
 
     def but(self, **changes: Any) -> Grad:
         """These gradients, with something else."""
-        return Grad(*(changes.get(name, getattr(self, name)) for name in ("kind", "scaler", "spent", "outdated")))
+        names = ("kind", "scaler", "spent", "outdated", "guessed")
+        return Grad(*(changes.get(name, getattr(self, name)) for name in names))
 
     def __repr__(self) -> str:
         return self.kind + (" spent" if self.spent else "") + (" outdated" if self.outdated else "")

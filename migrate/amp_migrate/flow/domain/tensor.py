@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from amp_migrate.flow.domain.interned import Numbered, remembered
@@ -43,13 +44,17 @@ _MOST_ORIGINS = 8
 _MOST_LEAVES = 24
 UNKNOWN_LEAF = "?"
 
+Fact: TypeAlias = "tuple[str, bool, frozenset[str]]"  # the text of a test, what it came to, the names in it
+Facts: TypeAlias = "frozenset[Fact]"
+# A leaf, the function that decides, and what its tests have come to where the leaf is spared, and where it is not.
+Spared: TypeAlias = "tuple[Any, Any, Facts, Facts]"
 Leaves: TypeAlias = "frozenset[Any]"
 NOTHING: frozenset[Any] = frozenset()
 
 
 _FACTS = (
     *("precision", "rank", "place", "tags", "flows", "regions"),
-    *("leaf", "reach", "surely", "units", "reads", "born"),
+    *("leaf", "reach", "surely", "units", "reads", "born", "spared"),
 )
 
 
@@ -69,6 +74,7 @@ class Tensor(Numbered):
         units: the powers of a loss scale that may be in it.
         reads: where the gradients were read that it is made of.
         born: the operation that made its elements, be they looked at in another shape since; empty if unknown.
+        spared: the leaves of which a test in some function tells whether a backward pass comes to them.
     """
 
     __slots__ = (
@@ -82,6 +88,7 @@ class Tensor(Numbered):
             "reach",
             "reads",
             "regions",
+            "spared",
             "surely",
             "tags",
             "units",
@@ -102,10 +109,11 @@ class Tensor(Numbered):
         units: Units,
         reads: frozenset[Site],
         born: frozenset[Site],
+        spared: frozenset[Spared] = NOTHING,
     ) -> None:
         self.precision, self.rank, self.place, self.tags, self.flows = precision, rank, place, tags, flows
         self.regions, self.leaf, self.reach, self.surely = regions, leaf, reach, surely
-        self.units, self.reads, self.born = units, reads, born
+        self.units, self.reads, self.born, self.spared = units, reads, born, spared
 
     def but(self, **changes: Any) -> Tensor:
         """This tensor with other facts."""
@@ -170,7 +178,29 @@ def _join_tensors(a: Tensor, b: Tensor) -> Tensor:
         units if len(units) <= _MOST_UNITS else UNKNOWN_UNITS,
         a.reads | b.reads,
         born if len(born) <= _MOST_ORIGINS else NOTHING,
+        a.spared & b.spared,
     )
+
+
+def told_apart(whole: Tensor, a: Tensor, b: Tensor, code: Any, in_a: Facts, in_b: Facts) -> Tensor:
+    """A tensor that is one of two as a test has come out, which tells what a backward pass comes to."""
+    found = a.spared | b.spared if a.reach == b.reach else NOTHING
+    for one, other, here, there in ((a, b, in_a, in_b), (b, a, in_b, in_a)):
+        found |= {(leaf, code, there, here) for leaf in one.reach - other.reach if leaf != UNKNOWN_LEAF}
+    return whole.but(spared=found)
+
+
+def spared_of(tensors: Sequence[Tensor]) -> frozenset[Spared]:
+    """What is known to be spared of what is computed from some tensors."""
+    if not any(each.spared for each in tensors):
+        return NOTHING
+    every = NOTHING.union(*(each.spared for each in tensors))
+    kept = (
+        entry
+        for entry in every
+        if all(entry in each.spared or entry[0] not in each.reach | each.leaf for each in tensors)
+    )
+    return frozenset(kept)
 
 
 def few_leaves(leaves: Leaves) -> Leaves:

@@ -179,9 +179,7 @@ def apply_summary(frame: Frame, task: Task) -> None:
         raised = _through(frame, task, task.raised)
         if raised and raised != state.worlds:
             if frame.raising:
-                aside = state.copy()
-                aside.worlds = raised
-                frame.raising[-1] = meet(frame.raising[-1], aside)
+                frame.to_handlers(raised)
             frame.task.raises(raised)
     frame.task.touched |= task.touched
     frame.task.written |= task.written

@@ -62,8 +62,15 @@ def key(value: Value) -> str | None:
     return None
 
 
-def new(frame: Frame, node: ast.AST, kind: Atom, items: list[Value] | None = None, rest: Value = NEVER) -> Value:
-    """A new list, set or dictionary; of a list, the items in their order."""
+def new(
+    frame: Frame,
+    node: ast.AST,
+    kind: Atom,
+    items: list[Value] | None = None,
+    rest: Value = NEVER,
+    length: int | None = None,
+) -> Value:
+    """A new list, set or dictionary; of a list, the items in their order; of a dictionary, how many keys it gets."""
     made = Obj(frame.site(node), frame.context_of_objects, kind)
     if frame.runs_often:
         frame.analysis.many.add(made)
@@ -71,7 +78,9 @@ def new(frame: Frame, node: ast.AST, kind: Atom, items: list[Value] | None = Non
         del frame.now.cells[cell]
     for index, item in enumerate(items or []):
         frame.write(made, f"[{index}]", item)
-    frame.write(made, "<length>", const(len(items or [])))
+    if kind is not DICT:
+        length = len(items or [])
+    frame.write(made, "<length>", some("int") if length is None else const(length))
     if rest:
         put(frame, made, rest)
     return one(made)
@@ -319,6 +328,8 @@ def _list_method(frame: Frame, owner: Obj, name: str, args: list[Value], node: a
 def _dict_method(
     frame: Frame, owner: Obj, name: str, args: list[Value], keywords: dict[str, Value], node: ast.Call
 ) -> Value:
+    if name in ("pop", "popitem", "clear"):
+        frame.write(owner, "<length>", some("int"))
     if name in ("get", "pop", "setdefault"):
         default = args[1] if len(args) > 1 else NONE_VALUE
         cell = key(args[0]) if args else None
@@ -332,12 +343,16 @@ def _dict_method(
     if name == "items":
         pairs = [tup([const(ast.literal_eval(each[1:-1])), frame.read(owner, each)]) for each in _keys(frame, owner)]
         rest = frame.read(owner, REST)
+        if _is_as_displayed(frame, owner):
+            return tup(pairs)
         if rest:
             pairs.append(tup([join(frame.read(owner, "<key>"), some("str")), rest]))
         return many(join_all(pairs))
     if name == "keys":
         return many(join(_elements(frame, owner, node), frame.read(owner, "<key>")))
     if name == "values":
+        if _is_as_displayed(frame, owner):
+            return tup([frame.read(owner, each) for each in _keys(frame, owner)])
         return many(contents(frame, owner))
     if name == "update":
         for each in args:
@@ -350,6 +365,13 @@ def _dict_method(
         merge_dict(frame, next(iter(made)), one(owner), node)  # type: ignore[arg-type]
         return made
     return NONE_VALUE if name in ("clear",) else UNKNOWN
+
+
+def _is_as_displayed(frame: Frame, owner: Obj) -> bool:
+    """Whether a dictionary has the keys that it was written with, and no others on any way."""
+    length = constant(frame.read(owner, "<length>"))
+    is_same = length == len(_keys(frame, owner)) and not frame.read(owner, REST)
+    return bool(length) and is_same and owner not in frame.analysis.many
 
 
 def merge_dict(frame: Frame, owner: Atom, value: Value, node: ast.AST) -> None:

@@ -129,7 +129,7 @@ def _list(frame: Frame, node: ast.List | ast.Set) -> Value:
 
 
 def _dict(frame: Frame, node: ast.Dict) -> Value:
-    made = containers.new(frame, node, containers.DICT)
+    made = containers.new(frame, node, containers.DICT, length=len(node.keys))
     (owner,) = made
     assert isinstance(owner, Obj)
     for key, value in zip(node.keys, node.values, strict=True):

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from amp_migrate.flow.domain.atoms import NEVER, UNBOUND, Atom, FileModule, FrameRef, Value, join
-from amp_migrate.flow.domain.machine import forgetting
+from amp_migrate.flow.domain.machine import GUESSED, Worlds, changed, forgetting
 from amp_migrate.flow.domain.state import Cell, State, meet
 from amp_migrate.flow.source import Code, Module, Site, site_of
 
@@ -140,11 +140,20 @@ class Frame:
 
     # Exits
 
-    def may_raise(self) -> None:
-        """Note the state, for the handlers around and for callers."""
+    def may_raise(self, *, is_seen: bool = False) -> None:
+        """Note the state, for the handlers around and for callers; `is_seen` where the text raises it."""
         if self.raising:
-            self.raising[-1] = meet(self.raising[-1], self.now.copy())
+            self.to_handlers(self.now.worlds, is_seen=is_seen)
         self.task.raises(self.now.worlds)
+
+    def to_handlers(self, worlds: Worlds, *, is_seen: bool = False) -> None:
+        """Note the worlds in which the handlers around may be come to."""
+        state = self.now.copy()
+        state.worlds = worlds
+        if not is_seen and any(world.now.items for world in worlds):
+            self.task.touched.add(GUESSED)
+            state.worlds = changed(worlds, lambda machine: (machine.but({GUESSED: True}),))
+        self.raising[-1] = meet(self.raising[-1], state)
 
     def leave(self, value: Value) -> None:
         """Return a value."""

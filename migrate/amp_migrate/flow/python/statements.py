@@ -20,22 +20,24 @@ from amp_migrate.flow.domain.atoms import (
     join_all,
     may_be,
     one,
+    only,
     some,
 )
 from amp_migrate.flow.domain.contexts import DTYPES, Context
 from amp_migrate.flow.domain.machine import World, changed, one_way
 from amp_migrate.flow.domain.state import State, meet
-from amp_migrate.flow.domain.tensor import LOW
+from amp_migrate.flow.domain.tensor import LOW, Tensor, told_apart
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import containers
 from amp_migrate.flow.python.expressions import assign, binary, evaluate
 from amp_migrate.flow.python.frame import Frame, Loop
-from amp_migrate.flow.python.narrow import assume
+from amp_migrate.flow.python.narrow import assume, implied
 
 AGAIN = ("again",)
 # More rounds than any of the domains is high, so that a fault in one of them cannot hang the tool.
 _MOST_ROUNDS = 40
 _ROUNDS_WITH_ALL_WAYS = 10
+_MOST_APART = 4
 
 
 def execute(frame: Frame, statements: list[ast.stmt]) -> None:
@@ -157,7 +159,22 @@ def _if(frame: Frame, node: ast.If) -> None:
     then, frame.state = frame.state, other
     assume(frame, node.test, False)
     execute(frame, node.orelse)
-    frame.state = meet(then, frame.state)
+    frame.state = meet(then, other := frame.state)
+    if then is not None and other is not None:
+        _tell_apart(frame, then, other, node.test)
+
+
+def _tell_apart(frame: Frame, then: State, other: State, test: ast.expr) -> None:
+    """Note of tensors that a branch has computed from more, or less, than another that the test tells which it was."""
+    here, there = implied(test, True), implied(test, False)
+    if not here or not there or any(fact[2] & frame.code.bound_again for fact in here | there):
+        return
+    for name, value in frame.now.names.items():
+        a, b = then.names.get(name), other.names.get(name)
+        if a is not None and b is not None and a is not b:
+            one_way_, another, either = (only(each, Tensor) for each in (a, b, value))
+            if one_way_ and another and either and one_way_.reach != another.reach:
+                frame.now.names[name] = one(told_apart(either, one_way_, another, frame.code, here, there))
 
 
 def _loop(frame: Frame, node: ast.For | ast.AsyncFor | ast.While) -> None:
@@ -166,6 +183,10 @@ def _loop(frame: Frame, node: ast.For | ast.AsyncFor | ast.While) -> None:
     if not isinstance(node, ast.While):
         source = evaluate(frame, node.iter)
         if frame.is_dead:
+            return
+        given, rest = containers.sequence(frame, source, node.iter)
+        if not rest and len(given) <= _MOST_APART and frame.analysis.pytorch.has_steps(given):
+            _one_after_another(frame, node, given)
             return
     entry = frame.now.copy()
     before: State | None = None
@@ -214,6 +235,22 @@ def _loop(frame: Frame, node: ast.For | ast.AsyncFor | ast.While) -> None:
     frame.depth -= 1
     frame.state = leaving
     if node.orelse:
+        execute(frame, node.orelse)
+    frame.state = meet(frame.state, loop.breaks)
+
+
+def _one_after_another(frame: Frame, node: ast.For | ast.AsyncFor, items: list[Value]) -> None:
+    """Go through a few optimizers that are known, each in its turn."""
+    loop = Loop()
+    frame.loops.append(loop)
+    for item in items:
+        if frame.state is not None:
+            assign(frame, node.target, item, node.iter)
+            execute(frame, node.body)
+        frame.state = meet(frame.state, loop.continues)
+        loop.continues = None
+    frame.loops.pop()
+    if node.orelse and frame.state is not None:
         execute(frame, node.orelse)
     frame.state = meet(frame.state, loop.breaks)
 
@@ -278,7 +315,7 @@ def _raise(frame: Frame, node: ast.Raise) -> None:
     for each in (node.exc, node.cause):
         if each is not None:
             evaluate(frame, each)
-    frame.may_raise()
+    frame.may_raise(is_seen=True)
     frame.state = None
 
 

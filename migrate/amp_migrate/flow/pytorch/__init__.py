@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
 from amp_migrate.flow.domain.atoms import (
@@ -122,6 +123,14 @@ class PyTorch:
         if full in ("torch.pi", "math.pi", "math.e", "numpy.pi", "math.inf"):
             return some("float")
         return one(External(self.canonical(full)))
+
+    def has_steps(self, values: Iterable[Value]) -> bool:
+        """Whether some of the values, or of what is in their tuples, is an optimizer."""
+        inside = [
+            *values,
+            *(item for value in values for each in value if isinstance(each, Tup) for item in each.items),
+        ]
+        return any(isinstance(each, Obj) and each in self.registry.optimizers for value in inside for each in value)
 
     @staticmethod
     def is_module_name(name: str) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+import functools
+from collections.abc import Callable, Iterable, Mapping
 
 from amp_migrate.flow.domain import machine as states
 from amp_migrate.flow.domain.atoms import (
@@ -34,16 +35,21 @@ from amp_migrate.flow.domain.machine import (
     LOST,
     MIXED,
     NO_GRAD,
+    PARTLY,
     READY,
     SCALED,
     STEPPED,
     TRUE,
     UNKNOWN_GRAD,
     UNSCALED,
+    Facts,
     Grad,
     Key,
     Machine,
+    Worlds,
+    assuming,
     changed,
+    merged,
 )
 from amp_migrate.flow.domain.tensor import (
     ANY_UNIT,
@@ -73,6 +79,8 @@ from amp_migrate.flow.source import Code
 REGISTRY = External("<optimizers>")
 PARAMETERS = "<parameters>"
 AGAIN = ("again",)
+_MOST_CASES = 4  # of what a loss may come to
+ENABLED = "<enabled>"
 VIRTUAL = External("<the scaler of the plan>")
 
 
@@ -81,8 +89,20 @@ class Registry:
 
     def __init__(self) -> None:
         self.optimizers: dict[Atom, frozenset[Atom] | None] = {}
+        self.whole: dict[Atom, None] = {}  # the optimizers that were given all parameters of a module
         self.scalers: dict[Atom, None] = {}
         self.homes: dict[Atom, set[Code]] = {}
+
+    def sharing(self, optimizer: Atom) -> list[Atom]:
+        """The other optimizers that surely have a parameter of one."""
+        mine = self.optimizers.get(optimizer)
+        found: list[Atom] = []
+        for other, theirs in self.optimizers.items():
+            if other is not optimizer and mine and theirs:
+                is_in = optimizer in self.whole and all(overlap(mine, frozenset({each})) for each in theirs)
+                if is_in or (other in self.whole and all(overlap(theirs, frozenset({each})) for each in mine)):
+                    found.append(other)
+        return found
 
 
 # Which optimizers a place is about
@@ -189,7 +209,7 @@ def _is_within(a: Atom, b: Atom) -> bool:
 def holders(frame: Frame, leaves: frozenset[Atom], surely: frozenset[Atom] | None = None) -> dict[Atom, bool | None]:
     """The optimizers whose parameters some leaves are, and whether they surely are: None for one that may be.
 
-    Where nobody can tell for any of them, all are taken to be meant.
+    Where nobody can tell for any of them, all are taken to be meant: see `is_guess`.
     """
     registry = frame.analysis.pytorch.registry
     known = relevant(frame, registry.optimizers)  # type: ignore[arg-type]
@@ -203,6 +223,12 @@ def holders(frame: Frame, leaves: frozenset[Atom], surely: frozenset[Atom] | Non
     if not any(answers.values()):
         return dict.fromkeys(found, True)
     return found
+
+
+def is_guess(frame: Frame, optimizers: Iterable[Atom], leaves: frozenset[Atom]) -> bool:
+    """Whether some leaves are taken to be parameters of several optimizers because nobody can tell."""
+    found = [overlap(frame.analysis.pytorch.registry.optimizers[each], leaves) for each in optimizers]
+    return len(found) > 1 and not any(found)
 
 
 def standalone_leaves(leaves: Iterable[Atom]) -> list[Part]:
@@ -245,13 +271,14 @@ def _accumulated(old: Grad, new: Grad) -> Grad:
     """What is in gradients once those of another loss are added."""
     if old.kind in (EMPTY, states.UNKNOWN):
         return new
-    if old.kind in (MIXED, LOST):
+    if old.kind in (MIXED, PARTLY, LOST):
         return old
+    guessed = old.guessed or new.guessed
     if old.kind == new.kind and old.scaler is new.scaler and not old.outdated:
-        return new if not old.spent else new.but(spent=True)
+        return new.but(spent=old.spent, guessed=guessed)
     if old.kind in (TRUE, UNSCALED) and new.kind == TRUE:
-        return new
-    return Grad(MIXED, new.scaler or old.scaler)
+        return new.but(guessed=guessed)
+    return Grad(MIXED, new.scaler or old.scaler, False, False, guessed)
 
 
 def backward(frame: Frame, loss: Value, args: Arguments, node: ast.AST) -> None:
@@ -283,21 +310,57 @@ def backward(frame: Frame, loss: Value, args: Arguments, node: ast.AST) -> None:
         )
     ]
     targets: dict[Atom, bool | None] = {**optimizers, **{leaf: leaf in surely or None for leaf in owned}}
-    keys = [grad_key(each) for each in targets]
+    is_any = len(kinds) > 1 or is_guess(frame, optimizers, reach)
 
-    def change(machine: Machine) -> Iterable[Machine]:
+    def change(machine: Machine, told: Mapping[Atom, bool | None]) -> Iterable[Machine]:
         for kind in kinds:
             found: list[dict[Key, object]] = [{}]
-            for atom, answer in targets.items():
+            for atom, answer in told.items():
                 old = machine.get(grad_key(atom), UNKNOWN_GRAD)
-                new = _accumulated(old, kind)
-                options = [new] if answer else [new, old]
+                new = _accumulated(old, kind.but(guessed=is_any or not answer))
+                options = [new] if answer else [new, old.but(guessed=True)]
                 found = [{**each, grad_key(atom): option} for each in found for option in options][:16]
             for changes in found:
                 yield machine.but(changes)
 
-    _change(frame, keys, change)
+    frame.task.touched.update([AGAIN, *map(grad_key, targets)])
+    frame.now.worlds = merged(
+        world
+        for facts, told in _decided(frame, targets, tensors[0] if len(tensors) == 1 else SOME_TENSOR)
+        for world in changed(_assuming_all(frame.now.worlds, facts), functools.partial(change, told=told))
+    )
     _clear_graph(frame)
+
+
+def _decided(
+    frame: Frame, targets: dict[Atom, bool | None], loss: Tensor
+) -> list[tuple[Facts, Mapping[Atom, bool | None]]]:
+    """What a loss may come to, with what tests have come to then: a test may have decided about what is not sure."""
+    cases: list[tuple[Facts, Mapping[Atom, bool | None]]] = [(NOTHING, targets)]
+    registry = frame.analysis.pytorch.registry
+    for atom, answer in targets.items() if loss.spared else ():
+        parameters = registry.optimizers.get(atom, frozenset({atom}))
+        own = [leaf for leaf in loss.reach if overlap(parameters, frozenset({leaf})) is not False]
+        told = {(where, without) for leaf, code, where, without in loss.spared if leaf in own and code is frame.code}
+        is_told = {leaf for leaf, *_ in loss.spared}.issuperset(own)
+        if answer is None and len(told) == 1 and is_told and len(cases) <= _MOST_CASES:
+            ((spared, reached),) = told
+            cases = [
+                each
+                for facts, known in cases
+                for each in (
+                    (facts | reached, {**known, atom: True}),
+                    (facts | spared, {other: answer for other, answer in known.items() if other is not atom}),
+                )
+            ]
+    return cases
+
+
+def _assuming_all(worlds: Worlds, facts: Facts) -> Worlds:
+    """The worlds in which all of some facts hold; none where they exclude each other."""
+    for each in sorted(facts, key=str):
+        worlds = assuming(worlds, frozenset({each}))
+    return worlds
 
 
 def _clear_graph(frame: Frame) -> None:
@@ -317,7 +380,7 @@ def units_of_grad(grad: Grad) -> Units:
     """The loss scale in gradients that are in a state."""
     if grad.kind == SCALED:
         return frozenset({(grad.scaler, 1)})
-    if grad.kind == MIXED:
+    if grad.kind in (MIXED, PARTLY):
         return frozenset({ANY_UNIT})
     return UNKNOWN_UNITS if grad.kind in (states.UNKNOWN, LOST) else PURE
 
@@ -447,6 +510,9 @@ def make_optimizer(frame: Frame, optimizer: Obj, args: Arguments, node: ast.AST)
     """An optimizer is made of parameters."""
     given = args.get(0, "params")
     leaves = None if given is None else leaves_of(frame, given, node)
+    source = node.args[0] if isinstance(node, ast.Call) and node.args else None
+    if isinstance(source, ast.Call) and isinstance(source.func, ast.Attribute) and source.func.attr == "parameters":
+        frame.analysis.pytorch.registry.whole[optimizer] = None
     if leaves is not None and any(
         isinstance(each, Part) and isinstance(each.owner, Opaque) and not each.owner.path for each in leaves
     ):
@@ -509,9 +575,14 @@ def clear(frame: Frame, optimizers: dict[Atom, bool | None], node: ast.AST) -> N
     keys = [grad_key(each) for each in optimizers]
 
     def change(machine: Machine) -> Iterable[Machine]:
-        yield machine.but({grad_key(each): NO_GRAD for each in optimizers})
+        cleared = ((each, NO_GRAD if answer else NO_GRAD.but(guessed=True)) for each, answer in optimizers.items())
+        yield machine.but({grad_key(each): grad for each, grad in cleared})
         if None in optimizers.values():
-            yield machine.but({grad_key(each): NO_GRAD for each, answer in optimizers.items() if answer})
+            unsure = (
+                (grad_key(each), machine.get(grad_key(each))) for each, answer in optimizers.items() if not answer
+            )
+            kept = {key: grad.but(guessed=True) for key, grad in unsure if grad is not None}
+            yield machine.but({grad_key(each): NO_GRAD for each, answer in optimizers.items() if answer} | kept)
 
     _change(frame, keys, change)
 
@@ -546,7 +617,7 @@ def make_scaler(frame: Frame, scaler: Obj, args: Arguments, node: ast.AST) -> No
     note_scaler(frame, scaler)
     frame.analysis.event(frame, Act.SCALER_MADE, node, scaler=one(scaler))
     enabled = args.keywords.get("enabled")
-    frame.write(scaler, "<enabled>", const(True) if enabled is None else enabled)
+    frame.write(scaler, ENABLED, const(True) if enabled is None else enabled)
     keys: list[Key] = [("fresh", scaler), ("checked", scaler), ("idle", scaler)]
     stale = [("stage", scaler, each) for each in frame.analysis.pytorch.registry.optimizers]
     changes: dict[Key, object] = {
@@ -560,7 +631,7 @@ def make_scaler(frame: Frame, scaler: Obj, args: Arguments, node: ast.AST) -> No
 
 def is_off(frame: Frame, scaler: Atom) -> bool:
     """Whether a scaler is switched off in the text."""
-    return isinstance(scaler, Obj) and constant(frame.read(scaler, "<enabled>")) is False
+    return isinstance(scaler, Obj) and constant(frame.read(scaler, ENABLED)) is False
 
 
 def scaler_method(frame: Frame, scaler: Atom, name: str, args: Arguments, node: ast.AST) -> Value:
@@ -652,16 +723,30 @@ def scaled(frame: Frame, value: Value, scaler: Atom) -> Value:
     return found
 
 
+def is_one(optimizer: Atom) -> bool:
+    """Whether something stands for one optimizer, and for none of several in something that nobody knows."""
+    return not isinstance(optimizer, Opaque) or bool(optimizer.path and "[]" not in optimizer.path)
+
+
 def _one_by_one(
     frame: Frame, optimizers: Value, change: Callable[[Atom, Machine], Machine], keys: Callable[[Atom], list[Key]]
 ) -> None:
     atoms = [each for each in optimizers if isinstance(each, Atom) and each not in frame.analysis.plural]
-    known = [each for each in atoms if not isinstance(each, Opaque) or (each.path and "[]" not in each.path)]
+    known = [each for each in atoms if is_one(each)]
     if not known:
         return
     for each in known:
         note_optimizer(frame, each)
-    _change(frame, [key for each in known for key in keys(each)], lambda m: [change(each, m) for each in known])
+    if len(known) == len(optimizers) == 1:
+        _change(frame, keys(known[0]), lambda machine: [change(known[0], machine)])
+        return
+
+    def one_of_them(machine: Machine) -> Iterable[Machine]:
+        gradients = {grad_key(each): machine.get(grad_key(each), UNKNOWN_GRAD) for each in known}
+        guessed = machine.but({key: grad.but(guessed=True) for key, grad in gradients.items()})
+        return [change(each, guessed) for each in known]
+
+    _change(frame, [key for each in known for key in keys(each)], one_of_them)
 
 
 def _keys(scaler: Atom) -> Callable[[Atom], list[Key]]:
@@ -683,42 +768,36 @@ def _unscale(frame: Frame, scaler: Atom, optimizers: Value, node: ast.AST) -> No
         if isinstance(each, Atom):
             frame.task.touched.update(_keys(scaler)(each))
     frame.analysis.event(frame, Act.UNSCALE, node, scaler=one(scaler), optimizer=optimizers)
-    registry = frame.analysis.pytorch.registry
 
     def change(optimizer: Atom, machine: Machine) -> Machine:
-        key = grad_key(optimizer)
-        changes = {
-            key: _divided(machine.get(key, UNKNOWN_GRAD), scaler),
-            ("stage", scaler, optimizer): states.UNSCALED_BY,
-            ("checked", scaler): True,
-        }
-        mine = registry.optimizers.get(optimizer)
-        for other, theirs in registry.optimizers.items():
-            # One parameter in two optimizers: the other's gradients are partly divided now.
-            if other is not optimizer and mine and theirs and overlap(mine, theirs):
-                old = machine.get(grad_key(other))
-                if old is not None and old.kind == SCALED:
-                    changes[grad_key(other)] = Grad(MIXED, scaler)
-        return machine.but(changes)
+        return _unscaled(frame, scaler, optimizer, machine).but({("stage", scaler, optimizer): states.UNSCALED_BY})
 
-    shared = [grad_key(each) for each in registry.optimizers]
-    _one_by_one(
-        frame,
-        optimizers,
-        change,
-        lambda each: [*_keys(scaler)(each), *(shared if registry.optimizers.get(each) else [])],
-    )
+    _one_by_one(frame, optimizers, change, _unscaling_keys(frame, scaler))
     _look_at(frame, scaler)
+
+
+def _unscaled(frame: Frame, scaler: Atom, optimizer: Atom, machine: Machine) -> Machine:
+    """A state once a scaler has divided an optimizer's gradients, and with them those of whoever has the same ones."""
+    key = grad_key(optimizer)
+    changes: dict[Key, object] = {key: _divided(machine.get(key, UNKNOWN_GRAD), scaler), ("checked", scaler): True}
+    for other in frame.analysis.pytorch.registry.sharing(optimizer):
+        old = machine.get(grad_key(other), UNKNOWN_GRAD)
+        if old.kind == SCALED and old.scaler is scaler:
+            changes[grad_key(other)] = Grad(PARTLY, scaler, old.spent, old.outdated, old.guessed)
+    return machine.but(changes)
+
+
+def _unscaling_keys(frame: Frame, scaler: Atom) -> Callable[[Atom], list[Key]]:
+    registry = frame.analysis.pytorch.registry
+    return lambda each: [*_keys(scaler)(each), *(grad_key(other) for other in registry.sharing(each))]
 
 
 def _divided(old: Grad, scaler: Atom) -> Grad:
     if old.kind == SCALED and old.scaler is scaler:
-        return Grad(UNSCALED, scaler, old.spent)
-    if old.kind == LOST:
+        return Grad(UNSCALED, scaler, old.spent, False, old.guessed)
+    if old.kind in (LOST, EMPTY):
         return old
-    if old.kind in (EMPTY, states.UNKNOWN):
-        return old if old.kind == EMPTY else Grad(UNSCALED, scaler)
-    return Grad(MIXED, scaler)
+    return Grad(UNSCALED if old.kind == states.UNKNOWN else MIXED, scaler, False, False, old.guessed)
 
 
 def _scaler_step(frame: Frame, scaler: Atom, optimizers: Value, node: ast.AST) -> None:
@@ -729,14 +808,13 @@ def _scaler_step(frame: Frame, scaler: Atom, optimizers: Value, node: ast.AST) -
     frame.analysis.event(frame, Act.SCALER_STEP, node, scaler=one(scaler), optimizer=optimizers)
 
     def change(optimizer: Atom, machine: Machine) -> Machine:
+        if stage(machine, scaler, optimizer) != states.UNSCALED_BY:
+            machine = _unscaled(frame, scaler, optimizer, machine)
         key = grad_key(optimizer)
-        old = machine.get(key, UNKNOWN_GRAD)
-        after = _divided(old, scaler) if stage(machine, scaler, optimizer) != states.UNSCALED_BY else old
-        return machine.but(
-            {key: after.but(spent=True), ("stage", scaler, optimizer): STEPPED, ("checked", scaler): True}
-        )
+        after = machine.get(key, UNKNOWN_GRAD).but(spent=True)
+        return machine.but({key: after, ("stage", scaler, optimizer): STEPPED, ("checked", scaler): True})
 
-    _one_by_one(frame, optimizers, change, _keys(scaler))
+    _one_by_one(frame, optimizers, change, _unscaling_keys(frame, scaler))
     _look_at(frame, scaler)
 
 

@@ -61,6 +61,7 @@ from amp_migrate.flow.domain.tensor import (
     join_tensors,
     multiplied,
     powered,
+    spared_of,
 )
 from amp_migrate.flow.events import A_ROUNDED_PROBABILITY, Act
 from amp_migrate.flow.python.arguments import Arguments
@@ -232,6 +233,7 @@ def _facts(
         _units(name, kind, operands, tensors),
         NOTHING if name in table.SIZELESS and name not in ("sign", "sgn") else NOTHING.union(*map(reads_of, operands)),
         born,
+        spared_of(tensors) if reach else NOTHING,
     )
 
 
