@@ -27,7 +27,7 @@ from amp_migrate.trees.nodes import (
     nested_statements,
     walk,
 )
-from amp_migrate.trees.own_calls import calls_of, named_arguments
+from amp_migrate.trees.own_calls import named_arguments
 from amp_migrate.trees.tree import Tree
 
 _DEPTH = 2  # calls that are followed to where gradients are read
@@ -76,7 +76,7 @@ def gradient_uses(
         return Refusal(file, clipping, *_IN_ONE)
     wanted: dict[OptimizerStep, list[Statement]] = {}
     for statement in (each for each in using if each not in reducing):
-        after = _steps_after(file, statement, starts, steps)
+        after = _steps_after(file, roles, statement, starts, steps)
         if not after and steps and not any(_has_stepped(tree, step, statement, backwards) for step in steps):
             return Refusal(file, statement, *_NOT_ALWAYS)
         for step in after:
@@ -177,7 +177,7 @@ def _loop_over(tree: Tree, step: OptimizerStep, statement: Statement) -> cst.For
 
 
 def _steps_after(
-    file: File, statement: Statement, starts: list[int], steps: list[OptimizerStep]
+    file: File, roles: Roles, statement: Statement, starts: list[int], steps: list[OptimizerStep]
 ) -> list[OptimizerStep]:
     """The steps whose gradients a statement reads: those that follow it before the next backward."""
     order = file.tree.order
@@ -191,24 +191,36 @@ def _steps_after(
     for step in following:  # branches of one `if` may step the same optimizer: the first stands for all
         by_name.setdefault(dotted(step.optimizer), step)
     candidates = list(by_name.values())
-    if len(candidates) > 1:
-        owners = [s for s in candidates if _owns_parameters(file, s, statement)]
-        return owners or candidates
-    return candidates
+    return (_owners(file, roles, candidates, statement) or candidates) if len(candidates) > 1 else candidates
 
 
-def _owns_parameters(file: File, step: OptimizerStep, statement: Statement) -> bool:
-    """Whether the optimizer was built from the parameters that the statement names (`netD.parameters()`)."""
-    named = {
-        file.tree.code(call)
-        for call in calls_of(statement)
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "parameters"
-    }
+def _owners(file: File, roles: Roles, steps: list[OptimizerStep], statement: Statement) -> list[OptimizerStep]:
+    """The steps whose optimizer a statement names (`clip(optD, 1.0)`), or was made of parameters that it names.
+
+    None where it names a module: whose parameters that has may be another optimizer's.
+    """
+    named = [node for part in header(statement) for node in walk(part)]
+    calls = (node for node in named if isinstance(node, cst.Call))
+    parameters = {file.tree.code(call) for call in calls if _names_parameters(call)}
+    paths = {dotted(node) for node in named if isinstance(node, (cst.Name, cst.Attribute))} - {None}
+    by_name = [each for each in steps if dotted(each.optimizer) in paths]
+    if by_name and not parameters:
+        given = (arg.value for call in named if isinstance(call, cst.Call) for arg in call.args)
+        return [] if any(roles.is_module(file, each) for each in given) else by_name
+    return [each for each in steps if each in by_name or _is_made_of(file, each, parameters)]
+
+
+def _names_parameters(call: cst.Call) -> bool:
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value == "parameters"
+
+
+def _is_made_of(file: File, step: OptimizerStep, parameters: set[str]) -> bool:
+    """Whether an optimizer was built from parameters (`netD.parameters()`)."""
     path = dotted(step.optimizer)
-    if path is None or not named:
+    if path is None or not parameters:
         return False
     made = [b.value for b in file.scopes.of(step.optimizer).lookup(path) if isinstance(b.value, cst.Call)]
-    return any(file.tree.code(node) in named for value in made for node in find(value, cst.Call))
+    return any(file.tree.code(node) in parameters for value in made for node in find(value, cst.Call))
 
 
 def _anchor(tree: Tree, step: OptimizerStep, using: list[Statement]) -> Statement | None:

@@ -147,7 +147,10 @@ class Gatherer:
         unscalable = self.obstacles.scaling(steps) or next(iter(problems), None)
         is_stepped = bool(steps) or all(backward.steps for backward in backwards)
         without_step = None if is_stepped else self.obstacles.without_step(function, backwards)
-        return Gathered(step, unscalable, computed.without_forward, without_step)
+        without_forward = computed.without_forward
+        if without_forward is not None and self.scales and self.obstacles.is_closure(function):
+            without_forward = without_step  # wherever its forward is, no scaler could step it
+        return Gathered(step, unscalable, without_forward, without_step)
 
     def _computation(
         self, body: Block, backwards: Sequence[Backward], barriers: frozenset[Statement]

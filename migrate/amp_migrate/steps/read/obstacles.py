@@ -131,7 +131,7 @@ class Obstacles:
 
     def without_step(self, function: cst.FunctionDef | None, backwards: list[Backward]) -> Refusal:
         """What to say where no optimizer steps on the gradients of some backwards."""
-        if function is not None and self._is_closure(function):
+        if function is not None and self.is_closure(function):
             return Refusal(
                 self.file,
                 function,
@@ -161,9 +161,10 @@ class Obstacles:
                     )
         return None
 
-    def _is_closure(self, function: cst.FunctionDef) -> bool:
-        name = function.name.value
-        return any(
+    def is_closure(self, function: cst.FunctionDef | None) -> bool:
+        """Whether a function is what an optimizer evaluates in its step."""
+        name = None if function is None else function.name.value
+        return name is not None and any(
             isinstance(call.func, cst.Attribute)
             and call.func.attr.value == "step"
             and any(dotted(arg.value) == name for arg in call.args)

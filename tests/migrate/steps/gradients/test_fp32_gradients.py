@@ -283,6 +283,62 @@ def test_only_the_optimizer_whose_parameters_are_clipped_is_unscaled(rewrites: C
     )
 
 
+@pytest.mark.parametrize(
+    "clips",
+    [
+        ("clip(optD, 1.0)", "clip(optG, 1.0)"),
+        ("nn.utils.clip_grad_value_(optD.param_groups[0]['params'], 1.0)", "clip(optG.param_groups, 1.0)"),
+    ],
+)
+def test_an_optimizer_that_is_clipped_by_its_name_in_a_branch_is_unscaled_there(
+    clips: tuple[str, str], rewrites: Check
+) -> None:
+    rewrites(
+        """
+          def clip(optimizer, limit):
+              for group in optimizer.param_groups:
+                  for p in group["params"]:
+                      p.grad.data.clamp_(-limit, limit)
+
+          netD, netG = A(), B()
+          optD = torch.optim.Adam(netD.parameters())
+          optG = torch.optim.Adam(netG.parameters())
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+        ~     loss = netD(netG(x)).mean()
+        ~     loss.backward()
+        +     scaler.unscale_(optD)
+              FIRST
+        ~     optD.step()
+              if args.both:
+        +         scaler.unscale_(optG)
+                  SECOND
+        ~         optG.step()
+        +     scaler.update()
+        """.replace("FIRST", clips[0]).replace("SECOND", clips[1])
+    )
+
+
+def test_both_optimizers_are_unscaled_where_a_module_of_either_is_clipped_beside_one(rewrites: Check) -> None:
+    rewrites(
+        """
+          netD, netG = A(), B()
+          optD = torch.optim.Adam(netD.parameters())
+          optG = torch.optim.Adam(netG.parameters())
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+        ~     loss = netD(netG(x)).mean()
+        ~     loss.backward()
+        +     scaler.unscale_(optD)
+        +     scaler.unscale_(optG)
+              clip_gradients(optD, netG)
+        ~     optD.step()
+        ~     optG.step()
+        +     scaler.update()
+        """
+    )
+
+
 def test_both_optimizers_are_unscaled_where_both_are_clipped(rewrites: Check) -> None:
     rewrites(
         """

@@ -35,6 +35,25 @@ def test_closure_in_float16(leaves: Check) -> None:
     )
 
 
+def test_closure_in_float16_whose_forward_ran_before(leaves: Check) -> None:
+    leaves(
+        """
+        def calibrate(model, loader):
+            with torch.no_grad():
+                logits = torch.cat([model(x) for x, _ in loader])
+            temperature = nn.Parameter(torch.ones(1))
+            optimizer = torch.optim.LBFGS([temperature])
+            def closure():
+                optimizer.zero_grad()
+                loss = nn.functional.mse_loss(logits / temperature, y)
+                loss.backward()
+                return loss
+            optimizer.step(closure)
+        """,
+        "optimizer.step(closure) cannot be used with a loss scaler",
+    )
+
+
 def test_step_with_arguments_of_its_own(leaves: Check) -> None:
     finding = leaves(
         """
