@@ -119,21 +119,21 @@ def migrate_workspace(workspace: Workspace, settings: Settings, parsed: Parsed |
         planned, failures = _plan_what_can_be(workspace, settings, parsed)
         outcome = Outcome(planned, (*workspace.problems, *failures), len(workspace.files))
         plans, wrong = _checked(outcome.plans, settings, parsed)
-        unproven = _apex_in(outcome, wrong)
+        unproven = _apex_in(workspace, outcome, wrong)
         outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
         wrong = _changed_again(workspace, outcome.plans, settings, parsed)
-        unproven += _apex_in(outcome, wrong)
+        unproven += _apex_in(workspace, outcome, wrong)
         outcome = without_refused(workspace, outcome, wrong)
         numerics = worse_numerics(workspace, outcome.plans, settings)
         if numerics.uncached:
             again = replace(settings, uncached=settings.uncached | numerics.uncached)
             return migrate_workspace(workspace, again, parsed)
-        unproven += _apex_in(outcome, numerics.left)
+        unproven += _apex_in(workspace, outcome, numerics.left)
         outcome = without_refused(workspace, outcome, numerics.left)
         outcome = _with_told(outcome, numerics.told)
         if settings.prove:
             wrong = refuted(workspace, outcome.changed, settings.target_torch)
-            unproven += _apex_in(outcome, wrong)
+            unproven += _apex_in(workspace, outcome, wrong)
             outcome = without_refused(workspace, outcome, wrong)
             outcome = replace(outcome, plans=tuple(map(_checked_by_proof, outcome.plans)))
         if unproven and not settings.unproven:  # Apex itself is no way out: it is gone
@@ -175,16 +175,24 @@ def without_refused(workspace: Workspace, outcome: Outcome, wrong: Mapping[Path,
     return Outcome(plans, (*outcome.problems, *said.values()), outcome.files)
 
 
-def _apex_in(outcome: Outcome, wrong: Mapping[Path, Finding]) -> tuple[tuple[str, str, str], ...]:
-    """The files among those that are refused whose Apex steps were to be native, with the reason and what to do."""
+def _apex_in(workspace: Workspace, outcome: Outcome, wrong: Mapping[Path, Finding]) -> tuple[tuple[str, str, str], ...]:
+    """The files among those that are left whose Apex steps were to be native, with the reason and what to do."""
     codes = (APEX_STEP.code, APEX_INITIALIZE.code)
+    moving = {
+        each.source: each.source.name
+        for each in outcome.changed
+        if any(told.code in codes and told.kind is Kind.MIGRATED for told in each.findings)
+    }
     found: list[tuple[str, str, str]] = []
-    for each in outcome.plans:
-        why = wrong.get(each.source.path)
-        if why is not None and any(told.code in codes and told.kind is Kind.MIGRATED for told in each.findings):
+    for group in ImportGraph(workspace).groups(each.source for each in outcome.changed) if moving and wrong else ():
+        causes = sorted((wrong[each.path] for each in group if each.path in wrong), key=lambda each: each.path)
+        for source in group if causes else ():
+            why = wrong.get(source.path, causes[0])
             hint = OUR_FAULT if why.hint == PLEASE_REPORT else why.hint
-            found.append((each.source.name, why.message.removeprefix(LEFT_AS_IT_WAS), hint))
-    return tuple(found)
+            reason = why.message.removeprefix(LEFT_AS_IT_WAS)
+            if source in moving:
+                found.append((source.name, reason if source.path in wrong else f"{why.path}: {reason}", hint))
+    return tuple(sorted(found))
 
 
 def _with_told(outcome: Outcome, told: Iterable[Finding]) -> Outcome:

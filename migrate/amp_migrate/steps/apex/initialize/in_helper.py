@@ -147,17 +147,19 @@ def _told(
     """The initialization in the words of its caller at `home`; None where some word means nothing there."""
     codes = [*initialize.switch, *([] if initialize.init_scale is None else [initialize.init_scale])]
     names = reads([build.expression(code) for code in codes]) - _CONSTANTS
-    is_own = dotted(site.call.func) == f"self.{function.name}"
+    func = site.call.func
+    owner = dotted(func.value) if function.owner is not None and isinstance(func, cst.Attribute) else None
+    is_own = owner == "self"
     values: dict[str, cst.BaseExpression] = {}
     for name in names:
-        if is_own and name.startswith("self."):
-            value: cst.BaseExpression | None = build.expression(name)
+        if owner is not None and name.startswith("self."):  # `manager.args.fp16` for `manager.prepare(model)`
+            value: cst.BaseExpression | None = build.expression(f"{owner}.{name.removeprefix('self.')}")
         else:
             value = _given(site, function, name) or (_kept(initialize, function, name) if is_own else None)
         if value is None:
             return None
         values[name] = value
-    asked = [*values.values(), *map(build.expression, conditions)]
+    asked = [*values.values(), *map(build.expression, (*conditions, *filter(None, [owner])))]
     if not all(_is_set(site.file, value, home) for value in asked):
         return None
     return replace(
@@ -216,9 +218,10 @@ class _Filler(cst.CSTTransformer):
         return False
 
     def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
+        whole = self.values.get(dotted(original_node) or "")
         value = original_node.value.visit(self)
         assert isinstance(value, cst.BaseExpression)
-        return updated_node.with_changes(value=value)
+        return updated_node.with_changes(value=value) if whole is None else whole
 
     def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
         return self.values.get(original_node.value, updated_node)

@@ -26,7 +26,7 @@ from amp_migrate.steps.apex.script.native_script import (
     ScriptStep,
     WrapperUses,
 )
-from amp_migrate.steps.apex.step.folded_branches import FoldedBranch
+from amp_migrate.steps.apex.step.folded_branches import FoldedBranch, clip_folds
 from amp_migrate.steps.apex.step.fp16_optimizer import copies_of_gradients, half_networks, wrapper_attributes
 from amp_migrate.steps.apex.step.master_parameters import parameters_of
 from amp_migrate.steps.apex.step.scaler_beside import scaler_at
@@ -40,6 +40,7 @@ from amp_migrate.steps.model.training_step import Region
 from amp_migrate.steps.regions.evaluation import evaluation_regions
 from amp_migrate.steps.scaler.checkpoint_entries import restored_entries, saved_entries
 from amp_migrate.steps.scaler.find_route import Traveller
+from amp_migrate.steps.statements.bodies import bodies
 from amp_migrate.trees.nodes import Statement, find
 
 Place = TypeVar("Place", bound=cst.CSTNode)
@@ -138,10 +139,13 @@ class NativeDecider:
         own = (region for each in mine for region in each.step.regions)
         reads = dict(scale_reads(file))
         folds = [fold for each in steps for fold in each.folds]
+        apart = [fold for _, body in bodies(file) for fold in clip_folds(file, body, {}) if fold not in folds]
+        folds += apart
         dead = [fold.dead for fold in folds]
         tests = ((test, switch) for test, switch in self._tests(file, folds) if not isinstance(switch, Refusal))
         return NativeFile(
             file,
+            tuple(apart),
             evaluated,
             tuple(placed.islands),
             computing=(*own, *(region for region, _ in evaluated)),

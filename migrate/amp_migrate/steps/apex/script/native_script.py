@@ -72,6 +72,7 @@ class NativeFile:
     """What of one file goes native, beside its training steps. A scaler is code; None where there is none.
 
     Attributes:
+        folds: branches that clip as others do, in functions that have nothing else of a step.
         evaluated: regions of evaluation forwards, each with its switch; None where mixed precision is always on.
         islands: the losses of evaluation that read their inputs in float32.
         computing: all regions of the file.
@@ -84,6 +85,7 @@ class NativeFile:
     """
 
     file: File
+    folds: tuple[FoldedBranch, ...]
     evaluated: tuple[tuple[Region, Code | None], ...]
     islands: tuple[Island, ...]
     computing: tuple[Region, ...]

@@ -59,6 +59,7 @@ def write_apex(script: NativeScript, roles: Roles, settings: Settings) -> Iterat
 
 def _write_file(editor: Editor, file: NativeFile, roles: Roles) -> Iterator[Edit]:
     dtype = editor.settings.dtype
+    yield from (editor.splice(fold.statement, fold.live) for fold in file.folds)
     for region, enabled in file.evaluated:
         yield write_region(editor, region, dtype, enabled)
     for island in file.islands:

@@ -292,3 +292,97 @@ class T:
     reason = "when prepare() initializes Apex cannot be said where its object is made"
     assert reason in " ".join(finding.message for finding in plan.findings)
     assert "with amp.scale_loss(loss, self.optimizer)" in plan.after
+
+
+def test_an_object_that_prepares_goes_backward_and_clips(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "manager.py": """
+                  import torch
+                - from apex import amp
+
+                  class Manager:
+                      def __init__(self, args):
+                          self.args = args
+
+                      def prepare(self, model, optimizer):
+                          model = model.cuda()
+                -         if self.args.fp16:
+                -             model, optimizer = amp.initialize(model, optimizer, opt_level=self.args.level)
+                          return model, optimizer
+
+                -     def backward_loss(self, loss, optimizer):
+                -         if self.args.fp16:
+                -             with amp.scale_loss(loss, optimizer) as scaled_loss:
+                -                 scaled_loss.backward()
+                -         else:
+                -             loss.backward()
+                +     def backward_loss(self, loss, optimizer, scaler):
+                +         scaler.scale(loss).backward()
+
+                      def clip(self, model, optimizer):
+                -         if self.args.fp16:
+                -             torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
+                -         else:
+                -             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                +         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                """,
+            "train.py": """
+                  import torch
+                  from manager import Manager
+
+                  def main(args, loader):
+                      manager = Manager(args)
+                      model = torch.nn.Linear(2, 2)
+                      optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                +     amp_enabled = bool(manager.args.fp16) and manager.args.level != "O0"
+                +     scaler = torch.amp.GradScaler("cuda", enabled=amp_enabled)
+                      model, optimizer = manager.prepare(model, optimizer)
+                      for x, y in loader:
+                          optimizer.zero_grad()
+                -         loss = torch.nn.functional.mse_loss(model(x), y)
+                -         manager.backward_loss(loss, optimizer)
+                -         manager.clip(model, optimizer)
+                -         optimizer.step()
+                +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=amp_enabled):
+                +             loss = torch.nn.functional.mse_loss(model(x), y)
+                +         manager.backward_loss(loss, optimizer, scaler)
+                +         scaler.unscale_(optimizer)
+                +         manager.clip(model, optimizer)
+                +         scaler.step(optimizer)
+                +         scaler.update()
+                """,
+        }
+    )
+
+
+BEHIND = """
+import torch
+from apex import amp
+
+class Manager:
+    def __init__(self, args):
+        self.args = args
+
+    def prepare(self, model, optimizer):
+        if self.args.fp16:
+            return amp.initialize(model, optimizer)
+        return model, optimizer
+
+def main(args, loader):
+    model = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    manager = Manager(args)
+    model, optimizer = manager.prepare(model, optimizer)
+    for x in loader:
+        loss = model(x).mean()
+        with amp.scale_loss(loss, optimizer) as scaled:
+            scaled.backward()
+        optimizer.step()
+"""
+
+
+def test_an_object_that_is_made_behind_the_optimizer(migrate: Check) -> None:
+    plan = migrate(BEHIND)
+    assert [each for each in plan.findings if "not called where the optimizer is made" in each.message]
+    assert "autocast" not in plan.after
