@@ -8,13 +8,14 @@ from amp_migrate.verify.experiments.float32_parts import Localised
 from amp_migrate.verify.recorder.part import Part
 
 
-def part(name: str, owner: str = "", model: int = 0) -> Part:
-    return Part(model, name, owner or "Linear", leaf=True, owner=owner)
+def part(name: str, owner: str = "", *, learns: bool = True) -> Part:
+    return Part(0 if learns else 1, name, owner or "Linear", leaf=True, owner=owner, learns=learns)
 
 
 NET = part("", "Net")
 BLOCK, FIRST, SQUARE = part("block", "Block"), part("block.first"), part("block.square", "Square")
-PARTS = (NET, BLOCK, FIRST, SQUARE, part("head"))
+LOSS = part("", "AreaLoss", learns=False)
+PARTS = (NET, BLOCK, FIRST, SQUARE, part("head"), LOSS)
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,7 @@ PARTS = (NET, BLOCK, FIRST, SQUARE, part("head"))
         ([part("head")], []),  # in none of the user's forwards but the model's
         ([FIRST, part("head")], []),
         ([NET], []),
+        ([LOSS], [("--keep-float32", "AreaLoss")]),
     ],
 )
 def test_the_forwards_that_hold_the_parts_are_kept(islands: list[Part], words: list[tuple[str, ...]]) -> None:

@@ -185,6 +185,13 @@ def test_a_model_that_must_stay_as_a_whole_is_told_so(failed: Assessment) -> Non
     assert "keep_fp32" not in text
 
 
+def test_a_loss_is_a_part_that_amp_migrate_can_keep(failed: Assessment) -> None:
+    loss = replace(PART, name="", module_class="AreaLoss", owner="AreaLoss", learns=False)
+    text = as_localized.text(replace(FOUND, islands=(loss,), parts=(*FOUND.parts, loss), lines=()), failed)
+    assert "must stay in float32: 1 of 2 parts" in text
+    assert "written by amp-migrate --keep-float32 AreaLoss; or by hand\nleave model, called at new.py:31," in text
+
+
 def test_json_has_every_part_that_was_looked_at(failed: Assessment) -> None:
     document = json.loads(as_localized.as_json(FOUND, failed))
     assert document["schema"] == "amp-migrate/localize/1"

@@ -66,6 +66,25 @@ def test_every_part_is_compared_with_itself_in_float32(record: Record) -> None:
     assert parts["drop"].error == 0  # both computations drop the same values
 
 
+def test_what_computes_a_loss_is_a_part_where_its_class_is_the_users(record: Record) -> None:
+    body = """
+class Area(nn.Module):
+    def forward(self, out):
+        return (300 * out * out).mean()
+
+area, mse = Area(), nn.MSELoss()
+with torch.autocast("cuda", dtype=torch.float16):
+    (area(net(x)) + mse(net(x), x[:, :2])).backward()
+optimizer.step()
+"""
+    result = record(body, prelude=PRELUDE, parts=True)
+    assert result.ended_well, result.log.read_text()
+    found = {part.module_class: part for part in result.trace.parts}
+    assert (found["Area"].owner, found["Area"].learns, found["Area"].is_model) == ("Area", False, False)
+    assert (found["Net"].owner, found["Net"].is_model, found["Linear"].owner) == ("Net", True, "")
+    assert [model.variable for model in result.trace.models] == ["net", "area"]
+
+
 def test_models_that_are_local_variables_of_main_have_parts_too(record: Record) -> None:
     classes, run = PRELUDE.split("net = Net()")
     body = f"net = Net(){run}step(net)"

@@ -50,7 +50,7 @@ def classes(islands: Iterable[Part], parts: Sequence[Part]) -> tuple[str, ...]:
     for part in islands:
         steps = part.name.split(".") if part.name else []
         above = [(part.model, ".".join(steps[:count])) for count in range(len(steps), 0, -1)]
-        owner = next((named[each] for each in above if named.get(each)), "")
+        owner = next((named[each] for each in above if named.get(each)), "" if part.is_model else part.owner)
         if not owner:
             return ()
         found[owner] = None

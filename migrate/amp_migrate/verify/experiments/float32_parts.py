@@ -114,9 +114,10 @@ def choose(parts: Sequence[Part], holds: Callable[[Sequence[Part]], bool]) -> tu
     """Parts that are enough, and none of which can be left out, where all models as a whole are enough.
 
     They are leaves, if those are enough; else parts that compute something between their own parts; else whole models.
+    A module that computes a loss is a part like others.
     """
     for leaf in (True, False):
-        candidates = islands.ranked(part for part in parts if part.name and part.leaf is leaf)
+        candidates = islands.ranked(part for part in parts if not part.is_model and part.leaf is leaf)
         if chosen := grow(candidates, holds):
             return shrink(chosen, holds)
     return shrink([part for part in parts if not part.name], holds)

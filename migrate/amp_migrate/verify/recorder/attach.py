@@ -109,7 +109,7 @@ def attach(spec: RecorderSpec, writer: Writer, users: UsersCode) -> None:
             atexit.register(Profile(progress, spec.trace).close)
         atexit.register(_finish, progress, state, census, users)
     if found := _for_models(spec, progress, users):
-        models.follow(writer, users, found)
+        models.follow(writer, users, found, losses=spec.parts or bool(spec.islands))
 
 
 def judge(progress: Progress) -> StepRecorder:

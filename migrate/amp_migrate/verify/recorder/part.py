@@ -25,6 +25,7 @@ class Part:
         half_bytes: bytes of its half-precision results of one call.
         owner: the class in the user's code that has its forward; empty for a forward of PyTorch's, and for one that a
             decorator would not get as it is.
+        learns: it has parameters, or a part of it has.
     """
 
     model: int
@@ -41,3 +42,9 @@ class Part:
     flops: int = 0
     half_bytes: int = 0
     owner: str = ""
+    learns: bool = True
+
+    @property
+    def is_model(self) -> bool:
+        """Whether it is a whole model, and no part of one; what computes a loss is none."""
+        return not self.name and self.learns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -15,6 +15,7 @@ from amp_migrate.verify.experiments import islands
 from amp_migrate.verify.experiments.attempts import classes
 from amp_migrate.verify.experiments.float32_parts import Cost, Localised
 from amp_migrate.verify.judge.verdict import Assessment, Verdict
+from amp_migrate.verify.recorded.recording import Model
 from amp_migrate.verify.recorder.part import Part
 from amp_migrate.verify.runs.kinds import Arm
 from amp_migrate.verify.runs.setup import Setup
@@ -35,7 +36,7 @@ def _lines(found: Localised, assessment: Assessment) -> Iterator[str]:
         if assessment.verdict is Verdict.FAIL:
             yield f"must stay in float32: {found.reason}"
     else:
-        parts = sum(1 for part in found.parts if part.name)
+        parts = sum(1 for part in found.parts if not part.is_model)
         yield f"must stay in float32: {len(found.islands)} of {parts} parts, found in {found.probes} runs"
         for part, cost in zip(found.islands, found.costs, strict=True):
             yield f"  {_name(found, part)} ({part.module_class}): {islands.evidence(part)}; costs {_cost(cost)}"
@@ -46,17 +47,22 @@ def _lines(found: Localised, assessment: Assessment) -> Iterator[str]:
 
 
 def _advice(found: Localised) -> Iterator[str]:
-    models = [found.models[ordinal] for ordinal in sorted({part.model for part in found.islands})]
-    places = " and ".join(f"{os.path.basename(model.path)}:{model.line}" for model in models)
-    if not found.lines:
-        names = " and ".join(model.variable for model in models)
-        yield f"no part alone is enough: leave {names}, called at {places}, outside the autocast region"
-        return
     if kept := classes(found.islands, found.parts):
         yield f"written by amp-migrate {' '.join(f'--keep-float32 {name}' for name in kept)}; or by hand"
-    yield f"before the first call, at {places}:"
-    yield f"    {IMPORT}"
-    yield from (f"    {line}" for line in found.lines)
+    whole = [found.models[part.model] for part in found.islands if not part.name]
+    if whole:
+        alone = "no part alone is enough: " if any(part.is_model for part in found.islands) else ""
+        names = " and ".join(model.variable for model in whole)
+        yield f"{alone}leave {names}, called at {_places(whole)}, outside the autocast region"
+    if found.lines:
+        models = [found.models[ordinal] for ordinal in sorted({part.model for part in found.islands if part.name})]
+        yield f"before the first call, at {_places(models)}:"
+        yield f"    {IMPORT}"
+        yield from (f"    {line}" for line in found.lines)
+
+
+def _places(models: Iterable[Model]) -> str:
+    return " and ".join(f"{os.path.basename(model.path)}:{model.line}" for model in models)
 
 
 def _name(found: Localised, part: Part) -> str:

@@ -20,10 +20,13 @@ Found = Callable[[int, nn.Module], None]
 _local = threading.local()
 
 
-def follow(writer: Writer, users: UsersCode, found: Iterable[Found]) -> None:
+def follow(writer: Writer, users: UsersCode, found: Iterable[Found], *, losses: bool = False) -> None:
     """Record a `model` event for each model and call all of `found` with its ordinal and it, before its first call.
 
     A model is a module with parameters that is called under grad mode, and not by another module.
+
+    Args:
+        losses: whether a module of a class of the user's counts that has no parameters, too: what computes a loss.
     """
     module: Any = nn.Module
     call = module.__call__
@@ -33,7 +36,8 @@ def follow(writer: Writer, users: UsersCode, found: Iterable[Found]) -> None:
     def followed(self: Any, *args: Any, **kwargs: Any) -> Any:
         if getattr(_local, "inside", False):
             return call(self, *args, **kwargs)
-        if self not in known and torch.is_grad_enabled() and any(True for _ in self.parameters()):
+        is_one = self not in known and torch.is_grad_enabled()
+        if is_one and (any(True for _ in self.parameters()) or (losses and owner(type(self), users))):
             known[self] = ordinal = len(known)
             writer.put("model", ordinal=ordinal, **_call_site(self, users.caller()))
             for call_back in found:
@@ -45,6 +49,13 @@ def follow(writer: Writer, users: UsersCode, found: Iterable[Found]) -> None:
             _local.inside = False
 
     module.__call__ = followed
+
+
+def owner(kind: type[nn.Module], users: UsersCode) -> str:
+    """The class of the user's that has the forward of a class of modules; empty for a forward of PyTorch's."""
+    found = next(each for each in kind.__mro__ if "forward" in vars(each))
+    code = getattr(vars(found)["forward"], "__code__", None)
+    return found.__name__ if code is not None and users.holds(code.co_filename) else ""
 
 
 def _call_site(model: nn.Module, frame: FrameType | None) -> dict[str, Any]:

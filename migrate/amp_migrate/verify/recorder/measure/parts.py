@@ -20,6 +20,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from ..part import Part
 from ..process.place import UsersCode
 from ..progress import Progress
+from .models import owner
 
 _HALVES = (torch.float16, torch.bfloat16)
 _SMALLEST_HALF = 2.0**-24  # smaller values are zero in float16
@@ -64,18 +65,11 @@ class Parts:
         """Compare the parts of a model from now on."""
         for name, module in model.named_modules():
             leaf = not any(True for _ in module.children())
-            owner = self._owner(type(module))
-            self._known.setdefault(module, Part(ordinal, name, type(module).__name__, leaf, owner=owner))
-
-    def _owner(self, kind: type[nn.Module]) -> str:
-        """The class of the user's that has a module's forward, if `custom_fwd` can stand over it.
-
-        That casts what is iterable item by item, and would take an `nn.Sequential` of its own for a list.
-        """
-        owner = next(each for each in kind.__mro__ if "forward" in vars(each))
-        code = getattr(vars(owner)["forward"], "__code__", None)
-        is_users = code is not None and self.users.holds(code.co_filename) and not hasattr(kind, "__iter__")
-        return owner.__name__ if is_users else ""
+            # `custom_fwd` casts what is iterable item by item, and would take an `nn.Sequential` for a list.
+            named = "" if hasattr(module, "__iter__") else owner(type(module), self.users)
+            learns = any(True for _ in module.parameters())
+            part = Part(ordinal, name, type(module).__name__, leaf, owner=named, learns=learns)
+            self._known.setdefault(module, part)
 
     def write(self) -> None:
         """Write a `part` event for each part that was called."""
