@@ -14,7 +14,7 @@ import warnings
 
 # Cell magics whose cell is still Python; the body of any other (`%%bash`, `%%html`) is not.
 _PYTHON_CELLS = frozenset({"capture", "prun", "time", "timeit"})
-_CELL_MAGIC = re.compile(r"\s*%%(\w*)")
+_CELL_MAGIC = re.compile(r"\s*%%(\w*)[^\n]*\n?")
 _LINE = re.compile(
     r"(?P<indent>[ \t]*)(?:(?P<target>[\w.,\[\] \t]+=[ \t]*)?[%!].*|\?{1,2}[\w.]+[ \t]*$|[\w.]+\?{1,2}[ \t]*$)",
     re.DOTALL,
@@ -25,8 +25,12 @@ _PLACEHOLDER = re.compile(rf"(?:pass|None){_MARK}(\d+)")
 
 def is_python(cell: str) -> bool:
     """Whether a cell holds Python, magics apart."""
-    magic = _CELL_MAGIC.match(cell)
-    return magic is None or magic[1] in _PYTHON_CELLS
+    start = 0
+    while (magic := _CELL_MAGIC.match(cell, start)) is not None:
+        if magic[1] not in _PYTHON_CELLS:
+            return False
+        start = magic.end()  # what follows is a cell of its own: `%%time`, then `%%bash`
+    return True
 
 
 def hide(cell: str, kept: list[str]) -> str:

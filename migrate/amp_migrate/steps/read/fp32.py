@@ -49,8 +49,8 @@ def read_steps(file: File, roles: Roles, steppers: Steppers | None) -> Iterator[
     gatherer = Gatherer(file, roles, scales=steppers is not None)
     for function, body in bodies(file):
         calls = [(s, call) for s, call in backward_calls(body) if not _is_other_function(file, roles, call)]
-        if not knows_torch and not any(isinstance(s, cst.Expr) and not call.args for s, call in calls):
-            continue  # somebody else's `backward`: none looks just like a tensor's
+        if not knows_torch and not any(isinstance(s, cst.Expr) and _is_of_torch(call) for s, call in calls):
+            continue  # somebody else's `backward`
         if not calls or uses_amp(file, body, function):
             continue
         backwards: list[Backward] = []
@@ -68,6 +68,17 @@ def read_steps(file: File, roles: Roles, steppers: Steppers | None) -> Iterator[
         if refusal is not None or backwards:
             found = refusal or gatherer.gather(function, backwards, stepped_elsewhere=stepped)
             yield replace(found, left=tuple((file, e) for e in left)) if isinstance(found, Refusal) else found
+
+
+def _is_of_torch(call: cst.Call) -> bool:
+    """Whether a `backward` looks just like a tensor's, or like that of a framework which is given a loss."""
+    return not call.args or (_is_of_framework(call) and "loss" in (dotted(call.args[0].value) or "").lower())
+
+
+def _is_of_framework(call: cst.Call) -> bool:
+    """Whether a framework's own object takes a loss backward: `self.accelerator.backward(loss)`."""
+    path = dotted(call.func.value) if isinstance(call.func, cst.Attribute) else None
+    return bool(call.args) and _FRAMEWORK_NAME.search(path or "") is not None
 
 
 def gather_again(
@@ -147,7 +158,7 @@ def _read(file: File, roles: Roles, statement: Statement, call: cst.Call) -> Bac
         return Refusal(
             file, call, f"{code} is not the backward of one loss", "call backward() on the sum of the losses instead"
         )
-    if call.args and (_FRAMEWORK_NAME.search(path) or path == "self"):
+    if _is_of_framework(call) or (call.args and path == "self"):
         return Refusal(
             file,
             call,

@@ -52,7 +52,17 @@ def test_a_placeholder_that_was_changed_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("cell", "answer"),
-    [("x = 1", True), ("%%time\nx", True), ("%%capture out\nx", True), ("%%bash\nls", False), ("\n%%html\n<b>", False)],
+    [
+        ("x = 1", True),
+        ("%%time\nx", True),
+        ("%%capture out\nx", True),
+        ("%%bash\nls", False),
+        ("\n%%html\n<b>", False),
+        ("%%time\n%%bash\nls", False),
+        ("%%time\n\n%%capture\nx", True),
+        ("%%time", True),
+        ("x = 5\n%%bash\n", True),
+    ],
 )
 def test_a_cell_in_another_language_is_recognised(cell: str, answer: bool) -> None:
     assert is_python(cell) is answer

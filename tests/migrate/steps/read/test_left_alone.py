@@ -139,6 +139,20 @@ def test_fabric_as_attribute(leaves: Check, dtype: str) -> None:
     )
 
 
+def test_fabric_in_a_callback_that_imports_nothing(leaves: Check, dtype: str) -> None:
+    leaves(
+        """
+        class BackwardCallback:
+            def on_batch_end(self, runner):
+                loss = runner.metrics["loss"]
+                runner.engine.backward(loss)
+        """,
+        "a framework's own backward",
+        head="",
+        dtype=dtype,
+    )
+
+
 def test_deepspeeds_profiler_trains_nothing(migrate: Check) -> None:
     text = """
         from deepspeed.profiling.flops_profiler import get_model_profile

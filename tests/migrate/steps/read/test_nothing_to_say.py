@@ -272,6 +272,7 @@ def test_gradients_of_another_framework(ignores: Check, dtype: str) -> None:
         with tf.GradientTape() as tape:
             loss = model(x)
         tape.backward(loss)
+        engine.backward(steps)
         """,
         head="",
         dtype=dtype,
