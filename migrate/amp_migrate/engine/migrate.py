@@ -30,6 +30,7 @@ from amp_migrate.repository import repository
 from amp_migrate.settings import Dtype, Settings
 
 _ONCE_RELEASED = "give its calls the new arguments by hand once it installs a version that takes them"
+_ONCE_WRITTEN = "migrate the file that the cell writes, and put what becomes of it into the cell"
 # Files that are planned together.
 Part: TypeAlias = "tuple[Path, ...]"
 
@@ -139,7 +140,8 @@ def migrate_workspace(workspace: Workspace, settings: Settings, parsed: Parsed |
         if unproven and not settings.unproven:  # Apex itself is no way out: it is gone
             return migrate_workspace(workspace, replace(settings, unproven=unproven), parsed)
         if settings.applies(STEP_LEFT.code):
-            outcome = replace(outcome, problems=(*outcome.problems, *_of_notebooks_apart(workspace, outcome)))
+            beside = (*_of_notebooks_apart(workspace, outcome), *_of_written_scripts(workspace, settings))
+            outcome = replace(outcome, problems=(*outcome.problems, *beside))
     return replace(outcome, plans=tuple(map(_told_in_the_file, outcome.plans)))
 
 
@@ -157,6 +159,18 @@ def _of_notebooks_apart(workspace: Workspace, outcome: Outcome) -> Iterator[Find
                 )
                 yield Finding(source.name, 0, 0, STEP_LEFT.code, Kind.LEFT, message, _ONCE_RELEASED)
                 break
+
+
+def _of_written_scripts(workspace: Workspace, settings: Settings) -> Iterator[Finding]:
+    """A finding for each script that a notebook writes from a cell, and of which there would be something to say."""
+    for notebook in workspace.writing_notebooks():
+        for each in notebook.written:
+            plan = migrate_text(each.text, settings, each.name)
+            if plan.changed or any(finding.kind is Kind.LEFT for finding in plan.findings):
+                message = (
+                    f"cell {each.cell}, line 1: {each.name} left as it was: to the notebook it is text that it writes"
+                )
+                yield Finding(notebook.name, each.line, 1, STEP_LEFT.code, Kind.LEFT, message, _ONCE_WRITTEN)
 
 
 def without_refused(workspace: Workspace, outcome: Outcome, wrong: Mapping[Path, Finding]) -> Outcome:

@@ -134,9 +134,6 @@ class Workspace:
 
     def candidates(self) -> Iterator[Source]:
         """The files that may hold something to migrate and do not ask to be skipped, in order of name."""
-        files = self._discovery.files
-        if self._focus is not None:
-            files = tuple(found for found in files if found.real in self._focus)
         matter: set[str] = set()
 
         def wanted(real: str, data: prefilter.Bytes) -> bool:
@@ -145,16 +142,30 @@ class Workspace:
                 return True
             return not isinstance(data, mmap.mmap) and self._is_to_parse(real, b"torch" in data)
 
-        for source in self._reading(files, wanted):
+        for source in self._reading(self._focused, wanted):
             real = self._real(source.path)
             if read_pragmas(source.text).skips_file:
                 continue
-            if real in matter and prefilter.holds_code(source.text):
+            written = source.written if isinstance(source, notebook.NotebookSource) else ()
+            if real in matter and any(map(prefilter.holds_code, (source.text, *(each.text for each in written)))):
                 yield source
             elif self._is_to_parse(real, "torch" in source.text):
                 self._looked_at.add(real)
                 if not parses(source):
                     self.parse(source)
+
+    def writing_notebooks(self) -> Iterator[notebook.NotebookSource]:
+        """The notebooks among the candidates that write scripts from their cells."""
+        files = [found for found in self._focused if found.path.suffix == notebook.SUFFIX]
+        for source in self._reading(files, lambda _, data: data.find(b"%%") >= 0 and prefilter.may_matter(data)):
+            is_taken = not read_pragmas(source.text).skips_file
+            if isinstance(source, notebook.NotebookSource) and source.written and is_taken:
+                yield source
+
+    @property
+    def _focused(self) -> Sequence[FoundFile]:
+        files = self._discovery.files
+        return files if self._focus is None else [found for found in files if found.real in self._focus]
 
     def _is_to_parse(self, real: str, about_torch: bool) -> bool:
         """Whether a file that holds nothing to migrate is to be looked at once, lest it only seem so.

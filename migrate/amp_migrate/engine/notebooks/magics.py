@@ -14,7 +14,9 @@ import warnings
 
 # Cell magics whose cell is still Python; the body of any other (`%%bash`, `%%html`) is not.
 _PYTHON_CELLS = frozenset({"capture", "prun", "time", "timeit"})
-_CELL_MAGIC = re.compile(r"\s*%%(\w*)[^\n]*\n?")
+_CELL_MAGIC = re.compile(r"\s*%%(\w*)([^\n]*)\n?")
+# Cell magics that write their cell to a file instead of running it.
+_WRITING_CELLS = frozenset({"file", "writefile"})
 _LINE = re.compile(
     r"(?P<indent>[ \t]*)(?:(?P<target>[\w.,\[\] \t]+=[ \t]*)?[%!].*|\?{1,2}[\w.]+[ \t]*$|[\w.]+\?{1,2}[ \t]*$)",
     re.DOTALL,
@@ -25,12 +27,25 @@ _PLACEHOLDER = re.compile(rf"(?:pass|None){_MARK}(\d+)")
 
 def is_python(cell: str) -> bool:
     """Whether a cell holds Python, magics apart."""
+    return _other_magic(cell) is None
+
+
+def written_script(cell: str) -> tuple[str, str] | None:
+    """The name and the text of the Python file that a cell writes (`%%writefile train.py`); None for any other cell."""
+    magic = _other_magic(cell)
+    words = magic[2].split() if magic is not None and magic[1] in _WRITING_CELLS else []
+    name = words[-1].strip("\"'") if words else ""
+    return (name, cell[magic.end() :]) if magic is not None and name.endswith(".py") else None
+
+
+def _other_magic(cell: str) -> re.Match[str] | None:
+    """The magic of a cell that is run as no Python here; None where all of it is Python."""
     start = 0
     while (magic := _CELL_MAGIC.match(cell, start)) is not None:
         if magic[1] not in _PYTHON_CELLS:
-            return False
+            return magic
         start = magic.end()  # what follows is a cell of its own: `%%time`, then `%%bash`
-    return True
+    return None
 
 
 def hide(cell: str, kept: list[str]) -> str:

@@ -25,6 +25,23 @@ _MARKERS = re.compile(rf"^{CELL}(\d+)\n", re.MULTILINE)
 
 
 @dataclass(frozen=True)
+class WrittenScript:
+    """A Python file that a notebook writes from one of its cells, of which it runs nothing by itself.
+
+    Attributes:
+        line: the line of the notebook where the cell begins.
+        cell: its number, counted from 1.
+        name: the file, as the cell names it.
+        text: what it writes.
+    """
+
+    line: int
+    cell: int
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
 class NotebookSource(Source):
     """A notebook. `text` is the module made of its code cells; `encode` gives the bytes of the whole notebook.
 
@@ -60,6 +77,17 @@ class NotebookSource(Source):
     def installs(self) -> frozenset[str]:
         """The packages that the notebook installs by itself from elsewhere; see `installs.installed`."""
         return installed(cell.text for cell in cells(self.document) if cell.kind == "code")
+
+    @cached_property
+    def written(self) -> tuple[WrittenScript, ...]:
+        """The scripts that cells write to files."""
+        found: list[WrittenScript] = []
+        for number, cell in enumerate(cells(self.document), start=1):
+            script = magics.written_script(cell.text) if cell.kind == "code" else None
+            if script is not None:
+                start = cell.lines[0].start
+                found.append(WrittenScript(self.document.count("\n", 0, start) + 1, number, *script))
+        return tuple(found)
 
     def encode(self, text: str) -> bytes:
         """The bytes of the notebook with the code of `text` in its cells.

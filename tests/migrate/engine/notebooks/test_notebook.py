@@ -11,6 +11,7 @@ from amp_migrate.engine.disk.apply import apply_in_place
 from amp_migrate.engine.disk.undo import undo
 from amp_migrate.engine.migrate import Outcome, migrate_workspace
 from amp_migrate.engine.notebooks.notebook import NotebookSource, read_source
+from amp_migrate.engine.parts.in_parts import migrate_in_parts
 from amp_migrate.engine.source import Source, SourceError
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.settings import Settings
@@ -189,3 +190,25 @@ def test_a_cell_that_does_not_parse_is_told_by_its_place(tmp_path: Path) -> None
     _, outcome = run(tmp_path, dump(code("import amp\n"), code("x = 1\ny = (\n")))
     (finding,) = outcome.findings
     assert finding.message.startswith("cell 2, line 2: does not parse: ")
+
+
+@pytest.mark.parametrize("head", ["%%file train.py", "%%time\n%%writefile -a 'src/train.py'"])
+def test_a_script_that_a_cell_writes_is_told_where_it_would_change(tmp_path: Path, head: str) -> None:
+    step = "for x in loader:\n    loss = model(x).mean()\n    loss.backward()\n    optimizer.step()\n"
+    script = f"import torch\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n{step}"
+    cells = (
+        code("print(1)\n"),
+        code(f"{head}\n{script}"),
+        code("%%file other.py\nx = 1\n"),
+        code("%%file a.txt\namp\n"),
+    )
+    (tmp_path / "plain.py").write_text("import torch\n")
+    data = dump(markdown("# Training"), *cells)
+    _, outcome = run(tmp_path, data)
+    (finding,) = outcome.findings
+    name = head.split()[-1].strip("'")
+    line = data.decode()[: data.decode().index("%%")].count("\n") + 1
+    assert (finding.code, finding.line) == ("AMP590", line)
+    assert finding.message == f"cell 3, line 1: {name} left as it was: to the notebook it is text that it writes"
+    assert outcome.changed == ()
+    assert migrate_in_parts(Workspace.open([tmp_path]), Settings()).findings == outcome.findings
