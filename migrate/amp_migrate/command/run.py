@@ -103,7 +103,8 @@ def _paths(request: MigrationRequest) -> Outcome:
     _print_edits(outcome)
     is_shown = request.form is Format.SARIF and not request.writes
     changes = tuple(changes_of(workspace, outcome)) if is_shown else ()
-    _print_report(outcome, request, to_stderr=request.diff or request.settings.explain, changes=changes)
+    to_stderr = request.diff or request.settings.explain
+    _print_report(outcome, request, to_stderr=to_stderr, changes=changes, ignored=workspace.ignored)
     return outcome
 
 
@@ -166,7 +167,12 @@ def _files(count: int) -> str:
 
 
 def _print_report(
-    outcome: Outcome, request: MigrationRequest, *, to_stderr: bool, changes: tuple[tuple[FileChange, ...], ...] = ()
+    outcome: Outcome,
+    request: MigrationRequest,
+    *,
+    to_stderr: bool,
+    changes: tuple[tuple[FileChange, ...], ...] = (),
+    ignored: tuple[int, int] = (0, 0),
 ) -> None:
     changed = tuple(each.source.name for each in outcome.changed)
     findings = outcome.findings
@@ -176,7 +182,7 @@ def _print_report(
     said = request.target_said if changed or torch < DEFAULT_TORCH else ""
     target = OldestTorch(".".join(map(str, torch)), said)
     counted = {what.value: number for what, number in work.done().items()} if request.statistics else {}
-    report = Report(findings, outcome.files, changed, request.writes, rules, target, counted, changes)
+    report = Report(findings, outcome.files, changed, request.writes, rules, target, counted, changes, ignored)
     if request.quiet:
         errors = replace(report, findings=report.of_kind(Kind.ERROR))
         sys.stderr.write("".join(f"{line}\n" for line in places(errors)))

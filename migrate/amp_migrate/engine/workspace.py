@@ -123,6 +123,11 @@ class Workspace:
         return tuple(found.path for found in self._discovery.files)
 
     @property
+    def ignored(self) -> tuple[int, int]:
+        """How many files and folders were passed over because git ignores them."""
+        return self._discovery.ignored
+
+    @property
     def problems(self) -> tuple[Finding, ...]:
         """What could not be found, read or parsed so far, in order of place."""
         return tuple(sorted(self._problems.values()))

@@ -38,6 +38,7 @@ class Report:
         changes: those that are made together or not at all, each group in order of name; empty where they are made.
         work: how much was done, by what it is called; empty where nobody asked.
         target: what the code was written for; None where nothing is written.
+        ignored: how many files, and how many whole folders, were passed over because git ignores them.
     """
 
     findings: tuple[Finding, ...]
@@ -48,6 +49,7 @@ class Report:
     target: OldestTorch | None = None
     work: Mapping[str, int] = field(default_factory=dict)
     changes: tuple[tuple[FileChange, ...], ...] = ()
+    ignored: tuple[int, int] = (0, 0)
 
     @cached_property
     def kinds(self) -> Counter[Kind]:
@@ -71,7 +73,7 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """One sentence: files read and changed, places migrated and left, hazards, errors."""
+        """One sentence: files read and changed, places migrated and left, hazards, errors, what was passed over."""
         verb = "changed" if self.written else "would change"
         left = self.kinds[Kind.LEFT]
         parts = [
@@ -84,7 +86,10 @@ class Report:
             parts.append(_count(self.kinds[Kind.HAZARD], "hazard"))
         if self.kinds[Kind.ERROR]:
             parts.append(_count(self.kinds[Kind.ERROR], "error"))
-        return ", ".join(parts) + "."
+        files, folders = self.ignored
+        counted = ((files, "file"), (folders, "folder"))
+        passed = " and ".join(_count(number, thing) for number, thing in counted if number)
+        return ", ".join(parts) + (f"; {passed} passed over, which git ignores." if passed else ".")
 
 
 def place(finding: Finding) -> str:

@@ -38,11 +38,13 @@ class Discovery:
         files: sorted by name, each file once.
         roots: the real paths of the folders that were searched, and of the folders of single files.
         problems: what was named or met and cannot be read.
+        ignored: how many files, and how many whole folders, were passed over because git ignores them.
     """
 
     files: tuple[FoundFile, ...]
     roots: tuple[str, ...]
     problems: tuple[Finding, ...]
+    ignored: tuple[int, int] = (0, 0)
 
 
 def discover(paths: Sequence[Path], scope: Selection | None = None) -> Discovery:
@@ -68,7 +70,7 @@ def discover(paths: Sequence[Path], scope: Selection | None = None) -> Discovery
             known = search.files.get(real, FoundFile(path, real))
             search.files[real] = replace(known, named=True)
     files = sorted(search.files.values(), key=lambda found: found.path.as_posix())
-    return Discovery(tuple(files), tuple(search.roots), tuple(search.problems))
+    return Discovery(tuple(files), tuple(search.roots), tuple(search.problems), search.ignored)
 
 
 @dataclass
@@ -77,6 +79,7 @@ class _Search:
     files: dict[str, FoundFile] = field(default_factory=dict)
     roots: dict[str, None] = field(default_factory=dict)
     problems: list[Finding] = field(default_factory=list)
+    ignored: tuple[int, int] = (0, 0)
 
     def problem(self, path: Path, error: SourceError) -> None:
         self.problems.append(unreadable(display_name(path), error))
@@ -92,20 +95,30 @@ class _Search:
             except OSError as error:
                 self.problem(folder, os_error(error, "folder cannot be read"))
                 continue
+            if rules is not None and ".git" in content:
+                rules = rules.of_repository(real_folder)
             if rules is not None and ".gitignore" in content:
                 rules = rules.inside(real_folder)
             for name, entry in content.items():
                 real_entry = os.path.join(real_folder, name)
                 if entry.is_dir(follow_symlinks=False):
-                    if self.scope.takes_folder(name, real_entry) and not _ignored(rules, real_entry, is_folder=True):
-                        stack.append((folder / name, real_entry, rules))
+                    if self.scope.takes_folder(name, real_entry) and not self._is_ignored(rules, real_entry, folders=1):
+                        below = None if rules is None else rules.below(real_entry)
+                        stack.append((folder / name, real_entry, below))
                 elif (
                     self.scope.takes_file(name, real_entry)
-                    and not _ignored(rules, real_entry, is_folder=False)
+                    and not self._is_ignored(rules, real_entry)
                     and self._is_readable(folder / name)
                     and not entry.is_symlink()  # what it points at is found itself, if it belongs to the tree
                 ):
                     yield FoundFile(folder / name, real_entry)
+
+    def _is_ignored(self, rules: IgnoreRules | None, real: str, folders: int = 0) -> bool:
+        """Whether git ignores a file, or one folder; it is counted if so."""
+        is_ignored = rules is not None and rules.ignore(real, is_folder=bool(folders))
+        if is_ignored:
+            self.ignored = self.ignored[0] + 1 - folders, self.ignored[1] + folders
+        return is_ignored
 
     def _is_readable(self, path: Path) -> bool:
         try:
@@ -114,10 +127,6 @@ class _Search:
             self.problem(path, error)
             return False
         return True
-
-
-def _ignored(rules: IgnoreRules | None, real: str, *, is_folder: bool) -> bool:
-    return rules is not None and rules.ignore(real, is_folder=is_folder)
 
 
 def _usable_mode(path: Path) -> int:

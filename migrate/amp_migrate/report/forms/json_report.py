@@ -27,6 +27,8 @@ def render(report: Report) -> str:
             "changed": len(report.changed),
             "written": report.written,
             **{kind.value: report.kinds[kind] for kind in Kind},
+            "ignored_files": report.ignored[0],
+            "ignored_folders": report.ignored[1],
         },
         "target": None
         if report.target is None

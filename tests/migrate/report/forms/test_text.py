@@ -30,6 +30,13 @@ def test_places_come_line_by_line_with_their_hints_and_a_summary_at_the_end() ->
     ]
 
 
+def test_what_git_ignores_is_counted_in_the_summary() -> None:
+    begin = "3 files read, 0 changed, 0 places migrated, 0 left as they were"
+    for ignored, said in (((2, 1), "2 files and 1 folder"), ((1, 0), "1 file"), ((0, 2), "2 folders")):
+        report = Report((), 3, (), written=True, ignored=ignored)
+        assert render(report) == f"{begin}; {said} passed over, which git ignores.\n"
+
+
 def test_the_same_change_in_many_places_is_said_once() -> None:
     findings = [finding(line, Kind.MIGRATED) for line in (3, 9, 12)]
     assert lines(*findings)[0] == "train.py:3:5 AMP101 done (also in lines 9, 12)"
