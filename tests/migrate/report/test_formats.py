@@ -94,6 +94,7 @@ def test_json_tells_everything() -> None:
     document = json.loads(render(REPORT, Format.JSON))
     assert document["summary"] == {
         "files": 3, "changed": 1, "written": True, "migrated": 1, "left": 1, "note": 1, "hazard": 0, "error": 1,
+        "ignored_files": 0, "ignored_folders": 0,
     }  # fmt: skip
     assert document["changed"] == ["my pkg/tr\u00e4in.py"]
     assert document["findings"][0]["line"] is None

@@ -51,13 +51,13 @@ def scripts_of(project: Project, files: Sequence[File]) -> list[tuple[File, ...]
     """
     script_of = {file: [file] for file in files}
     files = [file for file in files if not is_idle(project, [file])]
-    starting = {file for file in files if starts(file)}
+    using, starting = frozenset(files), {file for file in files if starts(file)}
     for file in files:
         related = list(imported_files(project, file))
         if file in starting:
             related += [other for other in files if other not in starting and _may_help(project, file, other)]
         for other in related:
-            if other in script_of and script_of[other] is not script_of[file]:
+            if other in using and script_of[other] is not script_of[file]:
                 mine, theirs = script_of[file], script_of[other]
                 mine.extend(theirs)
                 for moved in theirs:

@@ -499,7 +499,7 @@ def test_float32_training_that_imports_apex_for_nothing_moves_beside_an_apex_scr
                 + from amp_shim import amp
                   model, _ = amp.initialize(model, [], opt_level="O5")
                   """,
-            "train.py": _NATIVE,
+            "train.py": _NATIVE.replace("import torch\n", "import torch\n      import plain\n"),
         }
     )
 
