@@ -30,7 +30,13 @@ _UNSCALED = "if the limit is meant for true gradients, put the scaler's unscale_
 _EXACT = "let its inputs be float32 (.float()) where autocast is switched off"
 _IN_FLOAT32 = f"{_EXACT}, or use --dtype bf16"
 _BEFORE_IT_ROUNDS = "let the sigmoid or softmax that gives it see float32 (.float()), or the loss see logits"
-_FOR_TOLD = {Trouble.CLIPPED: _UNSCALED, Trouble.ROUNDED: _EXACT, Trouble.PROBABILITY: _BEFORE_IT_ROUNDS}
+_BEHIND = "let what comes out of the region be float32 (.float())"
+_FOR_TOLD = {
+    Trouble.BEHIND: _BEHIND,
+    Trouble.CLIPPED: _UNSCALED,
+    Trouble.ROUNDED: _EXACT,
+    Trouble.PROBABILITY: _BEFORE_IT_ROUNDS,
+}
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class Act(Enum):
     COMPARES_DTYPE = "code asks for a dtype"
     WEIGHT_CAST = "a cast that was kept without a gradient serves where one is wanted"
     RISK = "a value may overflow or round in half precision"
-    FOREIGN = "code of another language gets a low value"
+    FOREIGN = "code that is not read gets a low value"
     ON_CPU = "a low value is computed with on the CPU"
     OUT_OF_PLACE = "a loss goes backward inside an autocast region"
 

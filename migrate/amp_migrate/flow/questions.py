@@ -48,7 +48,7 @@ WRONG_BY_ITSELF = {
     Act.RISK: "may overflow, or round, in half precision",
     Act.GAUGE: "depends on the loss scale",
     Act.ON_CPU: "computed in half precision on the CPU",
-    Act.FOREIGN: "code of another language gets a half-precision value",
+    Act.FOREIGN: "code that could not be read gets a half-precision value",
 }
 SAVED_LOW = "saved in half precision"
 SHARED = "a parameter that two optimizers have is unscaled twice"

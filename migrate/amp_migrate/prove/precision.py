@@ -56,13 +56,21 @@ class Trouble(Enum):
     PROBABILITY = "a probability that may be rounded to one"
     ROUNDED = "differences of what is rounded: bfloat16 rounds more"
     SCALER = "what a scaler raises at, or divides wrongly: without a scaler it does not happen"
+    BEHIND = "what is low behind its region"
     CLIPPED = "scaled gradients that are compared with a limit"
     IDLE = "low precision that does nothing at all"
     OTHER = "any other"
 
 
 _REASONS = {A_ROUNDED_PROBABILITY: Trouble.PROBABILITY, CANCELLED: Trouble.ROUNDED}
-_TROUBLES = {_OF_THE_CACHE: Trouble.CACHE, CLIPPED: Trouble.CLIPPED, IDLE: Trouble.IDLE}
+_TROUBLES = {
+    WRONG_BY_ITSELF[Act.LEFT_FLOAT]: Trouble.BEHIND,
+    WRONG_BY_ITSELF[Act.ON_CPU]: Trouble.BEHIND,
+    SAVED_LOW: Trouble.BEHIND,
+    _OF_THE_CACHE: Trouble.CACHE,
+    CLIPPED: Trouble.CLIPPED,
+    IDLE: Trouble.IDLE,
+}
 
 
 @dataclass(frozen=True)

@@ -191,6 +191,22 @@ VIEWS = frozenset(
         "repeat tile flip index_select gather chunk split unbind unfold roll diagonal masked_select"
     ).split()
 )
+# Nothing is rounded: elements are moved, chosen, compared, or change their sign.
+EXACT = (
+    VIEWS
+    | frozenset(name for name, kind in RESULT.items() if kind in (INTEGER, BOOLEAN, WITH_INDICES, PIECES))
+    | frozenset(
+        (
+            "cat concat concatenate stack hstack vstack dstack row_stack column_stack block_diag where index take "
+            "take_along_dim index_put index_copy index_fill masked_fill masked_scatter scatter pad abs absolute "
+            "neg negative positive sign sgn relu relu6 hardtanh threshold clamp clip clamp_min clamp_max maximum "
+            "minimum fmax fmin amax amin nan_to_num ceil floor round trunc tril triu diag diag_embed msort "
+            "max_pool1d max_pool2d max_pool3d zero fill copy repeat_interleave flip fliplr flipud rot90 "
+            "adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d pixel_shuffle pixel_unshuffle "
+            "channel_shuffle real imag"
+        ).split()
+    )
+)
 # The first of them rounds its result to one, or to zero, where it is far from it: in float16 from a logit of 8 on.
 PROBABILITIES = frozenset("sigmoid softmax hardsigmoid softmin gumbel_softmax expit".split())
 BOUNDED = PROBABILITIES | frozenset("tanh sin cos normalize cosine_similarity sign hardtanh softsign erf".split())
@@ -294,6 +310,11 @@ SHAPED_RESULTS = frozenset(
     "addbmm mv addmv addr layer_norm group_norm batch_norm embedding scaled_dot_product_attention cat concat "
     "stack one_hot "
     "lstm gru rnn_tanh prelu avg_pool2d max_pool2d adaptive_avg_pool2d interpolate flatten".split()
+)
+# Whose result has two dimensions or more.
+MATRIX_RESULTS = frozenset(
+    "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d mm bmm addmm baddbmm addbmm addr "
+    "group_norm batch_norm scaled_dot_product_attention avg_pool2d max_pool2d adaptive_avg_pool2d interpolate".split()
 )
 DTYPE_METHODS = {
     "float": "torch.float32", "half": "torch.float16", "double": "torch.float64", "bfloat16": "torch.bfloat16",

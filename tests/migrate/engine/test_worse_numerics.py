@@ -79,6 +79,62 @@ def test_a_variance_as_a_difference_of_means_is_told_and_bfloat16_is_no_way_out(
     ]
 
 
+KEPT = """\
+import torch
+from local_blocks import Block
+from torch import nn
+
+
+class Cosine(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = Block(8)
+        self.weight = nn.Parameter(torch.randn(8, 32))
+        self.register_buffer("scale", torch.tensor(16.0))
+
+    def forward(self, x):
+        x = self.block(nn.functional.linear(x, self.weight))
+        x = nn.functional.normalize(x, dim=1)
+        return torch.matmul(x, self.weight.t()) * self.scale
+
+
+def keep(model, loader):
+    kept = []
+    with torch.no_grad():
+        for x, _ in loader:
+            shares = torch.softmax(model(x.cuda()), dim=1)
+            kept.append(model(x.cuda()).cpu())
+    kept = torch.cat(kept)
+    return kept.argmax(1), kept.std(0), shares.max(1)
+
+
+def main(loader):
+    model = Cosine().cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x.cuda()), y.cuda())
+        loss.backward()
+        optimizer.step()
+    return keep(model, loader)
+"""
+
+
+def test_what_is_told_of_half_precision_behind_a_region_is_so() -> None:
+    text = KEPT.replace(
+        "torch.softmax(model(x.cuda()), dim=1)", "model(x.cuda())\n            shares = shares.softmax(1)"
+    )
+    told = [each for each in migrate_text(text, Settings()).findings if each.code == "AMP504"]
+    lines = text.splitlines()
+    assert [(lines[each.line - 1].strip(), each.message.rpartition(": ")[2]) for each in told] == [
+        ("x = self.block(nn.functional.linear(x, self.weight))", "local_blocks.Block"),
+        ("shares = shares.softmax(1)", "softmax"),
+        ("return kept.argmax(1), kept.std(0), shares.max(1)", "std"),
+    ]
+    assert "another language" not in told[0].message
+    assert [each.hint for each in told[1:]] == ["let what comes out of the region be float32 (.float())"] * 2
+
+
 def test_what_is_told_can_be_ignored() -> None:
     assert [each.code for each in migrate_text(GRAM, Settings(ignore=("AMP504",))).findings] == ["AMP501"]
 

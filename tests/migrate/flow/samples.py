@@ -26,6 +26,10 @@ LOSSES = "mse_loss l1_loss smooth_l1_loss huber_loss soft_margin_loss kl_div poi
 
 _OTHERS = """
 a + b; a - b; a * b; a / b; a ** b; a ** 2; 2 ** a; a @ b; -a; a + 1; a * 0.5; 1 - a; a / s; a * s; s * a; s + s;
+(a @ b.t()) * s; torch.matmul(q, q) * s; (v @ v) * s; (a @ v) * s;
+a.sum(1) * s; a[0] * s; v[0] * s; a.view(2, 8) * s; a.reshape(-1) * s; v.sum(0) * s; a[1:] * s; a[0, 1] * s;
+torch.einsum('ij,j->i', a, v) * s; torch.einsum('i,i->', v, v) * s; F.normalize(a, dim=1) * s; F.linear(v, a) * s;
+a.mean(1, keepdim=True) * s; a.flatten(1) * s; a.unsqueeze(0) * s; v.unsqueeze(0).squeeze() * s; v.expand(4, 4) * s;
 a.sum() * b; a.mean() + b.mean(); a > b; a == b; a & m if False else m; m & m; ~m; a.softmax(-1);
 F.softmax(a, dim=-1); torch.softmax(a, 1); F.log_softmax(a, 1); a.log_softmax(1);
 F.softmax(a, dim=-1, dtype=torch.float32); F.softmin(a, dim=1); F.gumbel_softmax(a); a.sum(0);

@@ -149,6 +149,21 @@ def test_every_operator_gives_what_the_table_says(on: bool, pair: tuple[str, str
     assert certain / len(SAMPLES) > 0.8
 
 
+@pytest.mark.parametrize("pair", PAIRS[2:], ids="-".join)
+@pytest.mark.parametrize(
+    "sample",
+    ["a * s", "s * a", "(a @ b.t()) * s", "torch.matmul(q, q) * s", "a.sum(1) * s", "a[0] * s", "a[1:] * s",
+     "a.view(2, 8) * s", "F.normalize(a, dim=1) * s", "F.linear(v, a) * s", "a.flatten(1) * s", "a.unsqueeze(0) * s",
+     "torch.einsum('ij,j->i', a, v) * s"],
+)  # fmt: skip
+def test_a_scalar_counts_for_less_than_what_surely_has_a_shape(sample: str, pair: tuple[str, str]) -> None:
+    at = SAMPLES.index(sample)
+    (value, _), result = said(True, pair), seen(True, pair)[at]
+    tensor = tensors(value[at])
+    assert tensor is not None
+    assert precisions(tensor.precision) == name_of(result)
+
+
 def test_every_operator_of_the_table_is_asked_for() -> None:
     _, used = said(True, PAIRS[0])
     assert sorted((table.RESULT.keys() | table.AUTOCAST.keys()) - used) == []

@@ -93,9 +93,32 @@ def test_a_running_buffer_of_products(told: Tell) -> None:
         """,
     )
     assert {(e.site.line - 3, e.why) for e in answer.events(Act.RISK)} == {
-        (7, "a running buffer is multiplied"),
+        (7, "a buffer is multiplied"),
         (9, "a running buffer is updated from products"),
     }
+
+
+def test_what_is_read_at_a_buffer_is_no_buffer(told: Tell) -> None:
+    answer = moved(
+        told,
+        """
+        class Warp(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("inverse", torch.linalg.inv(torch.eye(8) + 0.1))
+                self.register_buffer("scale", torch.tensor(0.5))
+
+            def forward(self, x, points):
+                grid = torch.bmm(self.inverse.expand(len(x), 8, 8), points)
+                return F.grid_sample(x, grid.reshape(len(x), 4, 4, 2)) * self.scale
+
+
+        warp, conv, head = Warp().cuda(), nn.Conv2d(1, 8, 3).cuda(), nn.Linear(32, 10).cuda()
+        x, points = torch.rand(2, 1, 4, 4).cuda(), torch.rand(2, 8, 4).cuda()
+        out = head(conv(warp(x, points)).flatten(1))  # region
+        """,
+    )
+    assert [(e.site.line - 3, e.why) for e in answer.events(Act.RISK)] == [(8, "a buffer is multiplied")]
 
 
 def test_products_of_a_matrix_with_itself(told: Tell) -> None:
@@ -219,7 +242,7 @@ def test_a_loss_that_autocast_refuses_out_of_a_dictionary(told: Tell) -> None:
     assert answer.lines(Act.REFUSED) == [8]
 
 
-def test_code_of_another_language_in_a_region(told: Tell) -> None:
+def test_code_that_is_not_read_in_a_region(told: Tell) -> None:
     answer = moved(
         told,
         """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -16,7 +18,8 @@ NAMES = {F16: "float16", BF16: "bfloat16", F32: "float32", F64: "float64", INT: 
 
 # Places, ranks, and whether a gradient flows, as sets of bits.
 CPU, DEVICE, ANYWHERE = 1, 2, 4
-SCALAR, SHAPED = 1, 2
+SCALAR, VECTOR, MATRIX = 1, 2, 4  # of no dimension, of one, of two or more
+SHAPED = VECTOR | MATRIX
 CUT, FLOWS = 1, 2
 
 # What is known of a tensor's range, as a set of bits.
@@ -28,7 +31,7 @@ GRAM = 16  # products of a matrix with itself, summed over many elements
 SQUARE = 32  # squares, or powers
 SUMMED = 64  # summed over many elements
 EXPONENTIAL = 128
-BUFFER = 256  # a running buffer, or computed from one
+BUFFER = 256  # a module's buffer, or computed from buffers alone
 PRODUCT = 512  # a product of matrices
 PATIENT = 1024  # an epsilon has been added
 WEIGHED = 2048  # multiplied by a rounded complement of a probability, and added to others: it may be exactly 0
@@ -63,7 +66,7 @@ class Tensor(Numbered):
 
     Attributes:
         precision: what it may be, as bits.
-        rank: whether it may be a scalar, may have a shape.
+        rank: whether it may be a scalar, a vector, a matrix or more.
         place: where it may be.
         tags: what is known of its range.
         flows: whether a gradient flows through it, may or may not.
@@ -279,14 +282,14 @@ def combined(precisions_: list[tuple[int, int]]) -> int:
             for its in (SCALAR, SHAPED):
                 if rank & own and other & its:
                     found |= _pair(result, own, precision, its)
-        result, rank = found, _joint_rank(rank, other)
+        result, rank = found, broadcast(rank, other)
     return result
 
 
-def _joint_rank(a: int, b: int) -> int:
-    if SHAPED in (a, b):
-        return SHAPED
-    return SCALAR if a == b == SCALAR else SCALAR | SHAPED
+def broadcast(a: int, b: int) -> int:
+    """The ranks that an operation on two tensors, element by element, may give: the higher of theirs."""
+    higher = (max(x, y) for x in (SCALAR, VECTOR, MATRIX) if a & x for y in (SCALAR, VECTOR, MATRIX) if b & y)
+    return functools.reduce(operator.or_, higher, 0)
 
 
 def _pair(a: int, a_rank: int, b: int, b_rank: int) -> int:

@@ -46,7 +46,7 @@ from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import attributes, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
-from amp_migrate.flow.pytorch import gradients, modules, switches, tensors
+from amp_migrate.flow.pytorch import gradients, modules, ranks, switches, tensors
 from amp_migrate.flow.pytorch.operators import facet, operate
 from amp_migrate.tables import operators as table
 from amp_migrate.tables.torch_names import SCHEDULER_FACTORIES
@@ -303,18 +303,20 @@ def _new(frame: Frame, op: str, args: Arguments, node: ast.AST) -> Value:
     elif op == "normal" and any(isinstance(each, (Tensor, Opaque)) for each in first):
         precision = (facet(first) or SOME_TENSOR).precision
     if op in table.NEW or op == "full":
-        empty = first and all(isinstance(each, Tup) and not each.items and each.rest is None for each in first)
-        rank = (
-            SCALAR if empty or (not args.positional and op in ("rand", "randn", "zeros", "ones", "empty")) else SHAPED
-        )
-        if any(isinstance(each, Opaque) or (isinstance(each, Some) and each.kind == "size") for each in first):
-            rank = SCALAR | SHAPED
-        if args.rest:
-            rank = SCALAR | SHAPED
+        rank = _rank_of_new(op, args)
     fresh = made(said if said is not None else precision, rank, place, born=frozenset({frame.site(node)}))
     if constant(args.keywords.get("requires_grad", NEVER)) is True:
         fresh = fresh.but(flows=FLOWS, leaf=frozenset({tensors.standalone(frame, node)}))
     return one(fresh)
+
+
+def _rank_of_new(op: str, args: Arguments) -> int:
+    if op not in ("rand", "randn", "zeros", "ones", "empty"):
+        given = args.positional[:1] if op == "full" else []
+        return SHAPED if op != "full" else ranks.of_sizes(given)
+    if args.rest or "size" in args.keywords:
+        return SCALAR | SHAPED
+    return ranks.of_sizes(args.positional) if args.positional else SCALAR
 
 
 def _data(frame: Frame, value: Value, node: ast.AST, around: tuple[Atom, ...] = ()) -> tuple[int, int, int | None]:

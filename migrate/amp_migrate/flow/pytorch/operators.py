@@ -56,6 +56,7 @@ from amp_migrate.flow.domain.tensor import (
     WEIGHED,
     Tensor,
     Units,
+    broadcast,
     combined,
     few_leaves,
     join_tensors,
@@ -66,7 +67,7 @@ from amp_migrate.flow.domain.tensor import (
 from amp_migrate.flow.events import A_ROUNDED_PROBABILITY, Act
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
-from amp_migrate.flow.pytorch import variances
+from amp_migrate.flow.pytorch import ranks, variances
 from amp_migrate.flow.source import Site
 from amp_migrate.tables import operators as table
 
@@ -222,7 +223,7 @@ def _facts(
         place = place & ~CPU or DEVICE  # it would not have been cast anywhere else
     return Tensor(
         precision,
-        _rank(name, tensors, args),
+        ranks.of_result(name, tensors, args),
         place,
         tags,
         flows,
@@ -261,47 +262,13 @@ def _gradients(frame: Frame, tensors: list[Tensor], precision: int) -> tuple[int
     return flows, few_leaves(reach), surely
 
 
-def _rank(name: str, tensors: list[Tensor], args: Arguments) -> int:
-    if name in table.ALWAYS_SCALAR:
-        return SCALAR
-    if name in table.LOSSES:
-        reduction = args.keywords.get("reduction")
-        return SCALAR if reduction is None or constant(reduction) in ("mean", "sum", "batchmean") else SCALAR | SHAPED
-    if name in table.REDUCING:
-        has_dim = (
-            len(args.positional) > (1 if name not in ("norm", "linalg.norm", "linalg.vector_norm", "quantile") else 2)
-            or "dim" in args.keywords
-        )
-        keeps = "axis" in args.keywords or args.rest or args.others
-        if not has_dim and not keeps:
-            return SCALAR
-        return SHAPED if constant(args.keywords.get("keepdim", NEVER)) is True else SCALAR | SHAPED
-    if name in table.SHAPED_RESULTS:
-        return SHAPED
-    if name in table.VIEWS and name not in ("clone", "detach", "contiguous", "cuda", "cpu", "requires_grad"):
-        return (
-            SCALAR | SHAPED
-            if name in ("view", "reshape", "squeeze", "select", "view_as", "reshape_as", "expand")
-            else tensors[0].rank
-            if name not in ("unsqueeze", "flatten")
-            else SHAPED
-        )
-    if table.RESULT.get(name) in (table.PROMOTED, table.FLOATED, table.BOOLEAN) and len(tensors) > 1:
-        if any(each.rank == SHAPED for each in tensors):
-            return SHAPED
-        return SCALAR if all(each.rank == SCALAR for each in tensors) else SCALAR | SHAPED
-    if name in ("matmul", "einsum", "mv", "tensordot", "inner", "gather", "index_select", "take"):
-        return SCALAR | SHAPED
-    return tensors[0].rank
-
-
 def _tags(name: str, tensors: list[Tensor], operands: Sequence[Value], precision: int) -> int:
     """What is known of the range of what comes out."""
     carried = 0
     for each in tensors:
         carried |= each.tags & (BUFFER | GRAM | SQUARE | SUMMED | EXPONENTIAL | PRODUCT | ROUNDED)
     first = tensors[0]
-    if name in _MIXING and not all(each.tags & BUFFER for each in tensors):
+    if not all(each.tags & BUFFER for each in tensors):  # what a buffer was put into, or read at, is no buffer
         carried &= ~BUFFER
     if name in table.VIEWS:
         return first.tags
@@ -466,8 +433,10 @@ def _watch(
         if name in table.NO_HALF_KERNEL:
             analysis.event(frame, Act.NO_KERNEL, node, tensor=first, why=name)
         # What is low only where the region around is on has not left it there.
-        if autocast.on & OFF and not first.regions <= autocast.regions:
-            if treatment in (table.FLOAT, table.FLOAT_UNLESS_SAID) and dtype_of(frame, args) is None:
+        is_left = bool(autocast.on & OFF) and not first.regions <= autocast.regions
+        is_float = treatment in (table.FLOAT, table.FLOAT_UNLESS_SAID)
+        if is_left:
+            if is_float and dtype_of(frame, args) is None:
                 analysis.event(frame, Act.LEFT_FLOAT, node, tensor=first, why=name)
             if kind == table.AGREEING:
                 others = [each for each in tensors if each.precision & (F32 | F64) and each.precision & ~LOW]
@@ -475,7 +444,8 @@ def _watch(
                     differs = first.is_low and any(not each.precision & LOW for each in others)
                     is_sure = differs and autocast.on == OFF
                     analysis.event(frame, Act.MISMATCH, node, tensor=first, why=name, is_sure=is_sure)
-        if any(each.place == CPU for each in low) and first.regions and kind != table.SAME:
+        is_on_cpu = any(each.place == CPU for each in low) and bool(first.regions)
+        if is_on_cpu and name not in table.EXACT and not (is_left and is_float):
             analysis.event(frame, Act.ON_CPU, node, tensor=first, why=name)
     if name in table.LOGARITHMS or name == "binary_cross_entropy":
         for each in tensors[:1]:
@@ -487,7 +457,7 @@ def _watch(
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why="products of a matrix with itself")
         for each in tensors:
             if each.tags & BUFFER and not each.tags & BOUNDED:
-                analysis.event(frame, Act.RISK, node, tensor=each, why="a running buffer is multiplied")
+                analysis.event(frame, Act.RISK, node, tensor=each, why="a buffer is multiplied")
     if name in ("add", "sub", "subtract") and len(operands) == 2:
         _added(frame, operands, node)
 
@@ -528,15 +498,13 @@ def compare(frame: Frame, left: Value, right: Value, node: ast.AST) -> Value:
             frame.analysis.pytorch.gauge(frame, value, node, "compared")
     found = NEVER
     if any(isinstance(each, Tensor) for each in left | right):
-        rank = SHAPED if any(each.rank == SHAPED for each in tensors) else SCALAR | SHAPED
+        rank = functools.reduce(broadcast, (each.rank for each in tensors))
         found = one(Tensor(BOOL, rank, tensors[0].place, 0, CUT, *_NOTHINGS, PURE, NOTHING, NOTHING))
     if any(isinstance(each, Opaque) for each in left | right) or not found:
         found = join(join(found, TRUTHS), one(Opaque()))
     return found
 
 
-# Adding a buffer to something else does not make that a buffer.
-_MIXING = frozenset("add sub subtract cat concat stack where hstack vstack lerp".split())
 # A weighed mean of probabilities stays one through these.
 _KEEPING = frozenset("add mul multiply cat concat stack index getitem clamp clamp_min clip where scatter_add".split())
 _NOTHINGS = (NOTHING, NOTHING, NOTHING, NOTHING)
@@ -544,14 +512,14 @@ _NOTHINGS = (NOTHING, NOTHING, NOTHING, NOTHING)
 
 def element(frame: Frame, tensor: Tensor, node: ast.AST) -> Value:
     """What iterating over a tensor gives."""
-    return one(tensor.but(rank=SCALAR | SHAPED, leaf=NOTHING, reach=tensor.reach | tensor.leaf))
+    return one(tensor.but(rank=ranks.without_one(tensor.rank), leaf=NOTHING, reach=tensor.reach | tensor.leaf))
 
 
 def subscript(frame: Frame, tensor: Tensor, index: Value, node: ast.Subscript) -> Value:
     """A part of a tensor."""
     return one(
         tensor.but(
-            rank=SCALAR | SHAPED,
+            rank=ranks.of_part(tensor.rank, node.slice),
             leaf=NOTHING,
             reach=tensor.reach | tensor.leaf,
             surely=tensor.surely | tensor.leaf if len(tensor.leaf) == 1 else tensor.surely,
