@@ -72,6 +72,33 @@ def test_a_module_that_runs_itself_without_gradients_first(told: Tell) -> None:
     assert answer.lines(Act.WEIGHT_CAST) == [9]
 
 
+def test_one_call_takes_one_of_two_ways_and_two_calls_take_both(told: Tell) -> None:
+    text = """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.f = nn.Linear(8, 8)
+
+            def forward(self, x, back):
+                if back:
+                    with torch.no_grad():
+                        return x + self.f(x)
+                return x - self.f(x)
+
+
+        def run(flag):
+            net = Net().cuda()
+            x = torch.randn(4, 8).cuda()
+            out = net(x, flag)  # region
+            more = net(x, flag){marker}
+
+
+        run(len("x") > 4)
+        """
+    assert moved(told, text.format(marker="")).lines(Act.WEIGHT_CAST) == []
+    assert moved(told, text.format(marker="  # region")).lines(Act.WEIGHT_CAST) == [10]
+
+
 def test_a_running_buffer_of_products(told: Tell) -> None:
     answer = moved(
         told,

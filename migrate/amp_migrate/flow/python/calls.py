@@ -200,7 +200,8 @@ def apply_summary(frame: Frame, task: Task) -> None:
             state.cells[cell] = value
     for name in sorted({name for _, name in task.written}):
         state.worlds = forgetting(state.worlds, name)
-    for leaf, with_gradient, site in list(task.casts):
+    # What a call keeps meets what comes after it: the ways through it have been followed, and may exclude each other.
+    for leaf, with_gradient, site in sorted(task.casts, key=lambda each: not each[1]):
         frame.analysis.pytorch.cast_weight(frame, leaf, with_gradient, site)
 
 
