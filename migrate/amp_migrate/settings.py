@@ -57,6 +57,7 @@ class Settings:
         uncached: the files whose new regions keep no casts of weights, for what was found of a first plan.
         unproven: the files whose Apex steps cannot be native, for what was found of a first plan, each with the reason
             and what to do by hand.
+        masked: the lines of files that fill what a first plan made float16 with a number that float16 does not have.
     """
 
     dtype: Dtype = Dtype.FP16
@@ -75,6 +76,7 @@ class Settings:
     explain: bool = False
     uncached: frozenset[str] = frozenset()
     unproven: tuple[tuple[str, str, str], ...] = ()
+    masked: frozenset[tuple[str, int]] = frozenset()
 
     def applies(self, code: str) -> bool:
         """Whether the rule with this code is wanted: the longer of the codes that match it in both lists decides."""

@@ -126,8 +126,9 @@ def migrate_workspace(workspace: Workspace, settings: Settings, parsed: Parsed |
         unproven += _apex_in(workspace, outcome, wrong)
         outcome = without_refused(workspace, outcome, wrong)
         numerics = worse_numerics(workspace, outcome.plans, settings)
-        if numerics.uncached:
-            again = replace(settings, uncached=settings.uncached | numerics.uncached)
+        if numerics.uncached or numerics.masked:
+            uncached, masked = settings.uncached | numerics.uncached, settings.masked | numerics.masked
+            again = replace(settings, uncached=uncached, masked=masked)
             return migrate_workspace(workspace, again, parsed)
         unproven += _apex_in(workspace, outcome, numerics.left)
         outcome = without_refused(workspace, outcome, numerics.left)

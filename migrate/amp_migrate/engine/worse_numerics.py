@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -47,11 +47,13 @@ class WorseNumerics:
         left: for each file with a step that cannot compute in low precision, why.
         told: what a reader has to look at in the others.
         uncached: the files that have to be planned again, with regions that keep no casts of weights.
+        masked: the lines that have to be planned again with masks that float16 can hold.
     """
 
     left: Mapping[Path, Finding]
     told: tuple[Finding, ...]
     uncached: frozenset[str]
+    masked: frozenset[tuple[str, int]] = frozenset()
 
 
 def worse_numerics(workspace: Workspace, plans: Iterable[FilePlan], settings: Settings) -> WorseNumerics:
@@ -66,11 +68,14 @@ def worse_numerics(workspace: Workspace, plans: Iterable[FilePlan], settings: Se
     left: dict[Path, Finding] = {}
     told: dict[Finding, None] = {}
     uncached: set[str] = set()
+    masked: set[tuple[str, int]] = set()
     for name, step in stepping.items():
         found = harms(before if has_regions else None, after, name, settings.target_torch)
         sure = [harm for harm in found if harm.is_sure]
         if any(harm.trouble is Trouble.CACHE for harm in sure) and name not in settings.uncached:
             uncached |= {name, *(harm.site.file for harm in sure if harm.site.file in changed)}
+        elif new := {each for each in _masks(sure, changed) if each not in settings.masked}:
+            masked |= new
         elif sure:
             where = _at(sure[0], changed)
             trouble = sure[0].trouble
@@ -86,7 +91,16 @@ def worse_numerics(workspace: Workspace, plans: Iterable[FilePlan], settings: Se
             told.update((_at(harm, changed), None) for harm in found if not _is_said(harm, changed))
             if name in settings.uncached:
                 told[replace(step, code=RISKY_NUMERICS.code, kind=Kind.NOTE, message=_UNCACHED)] = None
-    return WorseNumerics(left, tuple(each for each in told if settings.applies(each.code)), frozenset(uncached))
+    return WorseNumerics(
+        left, tuple(each for each in told if settings.applies(each.code)), frozenset(uncached), frozenset(masked)
+    )
+
+
+def _masks(found: Iterable[Harm], changed: Mapping[str, FilePlan]) -> Iterator[tuple[str, int]]:
+    """The lines of the originals that fill something low with too large a number."""
+    for harm in found:
+        if harm.trouble is Trouble.MASK:
+            yield harm.site.file, _line_before(changed.get(harm.site.file), harm.site.line)
 
 
 def _at(harm: Harm, changed: Mapping[str, FilePlan]) -> Finding:

@@ -57,6 +57,7 @@ class Trouble(Enum):
     ROUNDED = "differences of what is rounded: bfloat16 rounds more"
     SCALER = "what a scaler raises at, or divides wrongly: without a scaler it does not happen"
     BEHIND = "what is low behind its region"
+    MASK = "a fill with a number that float16 does not have: the least that it has will do"
     CLIPPED = "scaled gradients that are compared with a limit"
     IDLE = "low precision that does nothing at all"
     OTHER = "any other"
@@ -68,6 +69,7 @@ _TROUBLES = {
     WRONG_BY_ITSELF[Act.ON_CPU]: Trouble.BEHIND,
     SAVED_LOW: Trouble.BEHIND,
     _OF_THE_CACHE: Trouble.CACHE,
+    WRONG_BY_ITSELF[Act.OVERFLOW]: Trouble.MASK,
     CLIPPED: Trouble.CLIPPED,
     IDLE: Trouble.IDLE,
 }

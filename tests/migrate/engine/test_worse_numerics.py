@@ -617,3 +617,122 @@ def test_what_a_scaler_raises_at_on_some_way_stays(steps: str, message: str) -> 
 def test_what_a_scaler_does_not_mind_moves(steps: str) -> None:
     plan = migrate_text(SHARING.format("head.parameters()") + steps, Settings())
     assert "scaler.step(opt)" in plan.after
+
+
+KERNEL = """\
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load
+
+fused = load(name="fused", sources=["fused.cpp", "fused.cu"])
+
+
+class BiasAct(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, bias):
+        out = fused.bias_act(x, {bias})
+        ctx.save_for_backward(out)
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        (out,) = ctx.saved_tensors
+        return fused.bias_act_backward(grad, out), grad.sum(0)
+
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.randn(8, 8)), nn.Parameter(torch.zeros(8))
+
+    def forward(self, x):
+        return BiasAct.apply(nn.functional.linear(x, self.weight), self.bias)
+
+
+model = Layer().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in loader:
+    loss = model(x.cuda()).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_compiled_kernel_gets_no_tensors_of_two_dtypes() -> None:
+    text = KERNEL.format(bias="bias")
+    plan = migrate_text(text, Settings())
+    assert plan.after == text
+    assert "operands differ in precision: compiled.bias_act (line 11)" in plan.findings[0].message
+    assert "autocast(" in migrate_text(KERNEL.format(bias="bias.to(x.dtype)"), Settings()).after
+
+
+WEIGHTS = """\
+import torch
+from torch import nn
+
+model = nn.Conv2d(3, 1, 3, padding=1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def balanced(logits, target):
+    positive = target == 1
+    weight = torch.zeros_like({like})
+    weight[{index}] = {value}
+    return nn.functional.binary_cross_entropy_with_logits(logits, target, weight)
+
+
+for x, target in [(torch.randn(2, 3, 8, 8), torch.randint(0, 2, (2, 1, 8, 8)).float())]:
+    optimizer.zero_grad()
+    loss = balanced(model(x.cuda()), target.cuda())
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("like", "index", "value", "is_left"),
+    [
+        ("logits", "positive", "positive.sum() * 1.0 / positive.numel()", True),
+        ("logits", "positive", "0.5", False),
+        ("logits", "0", "positive.sum() * 1.0 / positive.numel()", False),
+        ("target", "positive", "logits[positive]", True),
+        ("target", "positive", "logits[positive].float()", False),
+    ],
+)
+def test_what_is_stored_by_index_has_the_dtype_of_where_it_goes(
+    like: str, index: str, value: str, is_left: bool
+) -> None:
+    text = WEIGHTS.format(like=like, index=index, value=value)
+    plan = migrate_text(text, Settings())
+    assert (plan.after == text) is is_left
+    assert ("a value is stored by index into another precision" in plan.findings[0].message) is is_left
+
+
+CODE = """\
+import torch
+from torch import nn
+
+mapper, draw = nn.Linear(8, 8).cuda(), nn.Linear(8, 8).cuda()
+with torch.no_grad():
+    center = mapper(torch.randn(100, 8, device="cuda"))
+code = {made}
+code.requires_grad = True
+optimizer = torch.optim.Adam([code], lr=0.1)
+for x in loader:
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(draw(code), x)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "is_left"),
+    [("center.detach().clone()", True), ("center.float().clone()", False), ("torch.zeros_like(loader[0])", False)],
+)
+def test_what_is_trained_is_not_made_in_half_precision(made: str, is_left: bool) -> None:
+    text = CODE.format(made=made)
+    plan = migrate_text(text, Settings())
+    assert (plan.after == text) is is_left
+    assert ("what is trained was made in half precision (line 9)" in plan.findings[0].message) is is_left

@@ -358,6 +358,22 @@ def _of_numpy(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     return some("ndarray")
 
 
+def _mixed(frame: Frame, name: str, args: Arguments, node: ast.AST) -> None:
+    """A kernel that is compiled for one type: autograd's functions hand theirs what autocast has made of a model."""
+    context = frame.now.context
+    if not context.in_gradient or not context.cuda.may_be_on or name.startswith(_STATELESS_PREFIXES):
+        return
+    given = [each for value in args.all() for each in tensors_in(value)]
+    low = [each for each in given if each.is_low and each.regions]
+    if low and any(each.precision == F32 for each in given):
+        frame.analysis.event(frame, Act.MISMATCH, node, tensor=low[0], why=name)
+
+
+def _compiled(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    """An extension that is compiled when the program starts."""
+    return one(External("compiled"))
+
+
 def _foreign(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     """Code of another package: nobody follows what it does with what it is given."""
     analysis = frame.analysis
@@ -367,6 +383,7 @@ def _foreign(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         if not name.startswith(_SILENT) and "schedul" not in name.lower() and "lr" not in last.lower():
             gradients.handed_on(frame, value, node)
         analysis.escaped(value)
+    _mixed(frame, name, args, node)
     for value in args.all():
         for each in tensors_in(value):
             autocast, _ = frame.now.context.low(each.place)
@@ -569,6 +586,8 @@ _BY_NAME: dict[str, Callable[[Frame, Arguments, ast.AST], Value]] = {
     "functools.partial": _partial,
     "functools.reduce": _reduce,
     "torch.utils.checkpoint.checkpoint": _checkpoint,
+    "torch.utils.cpp_extension.load": _compiled,
+    "torch.utils.cpp_extension.load_inline": _compiled,
     "torch.utils.checkpoint.checkpoint_sequential": _checkpoint_sequential,
     "torch.nn.Parameter": _parameter,
     "torch.nn.parameter.Parameter": _parameter,

@@ -81,6 +81,7 @@ PARAMETERS = "<parameters>"
 AGAIN = ("again",)
 _MOST_CASES = 4  # of what a loss may come to
 ENABLED = "<enabled>"
+MADE_OF = "<made of>"  # the tensor that a leaf was before it got a gradient of its own
 VIRTUAL = External("<the scaler of the plan>")
 
 
@@ -520,13 +521,15 @@ def make_optimizer(frame: Frame, optimizer: Obj, args: Arguments, node: ast.AST)
     if given is not None:
         frame.write(optimizer, PARAMETERS, given)
     note_optimizer(frame, optimizer, leaves)
+    for leaf in standalone_leaves(leaves or NOTHING):
+        for tensor in tensors_in(frame.read(leaf.owner, MADE_OF)):
+            if tensor.may_be_low and tensor.regions:
+                frame.analysis.event(frame, Act.LOW_LEAF, node, tensor=tensor)
     frame.analysis.event(frame, Act.OPTIMIZER_MADE, node, optimizer=one(optimizer), leaves=leaves or NOTHING)
     if optimizer not in frame.analysis.plural:
-        _change(
-            frame,
-            [grad_key(optimizer), ("fresh", optimizer)],
-            lambda m: (m.but({grad_key(optimizer): NO_GRAD, ("fresh", optimizer): True}),),
-        )
+        gone = [("stepped", scaler, optimizer) for scaler in frame.analysis.pytorch.registry.scalers]
+        changes = {grad_key(optimizer): NO_GRAD, ("fresh", optimizer): True, **dict.fromkeys(gone)}
+        _change(frame, changes, lambda machine: (machine.but(changes),))
 
 
 def optimizer_method(frame: Frame, optimizer: Atom, name: str, args: Arguments, node: ast.AST) -> Value:
@@ -619,7 +622,8 @@ def make_scaler(frame: Frame, scaler: Obj, args: Arguments, node: ast.AST) -> No
     enabled = args.keywords.get("enabled")
     frame.write(scaler, ENABLED, const(True) if enabled is None else enabled)
     keys: list[Key] = [("fresh", scaler), ("checked", scaler), ("idle", scaler)]
-    stale = [("stage", scaler, each) for each in frame.analysis.pytorch.registry.optimizers]
+    optimizers = frame.analysis.pytorch.registry.optimizers
+    stale = [(word, scaler, each) for word in ("stage", "stepped") for each in optimizers]
     changes: dict[Key, object] = {
         ("fresh", scaler): True,
         ("checked", scaler): False,
@@ -756,6 +760,7 @@ def _keys(scaler: Atom) -> Callable[[Atom], list[Key]]:
             grad_key(optimizer),
             ("stage", scaler, optimizer),
             ("checked", scaler),
+            ("stepped", scaler, optimizer),
             ("fresh", scaler),
             ("fresh", optimizer),
         ]
@@ -812,7 +817,8 @@ def _scaler_step(frame: Frame, scaler: Atom, optimizers: Value, node: ast.AST) -
             machine = _unscaled(frame, scaler, optimizer, machine)
         key = grad_key(optimizer)
         after = machine.get(key, UNKNOWN_GRAD).but(spent=True)
-        return machine.but({key: after, ("stage", scaler, optimizer): STEPPED, ("checked", scaler): True})
+        stepped = {("stage", scaler, optimizer): STEPPED, ("stepped", scaler, optimizer): True}
+        return machine.but({key: after, ("checked", scaler): True, **stepped})
 
     _one_by_one(frame, optimizers, change, _unscaling_keys(frame, scaler))
     _look_at(frame, scaler)

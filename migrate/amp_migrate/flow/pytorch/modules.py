@@ -58,7 +58,7 @@ from amp_migrate.flow.python import attributes, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import gradients
-from amp_migrate.flow.pytorch.operators import operate
+from amp_migrate.flow.pytorch.operators import halved, operate
 from amp_migrate.flow.source import Site
 from amp_migrate.tables import operators as table
 from amp_migrate.tables.torch_names import MODULE_FACTORIES
@@ -378,6 +378,7 @@ def unknown_result(frame: Frame, callee: Value, args: Arguments, node: ast.AST, 
         precision,
         SHAPED | 1,
         ANYWHERE if whole is None else whole.place | ANYWHERE,
+        tags=halved(given, autocast) if flows & FLOWS else 0,
         flows=flows,
         regions=regions,
         reach=few_leaves(reach),

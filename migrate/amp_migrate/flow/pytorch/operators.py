@@ -39,6 +39,7 @@ from amp_migrate.flow.domain.tensor import (
     FLOATING,
     FLOWS,
     GRAM,
+    HALVED,
     INT,
     LOW,
     NOTHING,
@@ -215,7 +216,9 @@ def _facts(
             regions |= autocast.regions
     flows, reach, surely = _gradients(frame, tensors, precision)
     born = tensors[0].born if is_view and tensors[0].born else frozenset({frame.site(node)})
-    tags = _tags(name, tensors, operands, precision)
+    tags = _tags(name, tensors, operands, precision) & ~HALVED
+    if flows & FLOWS:
+        tags |= halved(tensors, autocast if treatment == table.LOW else None)
     place = tensors[0].place
     for each in tensors[1:]:
         place = place if each.rank == SCALAR else place & each.place or place | each.place
@@ -236,6 +239,12 @@ def _facts(
         born,
         spared_of(tensors) if reach else NOTHING,
     )
+
+
+def halved(tensors: Sequence[Tensor], autocast: Autocast | None) -> int:
+    """The tag of a result whose gradient comes through float16: of a region that computes it, or of an operand."""
+    is_made = autocast is not None and autocast.may_be_on and autocast.dtype == F16
+    return HALVED if is_made or any(each.tags & HALVED and each.flows & FLOWS for each in tensors) else 0
 
 
 def _gradients(frame: Frame, tensors: list[Tensor], precision: int) -> tuple[int, frozenset[object], frozenset[object]]:
@@ -528,18 +537,22 @@ def subscript(frame: Frame, tensor: Tensor, index: Value, node: ast.Subscript) -
 
 
 def index_store(frame: Frame, tensor: Tensor, index: Value, value: Value, node: ast.AST) -> None:
-    """Store into a part of a tensor: by a tensor as index, both must be of one precision."""
+    """Store into a part of a tensor: by a tensor as index, both must be of one precision, under autocast too.
+
+    One number on the CPU goes wherever a mask is true, whatever it is.
+    """
     given = facet(value)
     if given is None:
         filled(frame, tensor, value, node, "an item")
         return
-    by_tensor = any(isinstance(each, Tensor) and each.rank != SCALAR for each in index) or any(
-        isinstance(item, Tensor) for each in index if isinstance(each, (Tup,)) for part in each.items for item in part
-    )
-    autocast, _ = frame.now.context.low(tensor.place)
-    differs = given.may_be_low and tensor.precision & (F32 | F64)
-    if by_tensor and differs and autocast.on & OFF and not given.regions <= autocast.regions:
-        frame.analysis.event(frame, Act.INDEX_STORE, node, tensor=given)
+    parts = [item for each in index if isinstance(each, Tup) for part in each.items for item in part]
+    by = [each for each in (*index, *parts) if isinstance(each, Tensor) and each.rank != SCALAR]
+    for low, other in ((given, tensor), (tensor, given)):
+        if by and low.may_be_low and low.regions and other.precision & (F32 | F64):
+            is_index = all(each.rank == SHAPED or each.precision == BOOL for each in by)
+            is_sure = low.is_low and not other.precision & ~(F32 | F64) and is_index
+            is_number = given.rank & SCALAR and given.place & ~DEVICE
+            frame.analysis.event(frame, Act.INDEX_STORE, node, tensor=low, is_sure=is_sure and not is_number)
 
 
 def cast(tensor: Tensor, precision: int) -> Tensor:

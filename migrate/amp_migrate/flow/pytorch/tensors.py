@@ -170,7 +170,9 @@ def _requiring(frame: Frame, tensor: Tensor, node: ast.AST, wanted: bool) -> Ten
         return _detached(tensor)
     if tensor.leaf or tensor.flows == FLOWS:
         return tensor.but(flows=FLOWS)
-    return tensor.but(flows=FLOWS, leaf=frozenset({standalone(frame, node)}))
+    leaf = standalone(frame, node)
+    frame.write(leaf.owner, gradients.MADE_OF, one(tensor))
+    return tensor.but(flows=FLOWS, leaf=frozenset({leaf}))
 
 
 def standalone(frame: Frame, node: ast.AST) -> Part:

@@ -11,6 +11,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.values.matrix_products import multiplies_matrices
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import EXAMPLES
+from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.trees.nodes import find, method_of
@@ -104,6 +105,23 @@ def detect(script: Script) -> Iterator[Hazard]:
             forward = _kernel_forward(node)
             if forward is not None:
                 reason = f"{node.name.value} gives a kernel tensors in a dtype that autocast decides"
+                yield Hazard(forward, reason, _HINT, file=file)
+    yield from _of_two_dtypes(script)
+
+
+def _of_two_dtypes(script: Script) -> Iterator[Hazard]:
+    """Every such class whose forward gives a kernel what a region made low together with what it left in float32."""
+    if not script.has_amp or not script.regions:
+        return
+    met: dict[tuple[str, int], str] = {}
+    for event in script.flowing.questions.events(Act.MISMATCH):
+        if event.context is not None and event.context.in_gradient and event.code.parent is not None:
+            met.setdefault((event.code.file, event.code.parent.site.line), event.why)
+    for file in script.models("save_for_backward", _DECLARED, _MAX_IMPORTS) if met else ():
+        for node in _functions(file):
+            kernel, forward = met.get((file.name, file.tree.position(node)[0])), method_of(node, "forward")
+            if kernel is not None and forward is not None:
+                reason = f"{node.name.value} gives {kernel} tensors of two dtypes under autocast"
                 yield Hazard(forward, reason, _HINT, file=file)
 
 

@@ -5,18 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-import libcst as cst
-
-from amp_migrate.analysis.bindings import dotted
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP
-from amp_migrate.hazards.seen.autocast_regions import AutocastRegion
+from amp_migrate.flow.domain.atoms import tensors_in
+from amp_migrate.flow.domain.tensor import HALVED, PURE
+from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
-from amp_migrate.hazards.seen.training import is_step, training_calls
-from amp_migrate.steps.statements.data_flow import statement_reads, writes
-from amp_migrate.trees.nodes import nested_statements, walk
-from amp_migrate.trees.tree import Tree
 
 RULE = Rule(
     code="AMP629",
@@ -67,48 +62,17 @@ _OTHERS = re.compile(r"scaler|loss_scale|scale_loss|^scale$|accelerat|deepspeed|
 
 
 def detect(script: Script) -> Iterator[Hazard]:
-    """Every plain backward of a float16 loss that an optimizer steps on, in a file where nothing scales."""
-    file = script.file
-    regions = [region for region in script.regions.values() if region.is_float16]
-    if not regions or any(map(_OTHERS.search, file.uses)):
+    """Every plain backward through float16 that an optimizer steps on, in a file where nothing scales."""
+    file, flowing = script.file, script.flowing
+    if not any(region.is_float16 for region in script.regions.values()) or any(map(_OTHERS.search, file.uses)):
         return
-    calls = list(training_calls(file, script.roles))
-    stepping = {file.tree.body(call) for call in calls if is_step(call)}
-    for call in calls:
-        if is_step(call) or file.tree.body(call) not in stepping or not isinstance(call.func, cst.Attribute):
-            continue
-        path = dotted(call.func.value)
-        if path is not None and any(_computes(script, region, call, path) for region in regions):
+    stepped = {each for event in flowing.questions.events(Act.STEP) for each in event.optimizer}
+    for event in flowing.questions.events(Act.BACKWARD):
+        call = flowing.node_at(file, event.site)
+        is_halved = any(each.tags & HALVED for each in tensors_in(event.subject))
+        if call is not None and is_halved and event.units == PURE and event.optimizer & stepped:
             yield Hazard(
                 call,
                 f"{file.tree.quote(call)} is the backward of a float16 loss, and nothing scales it",
                 "scale it and step through a GradScaler, or compute in bfloat16",
             )
-
-
-def _computes(script: Script, region: AutocastRegion, call: cst.Call, path: str) -> bool:
-    """Whether a region of the same function gives a name the value that it has at a backward."""
-    tree = script.file.tree
-    block = region.node.body
-    assert isinstance(block, (cst.IndentedBlock, cst.SimpleStatementSuite))
-    return (
-        tree.body(region.node) is tree.body(call)
-        and tree.order[region.node] < tree.order[call]
-        and any(path in writes(statement) for statement in nested_statements(block))
-        and not _is_overwritten(tree, region, call, path)
-    )
-
-
-def _is_overwritten(tree: Tree, region: AutocastRegion, call: cst.Call, path: str) -> bool:
-    """Whether a name is given a value of another making on every way from a region to a backward."""
-    around = set(tree.ancestors(call))
-    inside = set(walk(region.node))
-    return any(
-        tree.order[region.node] < tree.order[statement] < tree.order[call]
-        and statement not in inside
-        and tree.block(statement) in around
-        and isinstance(statement, cst.Assign)
-        and path in writes(statement)
-        and path not in statement_reads(statement)
-        for statement in nested_statements(tree.body(call))
-    )

@@ -55,6 +55,7 @@ RULE = Rule(
 )
 FLOAT16_ONLY = True
 OF_MODELS = True
+_METHODS = ("masked_fill", "masked_fill_")
 _LEAST = -65504.0
 _HUGE = re.compile(r"-\s*\d[\d._]*e\+?\d|-\s*\d{6}")
 
@@ -63,18 +64,34 @@ def detect(script: Script) -> Iterator[Hazard]:
     """Every fill of a product of matrices with such a number, in the script and in what is below its folder."""
     if not script.computes_in_float16:
         return
-    for method in ("masked_fill", "masked_fill_"):
-        for file in script.models(method, _HUGE):
-            for call in file.calls:
-                if isinstance(call.func, cst.Attribute) and call.func.attr.value == method and _overflows(file, call):
-                    yield _hazard(script, file, call, call.func.value)
+    near = {file for method in _METHODS for file in script.models(method, _HUGE)}
+    known = {name for name, _ in script.settings.masked} if script.moved else set()
+    library = script.roles.project.library
+    files = dict.fromkeys(file for method in _METHODS for file in library.calling(method, _HUGE))
+    for file in (each for each in files if each in near or each.name in known):
+        for call in file.calls:
+            parts = _parts(file, call)
+            if parts is not None and _overflows(script, file, call, *parts):
+                yield _hazard(script, file, call, *parts)
 
 
-def _hazard(script: Script, file: File, call: cst.Call, scores: cst.BaseExpression) -> Hazard:
+def _parts(file: File, call: cst.Call) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
+    """What is filled and with which number, where a call is a fill; None where it is none."""
+    given = [each.value for each in call.args if each.keyword is None and not each.star]
+    if len(given) != len(call.args) or not isinstance(call.func, cst.Attribute):
+        return None
+    if file.names.full(call.func) == "torch.masked_fill":
+        return (given[0], given[2]) if len(given) == 3 else None
+    return (call.func.value, given[1]) if call.func.attr.value in _METHODS and len(given) == 2 else None
+
+
+def _hazard(
+    script: Script, file: File, call: cst.Call, scores: cst.BaseExpression, least: cst.BaseExpression
+) -> Hazard:
     is_named = dotted(scores) is not None
     dtype = f"{file.tree.code(scores)}.dtype" if is_named else "its dtype"
     can_repair = is_named and "torch.jit" not in file.tree.text
-    editor, least = script.editor(RULE.code, file), call.args[1].value
+    editor = script.editor(RULE.code, file)
     masked = code("max({}, {}.finfo({}).min)", least, editor.torch(call), dtype)
     return Hazard(
         call,
@@ -85,7 +102,11 @@ def _hazard(script: Script, file: File, call: cst.Call, scores: cst.BaseExpressi
     )
 
 
-def _overflows(file: File, call: cst.Call) -> bool:
-    assert isinstance(call.func, cst.Attribute)
-    value = number(file, call.args[1].value) if len(call.args) == 2 else None
-    return value is not None and value < _LEAST and value != float("-inf") and is_half(file, call.func.value, call)
+def _overflows(
+    script: Script, file: File, call: cst.Call, scores: cst.BaseExpression, least: cst.BaseExpression
+) -> bool:
+    """Whether float16 does not have a number, and what is filled with it is float16, be it for what a plan showed."""
+    value = number(file, least)
+    if value is None or not float("-inf") < value < _LEAST:
+        return False
+    return (file.name, file.tree.position(call)[0]) in script.settings.masked or is_half(file, scores, call)

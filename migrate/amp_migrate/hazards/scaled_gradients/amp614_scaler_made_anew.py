@@ -81,9 +81,9 @@ def detect(script: Script) -> Iterator[Hazard]:
     for event in questions.events(Act.SCALER_MADE):
         node = script.flowing.node_at(script.file, event.site)
         again = [machine for machine, _ in event.states if machine.get(AGAIN)]
-        stepped = {optimizer for machine in again for optimizer in _spent(machine, event)}
+        stepped = {optimizer for machine in again for optimizer in _stepped(machine, event)}
         is_older = stepped and all(made_in.get(each) is not event.code for each in stepped)
-        if node is not None and is_older and all(_spent(machine, event) for machine in again):
+        if node is not None and is_older and all(_stepped(machine, event) for machine in again):
             yield Hazard(
                 node,
                 f"{script.file.tree.quote(node)} makes a new scaler for an optimizer that has stepped with another",
@@ -91,6 +91,6 @@ def detect(script: Script) -> Iterator[Hazard]:
             )
 
 
-def _spent(machine: Machine, event: Event) -> list[Atom]:
-    """The optimizers that have stepped last on gradients of the scaler that was made here before."""
-    return [atom for atom, grad in machine.gradients().items() if grad.spent and grad.scaler in event.scaler]
+def _stepped(machine: Machine, event: Event) -> list[Atom]:
+    """The optimizers that have stepped with the scaler that was made here before."""
+    return [key[2] for key in machine.keys if key[0] == "stepped" and key[1] in event.scaler]

@@ -1,4 +1,4 @@
-"""What `flow` says of the files of a project that have a scaler: interpreted once, when the first rule asks."""
+"""What `flow` says of the files of a project that train under AMP: interpreted once, when the first rule asks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from amp_migrate.flow.questions import Questions
 from amp_migrate.flow.source import Code, Site
 from amp_migrate.trees.counterparts import Counterparts
 
-_SCALER = re.compile(r"GradScaler|\bunscale_\b|scaler\.scale\b")
+# Scaled gradients, or those of what a region computes.
+_TRAINING = re.compile(r"GradScaler|\bunscale_\b|scaler\.scale\b|(?s:autocast.*\.backward\()")
 
 
 class Flowing:
@@ -27,12 +28,12 @@ class Flowing:
 
     Args:
         texts: all files of the project.
-        files: those that rules may ask about; it is about those that have a scaler.
+        files: those that rules may ask about; it is about those that train under AMP.
     """
 
     def __init__(self, texts: Files, files: Iterable[File]) -> None:
         self._texts = texts
-        self._files = [file for file in files if _SCALER.search(file.tree.text)]
+        self._files = [file for file in files if _TRAINING.search(file.tree.text)]
         self._counterparts: dict[File, Counterparts | None] = {}
 
     @cached_property
@@ -77,11 +78,12 @@ class Flowing:
         return {event.code for event in self.questions.events(Act.BACKWARD, Act.UNSCALE, Act.SCALER_STEP, Act.UPDATE)}
 
     def node_at(self, file: File, site: Site) -> cst.CSTNode | None:
-        """The node of a file at a place that `flow` names; None for one of another file."""
+        """The node of a file at a place that `flow` names, an expression if it is one; None for one of another file."""
         node = self.questions.node_at(site) if site.file == file.name else None
         self._node(file, file.tree.module)
         pairs = self._counterparts[file]
-        return None if node is None or pairs is None else pairs.of(node)
+        found = None if node is None or pairs is None else pairs.of(node)
+        return found.value if isinstance(found, cst.Expr) else found
 
     @cached_property
     def _events(self) -> dict[ast.AST | None, list[Event]]:

@@ -193,3 +193,80 @@ def test_a_scaler_that_is_made_anew_every_epoch_is_told(marked: Check) -> None:
 
 def test_a_scaler_that_is_made_with_its_optimizer_is_right(clean: Check) -> None:
     clean(ANEW.format(mark="", first="pass", then=MADE))
+
+
+def test_a_scaler_made_anew_under_a_switch_is_told_though_gradients_are_cleared_behind_the_step(marked: Check) -> None:
+    marked(
+        """
+        def train(model, loader, optimizer, mixed=True):
+            optimizer.zero_grad()
+            if mixed:
+                scaler = torch.amp.GradScaler("cuda")  # AMP614
+            for x, y in loader:
+                if mixed:
+                    with torch.autocast("cuda", dtype=torch.float16):
+                        loss = F.mse_loss(model(x), y)
+                    scaler.scale(loss).backward()
+                    scaler.step(optimizer)
+                    scaler.update()
+                else:
+                    loss = F.mse_loss(model(x), y)
+                    loss.backward()
+                    optimizer.step()
+                optimizer.zero_grad()
+
+        model = nn.Linear(4, 1)
+        optimizer = torch.optim.Adam(model.parameters())
+        for epoch in range(10):
+            train(model=model, loader=loader, optimizer=optimizer, mixed=True)
+        """
+    )
+
+
+def test_an_optimizer_made_anew_gets_a_scaler_of_its_own(clean: Check) -> None:
+    clean(
+        """
+        def train(model, optimizer, loader):
+            scaler = torch.amp.GradScaler("cuda")
+            for x, y in loader:
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = F.mse_loss(model(x), y)
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+                optimizer.zero_grad()
+
+        for fold in range(5):
+            model = nn.Linear(4, 1)
+            optimizer = torch.optim.Adam(model.parameters())
+            train(model, optimizer, loader)
+        """
+    )
+
+
+def test_a_plain_backward_beside_a_scaled_one_of_another_method_is_told(marked: Check) -> None:
+    marked(
+        """
+        class Trainer:
+            def __init__(self, model, penalty):
+                self.model = model
+                self.penalty = penalty
+                self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                self.scaler = torch.amp.GradScaler("cuda")
+
+            def learn(self, x, y):
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = F.cross_entropy(self.model(x), y)
+                self.scaler.scale(loss).backward()
+
+            def train(self, loader):
+                for x, y in loader:
+                    self.optimizer.zero_grad()
+                    self.learn(x, y)
+                    extra = self.penalty(self.model)
+                    extra.backward()  # AMP607
+                    self.scaler.unscale_(self.optimizer)
+                    self.scaler.step(self.optimizer)
+                    self.scaler.update()
+        """
+    )

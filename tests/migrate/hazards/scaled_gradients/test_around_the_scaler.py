@@ -224,6 +224,44 @@ def test_the_default_dtype_of_cuda_is_float16(marked: Check) -> None:
     )
 
 
+def test_gradients_through_float16_are_followed_into_methods_and_out_of_the_region(marked: Check) -> None:
+    marked(
+        """
+        class Attack:
+            def __init__(self, model, patch):
+                self.model = model
+                self.patch = nn.Parameter(patch)
+                self.opt = torch.optim.Adam([self.patch])
+
+            def logits(self, x):
+                return self.model(x)
+
+            def loss(self, logits, y):
+                return -F.cross_entropy(logits.float(), y)
+
+            def train(self, x, y, target):
+                with torch.autocast("cuda", dtype=torch.float16):
+                    out = self.logits(x + self.patch)
+                total = self.loss(out, y)
+                self.opt.zero_grad()
+                total.backward()  # AMP629
+                self.opt.step()
+                with torch.no_grad(), torch.autocast("cuda", dtype=torch.float16):
+                    seen = self.logits(x)
+                plain = F.mse_loss(self.logits(x + self.patch), seen)
+                plain.backward()
+                self.opt.step()
+
+        def target_with_gradients(model, optimizer, x, y):
+            with torch.autocast("cuda"):
+                target = model(y)
+            loss = F.mse_loss(model(x), target)
+            loss.backward()  # AMP629
+            optimizer.step()
+        """
+    )
+
+
 def test_a_loss_that_is_made_anew_outside_the_region_needs_no_scaler(clean: Check) -> None:
     clean(
         """
@@ -301,7 +339,7 @@ def test_other_dtypes_and_hidden_scalers_need_none(clean: Check) -> None:
             return model.weight.grad
 
         def other_loss(model, optimizer, x, y):
-            with torch.autocast("cuda"):
+            with torch.no_grad(), torch.autocast("cuda"):
                 target = model(y)
             loss = F.mse_loss(model(x), target)
             loss.backward()

@@ -75,6 +75,66 @@ def test_a_product_masked_beyond_float16_is_masked_with_what_there_is(scores: st
     assert migrate_text(plan.after, Settings()).after == plan.after
 
 
+IN_A_HELPER = """\
+import torch
+from torch import nn
+
+
+class Attention(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.query = nn.Linear(width, width)
+
+    def weights(self, scores, mask):
+        return torch.softmax({masked}, -1)
+
+    def forward(self, x, mask):
+        return self.weights(self.query(x) @ x.transpose(1, 2), mask) @ x
+"""
+STEP = """
+
+model = Attention(8).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, mask, y in loader:
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(model(x, mask), y)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("masked", ["scores.masked_fill(mask, {})", "torch.masked_fill(scores, mask, {})"])
+def test_scores_that_a_moved_step_makes_float16_are_masked_with_what_there_is(masked: str, tmp_path: Path) -> None:
+    model = IN_A_HELPER.format(masked=masked.format("-1e9"))
+    plan = migrate_text(model + STEP, Settings())
+    assert {(each.code, each.kind) for each in plan.findings} == {
+        ("AMP626", Kind.MIGRATED),
+        ("AMP501", Kind.MIGRATED),
+    }
+    assert masked.format("max(-1e9, torch.finfo(scores.dtype).min)") in plan.after
+    assert migrate_text(plan.after, Settings()).after == plan.after
+    (tmp_path / "nets").mkdir()
+    (tmp_path / "nets/attention.py").write_text(model)
+    (tmp_path / "train.py").write_text(
+        f"import torch\nfrom torch import nn\nfrom nets.attention import Attention\n{STEP}"
+    )
+    changed = {each.source.path.name for each in migrate([tmp_path], Settings()).changed}
+    assert changed == {"attention.py", "train.py"}
+
+
+def test_scores_that_cannot_be_masked_otherwise_leave_the_step(tmp_path: Path) -> None:
+    nameless = IN_A_HELPER.format(masked="(scores * 2).masked_fill(mask, -1e9)") + STEP
+    (tmp_path / "train.py").write_text(nameless)
+    outcome = migrate([tmp_path], Settings())
+    assert not outcome.changed
+    assert {(each.code, each.kind) for each in outcome.findings} == {
+        ("AMP590", Kind.LEFT),
+        ("AMP626", Kind.HAZARD),
+    }
+    unwanted = IN_A_HELPER.format(masked="scores.masked_fill(mask, -1e9)") + STEP
+    assert migrate_text(unwanted, Settings(ignore=("AMP626",))).after == unwanted
+
+
 def test_scores_without_a_name_are_told(marked: Check) -> None:
     found = marked(
         """
