@@ -22,6 +22,16 @@ DIFFERENCES = {
     "test_fused_optimizer.py::TestFusedSGD.test_half": (
         "momentum of half parameters is float32 here, as the list above says; the test wants it in half, as torch's is"
     ),
+    "test_checkpointing.py::TestCheckpointing.test_restoring": (
+        "PyTorch's own test tools, once they are imported, forbid the cudnn flags that the test sets, with Apex too"
+    ),
+    "TestMultiTensorUnscaleL2Norm.test_fuzz": (
+        "Apex's kernel gives a tensor of one element, too (`at::empty({1})`); the test compares it with a scalar"
+    ),
+    "test_inplace_exp_is_error_for_half": "in-place functions on half run in half here, as the list above says",
+    "TestFusedMixedPrecisionLamb.test_half": (
+        "the test's reference computes in half; here parameters are those of `FusedLAMB` in float32, rounded once"
+    ),
 }
 _LATE = "late"
 # What a GPU or its driver is needed for.
