@@ -25,9 +25,9 @@ reading; `import libcst` is Python's start and that of the parser; parsing alone
 without. TorchFix is the nearest tool: a linter of PyTorch code on LibCST. It ran once, the others in turns.
 
 The time grows with the lines that have to be parsed, not with those of the tree: files without a word of mixed
-precision or training are read and not parsed. Of the rest, each is parsed, rewritten, checked, and planned a second
-time to see that nothing would change again. As many processes work as there are processors, and the memory is that of
-the largest of them.
+precision or training are read and not parsed. Of the rest, each is parsed, rewritten, and shown to be
+[the same program](same-program.md) but for its precision. As many processes work as there are processors, and the
+memory is that of the largest of them.
 """
 
 

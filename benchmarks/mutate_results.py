@@ -1,6 +1,6 @@
 """Does the check of results find what a faulty migration would have done? Mutants of real results are its test.
 
-    python benchmarks/mutate_results.py --known CHECKOUTS --kept OUTPUTS --output results/mutants.json
+    python benchmarks/mutate_results.py --known CHECKOUTS... --kept OUTPUTS... --output results/mutants.json
     python benchmarks/mutate_results.py --table
 
 `CHECKOUTS/name/` is a repository as it is, `OUTPUTS/name/fp16/written/` what `amp-migrate` makes of its files, as
@@ -18,7 +18,7 @@ import random
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -319,7 +319,7 @@ class Result:
             return str(error)
         name = str(self.source.path)
         changes = [Change(name, each.before, after) if each.name == name else each for each in self.changes]
-        found = faults(changes, self.project)
+        found = faults(changes, self.project, is_strict=False)
         return next(iter(found.values())).message if found else ""
 
 
@@ -359,13 +359,22 @@ def mutants(after: str, number: int, chance: random.Random) -> Iterator[tuple[st
                 yield name, first, text
 
 
-def measure(known: Path, kept: Path, dtype: str, each: int, seconds: float) -> dict[str, Any]:
-    """Mutants of all results, until the time is up."""
+def measure(
+    pools: Sequence[tuple[Path, Path]], dtype: str, each: int, seconds: float, missed: Path | None
+) -> dict[str, Any]:
+    """Mutants of all results, until the time is up.
+
+    Args:
+        pools: folders of checkouts, each with the folder of what became of them.
+        missed: where the mutants that are not caught are kept.
+    """
     chance = random.Random(0)
     rows: list[dict[str, Any]] = []
     files, false = 0, 0
     began = time.process_time()
-    for folder in sorted(path for path in kept.iterdir() if (known / path.name).is_dir()):
+    for known, folder in (
+        (known, path) for known, kept in pools for path in sorted(kept.iterdir()) if (known / path.name).is_dir()
+    ):
         if time.process_time() - began > seconds or not (folder / dtype / "written").is_dir():
             continue
         for result in results(known / folder.name, folder / dtype / "written"):
@@ -379,6 +388,10 @@ def measure(known: Path, kept: Path, dtype: str, each: int, seconds: float) -> d
                 said = result.is_refused(text)
                 place = f"{folder.name}/{result.source.path.relative_to(known / folder.name)}:{line}"
                 rows.append({"operator": operator, "caught": bool(said), "place": place})
+                if not said and missed is not None:
+                    kept = missed / f"{len(rows):05}.json"
+                    changes = [(c.name, c.before, text if c.name == name else c.after) for c in result.changes]
+                    kept.write_text(json.dumps({**rows[-1], "top": str(known / folder.name), "changes": changes}))
         print(folder.name, files, len(rows), sum(not row["caught"] for row in rows), file=sys.stderr, flush=True)
     return {"results": files, "refused": false, "mutants": rows}
 
@@ -404,8 +417,9 @@ def page(measured: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--known", type=Path)
-    parser.add_argument("--kept", type=Path)
+    parser.add_argument("--known", type=Path, nargs="+", help="folders of checkouts")
+    parser.add_argument("--kept", type=Path, nargs="+", help="what became of each, in the same order")
+    parser.add_argument("--missed", type=Path, help="a folder for the mutants that are not caught, to be looked at")
     parser.add_argument("--dtype", default="fp16")
     parser.add_argument("--each", type=int, default=12, help="mutants of one result")
     parser.add_argument(
@@ -415,7 +429,8 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="only write the page of the latest results")
     options = parser.parse_args()
     if not options.table:
-        found = measure(options.known, options.kept, options.dtype, options.each, options.seconds)
+        pools = list(zip(options.known, options.kept, strict=True))
+        found = measure(pools, options.dtype, options.each, options.seconds, options.missed)
         options.output.write_text(json.dumps(found, indent=0) + "\n", encoding="utf-8")
     PAGE.write_text(page(json.loads(options.output.read_text(encoding="utf-8"))), encoding="utf-8")
 

@@ -7,11 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.catalog.apex_rules import APEX_INITIALIZE, APEX_STEP
-from amp_migrate.catalog.rule import Safety
 from amp_migrate.catalog.step_rules import FP32_STEP, OTHER_DTYPE
 from amp_migrate.flow.files import Files
 from amp_migrate.hazards.find_hazards import find_hazards
-from amp_migrate.hazards.hazard_rules import hazard_rules
 from amp_migrate.hazards.seen.flowing import Flowing
 from amp_migrate.hazards.seen.script import Script, speaks_of_amp
 from amp_migrate.plan.move import Move
@@ -37,12 +35,6 @@ def wishes_of(settings: Settings) -> Wishes:
     """What the options want: of the rules about names, those that the target's PyTorch has the new names for."""
     renaming = (each.rule for each in renaming_rules())
     return Wishes(settings, frozenset(rule.code for rule in renaming if rule.since > settings.target_torch))
-
-
-def telling_rules(settings: Settings) -> tuple[str, ...]:
-    """The hazards that are told, and change nothing."""
-    changing = (Safety.SAFE, Safety.UNSAFE) if settings.unsafe else (Safety.SAFE,)
-    return tuple(each.rule.code for each in hazard_rules() if each.rule.safety not in changing)
 
 
 def moves_of(

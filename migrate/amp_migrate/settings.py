@@ -52,7 +52,8 @@ class Settings:
         annotate: whether a comment is to stand above what is left as it was.
         add_flag: whether the script's command line gets an option that switches what was moved from plain float32.
         keep_float32: the classes of modules whose forwards compute in float32 inside every region.
-        prove: whether results that cannot be shown to be the same program but for precision are refused.
+        prove: whether results are refused, too, that cannot be shown to be the same program for every cast to float32
+            and every set of installed packages, and what was checked is said.
         explain: whether the plan of each file is also put into words, edit by edit.
         uncached: the files whose new regions keep no casts of weights, for what was found of a first plan.
         unproven: the files whose Apex steps cannot be native, for what was found of a first plan, each with the reason

@@ -29,8 +29,8 @@ REFUSED_RESULT = Rule(
     after="",
     why=(
         "A new text must parse, compile, bind every name it uses, call autocast and its like as the target's PyTorch "
-        "takes it, and stay as it is on a second run. "
-        "What does not is a fault of the tool: the file is left as it is."
+        "takes it, and be the same program as the original when the precision is taken out of both. "
+        "What is not is a fault of the tool: the file is left as it is, with the files that belong to it."
     ),
     safety=Safety.MANUAL,
 )

@@ -198,7 +198,8 @@ _ADDITIONS: _Options = (
     click.option(
         "--prove",
         is_flag=True,
-        help="Write only what is shown to be the same program but for precision, and say what was checked.",
+        help="Refuse what cannot be shown for every cast and every set of installed packages, too, and say of each "
+        "file what was checked.",
     ),
     click.option(
         "--annotate",

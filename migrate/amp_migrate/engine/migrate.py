@@ -24,10 +24,9 @@ from amp_migrate.engine.texts.layout import LayoutError, restore
 from amp_migrate.engine.texts.parse import parse
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.engine.worse_numerics import LEFT_AS_IT_WAS, worse_numerics
-from amp_migrate.moves import telling_rules
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.repository import repository
-from amp_migrate.settings import Dtype, Settings
+from amp_migrate.settings import Settings
 
 _ONCE_RELEASED = "give its calls the new arguments by hand once it installs a version that takes them"
 _ONCE_WRITTEN = "migrate the file that the cell writes, and put what becomes of it into the cell"
@@ -122,9 +121,6 @@ def migrate_workspace(workspace: Workspace, settings: Settings, parsed: Parsed |
         plans, wrong = _checked(outcome.plans, settings, parsed)
         unproven = _apex_in(workspace, outcome, wrong)
         outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
-        wrong = _changed_again(workspace, outcome.plans, settings, parsed)
-        unproven += _apex_in(workspace, outcome, wrong)
-        outcome = without_refused(workspace, outcome, wrong)
         numerics = worse_numerics(workspace, outcome.plans, settings)
         if numerics.uncached or numerics.masked:
             uncached, masked = settings.uncached | numerics.uncached, settings.masked | numerics.masked
@@ -133,10 +129,10 @@ def migrate_workspace(workspace: Workspace, settings: Settings, parsed: Parsed |
         unproven += _apex_in(workspace, outcome, numerics.left)
         outcome = without_refused(workspace, outcome, numerics.left)
         outcome = _with_told(outcome, numerics.told)
+        wrong = refuted(workspace, outcome.changed, settings)
+        unproven += _apex_in(workspace, outcome, wrong)
+        outcome = without_refused(workspace, outcome, wrong)
         if settings.prove:
-            wrong = refuted(workspace, outcome.changed, settings.target_torch)
-            unproven += _apex_in(workspace, outcome, wrong)
-            outcome = without_refused(workspace, outcome, wrong)
             outcome = replace(outcome, plans=tuple(map(_checked_by_proof, outcome.plans)))
         if unproven and not settings.unproven:  # Apex itself is no way out: it is gone
             return migrate_workspace(workspace, replace(settings, unproven=unproven), parsed)
@@ -294,27 +290,6 @@ def _checked(
                 wrong[source.path] = _refusal(source, str(error))
         done.append(each)
     return tuple(done), wrong
-
-
-def _changed_again(
-    workspace: Workspace, plans: Iterable[FilePlan], settings: Settings, parsed: Parsed
-) -> dict[Path, Finding]:
-    """A finding for each file that a second run would change once more."""
-    migrated = [each.source.with_text(each.after) for each in plans if each.changed]
-    if not migrated:
-        return {}
-    try:
-        result = workspace.with_texts(migrated)
-        if settings.dtype is Dtype.FP16:  # in another dtype, what does not change has a say in what does
-            result = result.focused(source.path for source in migrated)
-        only_changing = replace(settings, ignore=(*settings.ignore, *telling_rules(settings)))
-        again = plan(result, only_changing, parsed)
-    except Exception:
-        return {source.path: _refusal(source, "a second run over the result fails") for source in migrated}
-    unstable = [each.source for each in again if each.changed]
-    if any(source not in migrated for source in unstable):
-        unstable = migrated  # another file would change for the sake of one of these
-    return {source.path: _refusal(source, "a second run would change the result again") for source in unstable}
 
 
 def _refusal(source: Source, message: str) -> Finding:

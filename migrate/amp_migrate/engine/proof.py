@@ -12,30 +12,29 @@ from amp_migrate.engine.planner import FilePlan
 from amp_migrate.engine.problems import PLEASE_REPORT, in_the_file, refused
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
-from amp_migrate.prove.check import CHECKS, Change, Fault, Project, faults, is_readable
+from amp_migrate.prove.check import CHECKS, NEWER_SYNTAX, Change, Fault, Project, faults, is_readable
 from amp_migrate.prove.code.program import Others
 from amp_migrate.report.finding import Finding
-from amp_migrate.settings import NEWEST_TORCH
+from amp_migrate.settings import NEWEST_TORCH, Settings
 from amp_migrate.tables.signatures import Version
 
 
-def refuted(workspace: Workspace, plans: Iterable[FilePlan], torch: Version) -> dict[Path, Finding]:
+def refuted(workspace: Workspace, plans: Iterable[FilePlan], settings: Settings) -> dict[Path, Finding]:
     """A finding for each file whose result is not the original but for its precision, or would not run.
 
     Files that import one another are looked at together. What is written in a Python that is newer than the one which
-    runs here cannot be looked at.
-
-    Args:
-        torch: the oldest PyTorch that is written for.
+    runs here cannot be looked at. Where that was asked for, casts must be shown to be of
+    floating values, and machines count on which packages are missing.
     """
     changing = {each.source: each for each in plans}
     found: dict[Path, Finding] = {}
     for group in ImportGraph(workspace).groups(changing):
         sources = {str(source.path): source for source in sorted(group, key=lambda source: source.name)}
         changes = [Change(name, source.text, changing[source].after) for name, source in sources.items()]
-        project = project_of(workspace, (source.path for source in sources.values()), torch)
+        project = project_of(workspace, (source.path for source in sources.values()), settings.target_torch)
         try:
-            wrong = faults([each for each in changes if is_readable(each)], project)
+            found_here = faults(changes, project, is_strict=settings.prove)
+            wrong = {name: fault for name, fault in found_here.items() if fault.message != NEWER_SYNTAX}
         except Exception as error:  # a checker that fails has shown nothing
             frame = traceback.extract_tb(error.__traceback__)[-1]
             message = f"its check fails: {type(error).__name__} ({Path(frame.filename).name}:{frame.lineno})"

@@ -11,10 +11,12 @@ import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TypeGuard
 
 from amp_migrate.prove.code.scopes import COMPREHENSIONS, DEFINITIONS, parameters
 from amp_migrate.prove.code.ways import Walk
 
+_LATER = (*DEFINITIONS, ast.ClassDef, ast.Lambda)  # what is inside may run at another time
 _MOST = 96  # ways that are told apart; more are taken together, as if less were known of each
 
 
@@ -50,12 +52,49 @@ def unbound(before: ast.Module, after: ast.Module) -> Unbound | None:
     for name, node in _bodies(after):
         known = _names(old[name]) if name in old else set()
         new = _names(node) - known
-        if name not in old or not new:
+        if name not in old or all(_is_given_first(node, each) for each in new):
             continue
-        found = _Walk(node, new, after).run()
+        found = _Walk(node, new).run()
         if found is not None:
             return found
     return None
+
+
+def _is_given_first(node: ast.AST, name: str) -> bool:
+    """Whether every use of a name plainly stands behind its assignment, in the same list of statements."""
+    nodes = list(ast.walk(node))
+    uses = [each for each in nodes if _is_it(each, name) and not isinstance(each.ctx, ast.Store)]
+    later = [each for each in nodes if isinstance(each, _LATER) and each is not node]
+    if any(isinstance(use.ctx, ast.Del) or any(_is_inside(use, each, each) for each in later) for use in uses):
+        return False
+    for block in _blocks(node):
+        for index, statement in enumerate(block[:-1]):
+            if isinstance(statement, (ast.Assign, ast.Import, ast.ImportFrom)) and name in _stored(statement):
+                is_behind = block[index + 1].lineno > (statement.end_lineno or statement.lineno)
+                return is_behind and all(_is_inside(use, block[index + 1], block[-1]) for use in uses)
+    return not uses
+
+
+def _is_inside(use: ast.expr, first: ast.stmt | ast.expr, last: ast.stmt | ast.expr) -> bool:
+    """Whether a use is in the lines of some statements."""
+    return first.lineno <= use.lineno <= (last.end_lineno or last.lineno)
+
+
+def _is_it(node: ast.AST, name: str) -> TypeGuard[ast.Name | ast.Attribute]:
+    if isinstance(node, ast.Attribute):
+        return _is_self(node.value) and name == f"self.{node.attr}"
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """The lists of statements of a function or module, those further out first."""
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(node, name, None)
+        if isinstance(block, list):
+            yield block
+            for each in block:
+                if not isinstance(each, (*DEFINITIONS, ast.ClassDef)):
+                    yield from _blocks(each)
 
 
 def _bodies(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
@@ -135,10 +174,9 @@ class _Walk(Walk[Way]):
     Args:
         node: the function or module.
         new: the names in question.
-        module: the module that it is in.
     """
 
-    def __init__(self, node: ast.AST, new: set[str], module: ast.Module) -> None:
+    def __init__(self, node: ast.AST, new: set[str]) -> None:
         super().__init__()
         self._node = node
         statements = list(_statements(node))
@@ -150,8 +188,11 @@ class _Walk(Walk[Way]):
         own = {name for name in stores if not name.startswith("self.") or (is_constructor and name in new)}
         self._own = own
         self._new = new & own
-        self._later = _read_by_functions(module, self._new) if isinstance(node, ast.Module) else {}
+        self._later = _read_by_functions(statements, self._new)
         self._found: Unbound | None = None
+        self._used: dict[ast.stmt, dict[str, int]] = {}
+        self._stored: dict[ast.stmt, frozenset[str]] = {}
+        self._codes: dict[ast.expr, str] = {}
 
     def run(self) -> Unbound | None:
         """The first use of a name in question that may have no value."""
@@ -166,10 +207,12 @@ class _Walk(Walk[Way]):
         return _fewer(states)
 
     def read(self, node: ast.stmt, expressions: Iterable[ast.expr], states: Ways) -> Ways:
-        used = dict(_used(expressions))
-        for name in [*used]:
-            for later in self._later.get(name, ()):
-                used.setdefault(later, node.lineno)
+        if node not in self._used:
+            used = self._used[node] = dict(_used(expressions))
+            for name in [*used]:
+                for later in self._later.get(name, ()):
+                    used.setdefault(later, node.lineno)
+        used = self._used[node]
         old = {name for name in used if name in self._own and name not in self._new}
         # Where the original has no value for what it reads, it ends.
         states = frozenset(way for way in states if old <= way.given | way.none) or states
@@ -183,7 +226,9 @@ class _Walk(Walk[Way]):
         return states
 
     def give(self, node: ast.stmt, states: Ways) -> Ways:
-        changed = frozenset(_stored(node))
+        if node not in self._stored:
+            self._stored[node] = frozenset(_stored(node))
+        changed = self._stored[node]
         gone = frozenset(each.id for each in getattr(node, "targets", ()) if isinstance(each, ast.Name))
         if isinstance(node, ast.Delete):
             return frozenset(replace(way, given=way.given - gone, none=way.none - gone) for way in states)
@@ -208,7 +253,9 @@ class _Walk(Walk[Way]):
                 states = self.branch(each, outcome, states)
             return states
         name, is_none = _asks(test)
-        code = ast.unparse(test)
+        if test not in self._codes:
+            self._codes[test] = ast.unparse(test)
+        code = self._codes[test]
         found = set()
         for way in states:
             if (code, not outcome) in way.tests:
@@ -253,9 +300,9 @@ def _fewer(ways: Iterable[Way]) -> Ways:
     return found
 
 
-def _read_by_functions(module: ast.Module, names: set[str]) -> dict[str, set[str]]:
-    """For each function of a module, the names in question that running it reads, in functions that it calls too."""
-    functions = {each.name: each for each in module.body if isinstance(each, DEFINITIONS)}
+def _read_by_functions(statements: Iterable[ast.stmt], names: set[str]) -> dict[str, set[str]]:
+    """For each function among statements, the names in question that running it reads, in others that it calls too."""
+    functions = {each.name: each for each in statements if isinstance(each, DEFINITIONS)}
     reads: dict[str, set[str]] = {}
     calls: dict[str, set[str]] = {}
     for name, node in functions.items():

@@ -6,7 +6,7 @@ import ast
 import importlib.util
 import sys
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, cached_property
 from inspect import Parameter, Signature
 from pathlib import Path
 
@@ -23,13 +23,16 @@ def wrong_call(before: Program, after: Program, name: str, versions: Iterable[Ve
     Args:
         versions: those of PyTorch that it has to work with.
     """
-    old_imports, old_calls = _written(before.files[name])
+    old_imports = {code for _, _, code in _imports(before.files[name])}
+    old_calls = _Written(before, name)
+    is_changed = not before.signatures >= after.signatures
+    lines = after.texts[name].encode().splitlines()
     for line, full, code in _imports(after.files[name]):
         if code not in old_imports and not _is_there(full, after, name, versions):
             return f"`{code}` imports what is not there", line
     for call, scope in _calls(after.files[name]):
-        if ast.unparse(call) in old_calls:
-            if _bound_to(call, scope, before, after):
+        if old_calls.has(call, lines):
+            if not is_changed or _bound_to(call, scope, before, after):
                 continue
             return f"`{_brief(call)}` does not fit the new parameters of what it calls", call.lineno
         wrong = _wrong_for_torch(call, scope, after, versions)
@@ -40,8 +43,28 @@ def wrong_call(before: Program, after: Program, name: str, versions: Iterable[Ve
     return None
 
 
-def _written(file: File) -> tuple[set[str], set[str]]:
-    return {code for _, _, code in _imports(file)}, {ast.unparse(call) for call, _ in _calls(file)}
+class _Written:
+    """The calls that a file makes, by their texts: as they stand there, and if need be as they would be written."""
+
+    def __init__(self, program: Program, name: str) -> None:
+        lines = program.texts[name].encode().splitlines()
+        self._calls = [call for call, _ in _calls(program.files[name])]
+        self._texts = {_text(call, lines) for call in self._calls}
+
+    @cached_property
+    def _codes(self) -> set[str]:
+        return set(map(ast.unparse, self._calls))
+
+    def has(self, call: ast.Call, lines: list[bytes]) -> bool:
+        """Whether a call of another file, whose lines are given, is one of these."""
+        return _text(call, lines) in self._texts or ast.unparse(call) in self._codes
+
+
+def _text(node: ast.expr, lines: list[bytes]) -> bytes:
+    first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+    if first == last:
+        return lines[first][node.col_offset : node.end_col_offset]
+    return b"\n".join([lines[first][node.col_offset :], *lines[first + 1 : last], lines[last][: node.end_col_offset]])
 
 
 def _imports(file: File) -> Iterator[tuple[int, str, str]]:

@@ -23,7 +23,7 @@ CHECKS = ("erasure", "names", "calls", "scaler order")
 _ALL = frozenset({*PACKAGES, OLD})
 _TODAY = frozenset(PACKAGES)
 _Switches = dict[str, list[str]]
-_SYNTAX = (
+NEWER_SYNTAX = (
     "it is written for a newer Python than the one that amp-migrate runs on, which cannot read what it would check"
 )
 
@@ -71,11 +71,18 @@ class Project:
     torch: tuple[Version, Version]
 
 
-def faults(changes: Sequence[Change], project: Project) -> dict[str, Fault]:
-    """What is wrong with results, for each file with which something is: the first thing that was found."""
-    found = {each.name: Fault(_SYNTAX) for each in changes if not is_readable(each)}
-    readable = [each for each in changes if each.name not in found]
-    sides = _Sides(readable, project)
+def faults(changes: Sequence[Change], project: Project, *, is_strict: bool = True) -> dict[str, Fault]:
+    """What is wrong with results, for each file with which something is: the first thing that was found.
+
+    Args:
+        is_strict: whether a cast to float32 is a fault, too, where its value cannot be shown to be floating, and
+            whether it counts what a result does where a package is missing.
+    """
+    found: dict[str, Fault] = {}
+    sides = _Sides(changes, project, is_strict)
+    if not sides.are_readable:
+        found = {each.name: Fault(NEWER_SYNTAX) for each in changes if not is_readable(each)}
+        sides = _Sides([each for each in changes if each.name not in found], project, is_strict)
     for name, fault in sides.faults():
         found.setdefault(name, fault)
     return found
@@ -94,12 +101,21 @@ def is_readable(change: Change) -> bool:
 class _Sides:
     """Both sides of all changes, on every machine that makes a difference to them."""
 
-    def __init__(self, changes: Sequence[Change], project: Project) -> None:
+    def __init__(self, changes: Sequence[Change], project: Project, is_strict: bool) -> None:
+        self._is_strict = is_strict
         self._names = tuple(each.name for each in changes)
         self._texts = tuple({e.name: e.after if side else e.before for e in changes} for side in (False, True))
         self._project = project
         self._compared: dict[Hashable, tuple[dict[str, Difference], _Switches, _Switches]] = {}
         self._programs: dict[tuple[int, frozenset[str], tuple[str, ...]], Program] = {}
+
+    @property
+    def are_readable(self) -> bool:
+        """Whether this Python reads all files."""
+        try:
+            return all(each.files.keys() == set(self._names) for each in self._both(_ALL))
+        except (SyntaxError, ValueError):
+            return False
 
     def faults(self) -> Iterator[tuple[str, Fault]]:
         """All faults, those that the others follow from first."""
@@ -112,8 +128,9 @@ class _Sides:
             wrong = wrong_call(before, after, name, self._project.torch)
             if wrong is not None:
                 yield name, Fault(f"the result cannot run: {wrong[0]}", 0, wrong[1])
-        known, found = disorders(before), disorders(after)
-        for name in self._names:
+        found = disorders(after)
+        known = disorders(before) if any(found.values()) else {}
+        for name in self._names if known else ():
             disorder = new_disorder(known[name], found[name])
             if disorder is not None:
                 yield name, Fault(f"in the result, {disorder.what}", 0, disorder.line)
@@ -121,7 +138,7 @@ class _Sides:
     def _differences(self, before: Program, after: Program) -> dict[str, Difference]:
         key = (before.code, after.code)
         if key not in self._compared:
-            found = differences(before, after)
+            found = differences(before, after, shows_casts=self._is_strict)
             self._compared[key] = found, dict(before.switches), dict(after.switches)
         found, *switches = self._compared[key]
         for program, each in zip((before, after), switches, strict=True):
@@ -141,9 +158,11 @@ class _Sides:
         return self._program(0, packages, self._names), self._program(1, packages, self._names)
 
     def _erased(self, before: Program, after: Program) -> Iterator[tuple[str, Fault]]:
-        """Files in which another program is left when the precision is taken out, on any machine."""
+        """Files in which another program is left when the precision is taken out, on any machine that counts."""
         for name, each in self._differences(before, after).items():
             yield name, _other_program(each)
+        if not self._is_strict:
+            return
         # What is installed changes only files that ask for it; where that is another program, all files are looked at.
         asking = tuple(name for name in self._names if before.files[name].decides or after.files[name].decides)
         consulted = before.consulted | after.consulted

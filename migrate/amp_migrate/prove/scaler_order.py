@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from amp_migrate.prove.code.arguments import bound
 from amp_migrate.prove.code.atoms import CONTEXT, NONE, SCALE, SCALER, is_carrier
 from amp_migrate.prove.code.program import Program
-from amp_migrate.prove.code.scopes import DEFINITIONS, Definition, Function, Scope
+from amp_migrate.prove.code.scopes import DEFINITIONS, Definition, Function, Scope, heads
 from amp_migrate.prove.code.values import Values
 from amp_migrate.prove.code.ways import Walk
 
@@ -24,6 +24,7 @@ _DEPTH = 6
 _READERS = frozenset(
     {"clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "get_total_norm", "clip_grads_with_norm_"}
 )
+_SPOKEN_OF = _READERS | {"backward", "step", "zero_grad"}
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ class _Code:
         self._labels: dict[ast.AST, str] = {}
         self._direct: dict[Function, bool] = {}
         self._called: set[Function] = set()
+        self._calls: dict[ast.expr, list[tuple[ast.Call, Scope]]] = {}
         self.stepped: set[str] = set()  # the optimizers that step through a scaler somewhere
         self.cleared: set[str] = set()  # what is an optimizer if it steps: `zero_grad()` is called on it
         for file in program.files.values():
@@ -100,8 +102,8 @@ class _Code:
                 owner = f"{scope.node.name}." if isinstance(scope.node, ast.ClassDef) else ""
                 self._labels[node] = f"{owner}{node.name}"
             for statement, scope in file.scopes.statements:
-                if not isinstance(statement, (*DEFINITIONS, ast.ClassDef)):
-                    for call, at in self.calls([statement], scope, nested=False):
+                for head in () if isinstance(statement, (*DEFINITIONS, ast.ClassDef)) else heads(statement):
+                    for call, at in self.calls_of(head, scope):
                         # `model.train()` may be a method of the files, and may be none: that one is entered, too.
                         self._called.update(function for function, _, is_sure in self.callees(call, at) if is_sure)
                         if self.scaler_method(call, at) == "step" and call.args:
@@ -121,16 +123,29 @@ class _Code:
         """What a function is called in its file."""
         return self._labels.get(function, "")
 
-    def calls(self, nodes: Iterable[ast.AST], scope: Scope, *, nested: bool = True) -> Iterator[tuple[ast.Call, Scope]]:
-        """The calls in expressions, in the order in which they are made."""
-        for node in nodes:
-            inner = self.values.inside(node, scope)
-            if isinstance(node, ast.Lambda) or (isinstance(node, ast.stmt) and nested):
-                continue
-            children = [each for each in ast.iter_child_nodes(node) if nested or not isinstance(each, ast.stmt)]
-            yield from self.calls(children, inner)
+    def _calls_in(self, node: ast.AST, scope: Scope) -> Iterator[tuple[ast.Call, Scope]]:
+        """The calls in an expression, in the order in which they are made."""
+        inner = self.values.inside(node, scope)
+        if not isinstance(node, ast.Lambda):
+            for each in ast.iter_child_nodes(node):
+                if not isinstance(each, (ast.Name, ast.Constant, ast.expr_context)):
+                    yield from self._calls_in(each, inner)
             if isinstance(node, ast.Call):
                 yield node, inner
+
+    def calls_of(self, expression: ast.expr, scope: Scope) -> list[tuple[ast.Call, Scope]]:
+        """The calls in an expression that do anything here, in the order in which they are made.
+
+        An expression is looked through once, however many ways lead there.
+        """
+        if expression not in self._calls:
+            calls = self._calls_in(expression, scope)
+            self._calls[expression] = [(call, at) for call, at in calls if self._does_something(call, at)]
+        return self._calls[expression]
+
+    def _does_something(self, call: ast.Call, scope: Scope) -> bool:
+        is_known = _name_of(call) in _SPOKEN_OF or bool(self.scaler_method(call, scope))
+        return is_known or SCALER in self.values.of(call, scope) or bool(self.callees(call, scope))
 
     def callees(self, call: ast.Call, scope: Scope) -> list[tuple[Function, int, bool]]:
         """The functions that a call runs, if that is known well enough to follow it."""
@@ -145,6 +160,12 @@ class _Code:
         found = [each for each in self.values.of(call.func, scope) if each != NONE]
         is_method = bool(found) and all(isinstance(each, tuple) and each[0] == SCALER for each in found)
         return str(found[0][1]) if is_method else ""
+
+
+def _name_of(call: ast.Call) -> str:
+    """The last name of what is called."""
+    func = call.func
+    return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
 
 
 def _is_rare(call: ast.Call) -> bool:
@@ -200,13 +221,14 @@ class _Order(Walk[Between]):
         return any(self._code.values.name(func, self._scope) == "apex.amp.scale_loss" for func in made)
 
     def may_raise(self, node: ast.stmt) -> bool:
-        # Whoever handles an error of the update itself has stepped, and will not train on.
+        # Errors that are handled are those of what is computed: an optimizer whose step fails will not train on.
         call = node.value if isinstance(node, ast.Expr) else None
-        return not (isinstance(call, ast.Call) and self._code.scaler_method(call, self._scope) == "update")
+        return not (isinstance(call, ast.Call) and self._code.scaler_method(call, self._scope) in ("step", "update"))
 
     def read(self, node: ast.stmt, expressions: Iterable[ast.expr], states: frozenset[Between]) -> frozenset[Between]:
-        for call, scope in self._code.calls(expressions, self._scope):
-            states = self._call(call, scope, states)
+        for expression in expressions:
+            for call, scope in self._code.calls_of(expression, self._scope):
+                states = self._call(call, scope, states)
         return states
 
     def _note(self, what: str, node: ast.AST) -> None:
@@ -230,10 +252,9 @@ class _Order(Walk[Between]):
                 if is_scaled and state.scaled and key not in state.unscaled:
                     self._note("an optimizer steps past its scaler, on scaled gradients", call)
                     break
-        name = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
         is_scaled = any(state.scaled and not state.read_safely for state in states)
         is_scaled |= bool(self._scaled_by_apex) and any(state.is_latest_plain for state in states)
-        if name in _READERS and is_scaled and not self._is_by_scale(call, scope):
+        if _name_of(call) in _READERS and is_scaled and not self._is_by_scale(call, scope):
             self._note("gradients are clipped before they are unscaled", call)
         for function, skipped, _ in callees:
             if isinstance(function, DEFINITIONS) and function not in self._running and len(self._running) < _DEPTH:

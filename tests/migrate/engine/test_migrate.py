@@ -9,7 +9,7 @@ from amp_migrate.engine.migrate import Outcome, migrate, migrate_file, migrate_t
 from amp_migrate.engine.parsed_files import Parsed
 from amp_migrate.engine.planner import FilePlan
 from amp_migrate.engine.workspace import Workspace
-from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.report.finding import Kind
 from amp_migrate.settings import Settings
 
 pytestmark = pytest.mark.usefixtures("toy_planner")
@@ -58,7 +58,6 @@ def test_a_file_that_cannot_be_parsed_does_not_stop_the_others(tmp_path: Path) -
         ("amp = 0\nmake_broken\n", "internal: the result does not parse: invalid syntax (line 2 of the result)"),
         ("amp = 0\nmake_return\n", "internal: the result does not compile"),
         ("# coding: ascii\namp = make_accented\n", "internal: '\u0394' cannot be written in ascii"),
-        ("amp = make_again\n", "internal: a second run would change the result again"),
     ],
 )
 def test_a_result_that_fails_its_checks_is_thrown_away(tmp_path: Path, text: str, reason: str) -> None:
@@ -105,20 +104,6 @@ def test_a_plan_that_fails_only_for_all_files_together_changes_nothing(
     monkeypatch.setattr("amp_migrate.engine.migrate.plan", plan)
     outcome = run(tmp_path, a="amp = 1\n", b="amp = 2\n")
     assert said(outcome) == [(name, "AMP002", "nested too deeply to be migrated") for name in "ab"]
-
-
-def test_a_change_that_a_second_run_makes_elsewhere_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[FilePlan, ...]:
-        a, b = (workspace.file(tmp_path / f"{name}.py") for name in "ab")
-        assert a is not None
-        assert b is not None
-        finding = Finding(a.name, 1, 1, "AMP101", Kind.MIGRATED, "done")
-        return (FilePlan(a, "amp = 2\n", (finding,)) if "1" in a.text else FilePlan(b, "amp = 3\n", ()),)
-
-    monkeypatch.setattr("amp_migrate.engine.migrate.plan", plan)
-    outcome = run(tmp_path, a="amp = 1\n", b="amp = 1\n")
-    assert changed(outcome) == []
-    assert said(outcome) == [("a", "AMP002", "internal: a second run would change the result again")]
 
 
 def test_form_feeds_survive_the_tree(tmp_path: Path) -> None:

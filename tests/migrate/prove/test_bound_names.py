@@ -117,3 +117,32 @@ def test_where_the_original_ends_a_new_name_needs_no_value(wrong: Check) -> None
     for old, new in given:  # where it has a value for all that it reads, it goes on
         before, after = before.replace(old, new), after.replace(old, new)
     assert "`scaler` where it may have no value" in wrong(before, after)
+
+
+def test_a_function_inside_of_another_reads_names_when_it_runs(wrong: Check) -> None:
+    before = """
+    import torch
+    def fit(model, loader):
+        optimizer = torch.optim.Adam(model.parameters())
+        def step(x):
+            model(x).sum().backward()
+            optimizer.step()
+        for x in loader:
+            step(x)
+    """
+    after = """
+    import torch
+    def fit(model, loader):
+        optimizer = torch.optim.Adam(model.parameters())
+        {made}
+        def step(x):
+            scaler.scale(model(x).sum()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        for x in loader:
+            step(x)
+    """
+    scaler = 'scaler = torch.amp.GradScaler("cuda")'
+    assert wrong(before, after.format(made=scaler)) == ""
+    some = after.format(made=f"if model.training: {scaler}")
+    assert wrong(before, some) == "the result uses `scaler` where it may have no value"

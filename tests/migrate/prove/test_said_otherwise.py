@@ -19,6 +19,15 @@ def train(model, optimizer, scaler, loader, args):
         scaler.step(optimizer)
         scaler.update()
 """
+MAYBE = """
+from apex import amp
+
+def go(model, {}):
+    {}
+        print("half")
+    {}
+        print("float32")
+"""
 CLICK = """
 import click
 
@@ -115,6 +124,21 @@ for x, x2, y in loader:
             "from amp_shim.parallel.distributed import flat_dist_call\n\nthing = flat_dist_call\n",
             "from amp_shim.parallel import DistributedDataParallel\n\nthing = DistributedDataParallel\n",
             id="a module of Apex that the shim has",
+        ),
+        pytest.param(
+            "from apex import amp\nself.model, self.optimizer = amp.initialize(model, optimizer)\nprint(self)\n",
+            "self.model = model\nself.optimizer = optimizer\nprint(self)\n",
+            "self.model = model\nself.optimizer = self.model\nprint(self)\n",
+            id="two attributes that are assigned one by one",
+        ),
+        pytest.param(
+            MAYBE.format("amp=amp", "if amp is not None:", "if not amp:")
+            + "go(model, amp=amp if args.fp16 else None)\n",
+            MAYBE.format("scaler", "if scaler.is_enabled():", "if not scaler.is_enabled():")
+            + 'go(model, torch.amp.GradScaler("cuda", enabled=bool(args.fp16)))\n',
+            MAYBE.format("scaler", "if scaler.is_enabled():", "if scaler.is_enabled():")
+            + 'go(model, torch.amp.GradScaler("cuda", enabled=bool(args.fp16)))\n',
+            id="amp or None",
         ),
         pytest.param(
             "if args.fp16:\n    model.half()\nprint(model)\n",

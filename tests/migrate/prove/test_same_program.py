@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from amp_migrate.prove.check import Change, Project, faults
+from amp_migrate.prove.code.program import Others
 
 from .conftest import Check
 
@@ -322,6 +324,35 @@ def test_a_name_is_followed_through_files_that_hand_it_on(wrong: Check) -> None:
     }
     assert wrong(before, after) == ""
     assert wrong(before, {**after, "main.py": after["main.py"].replace("model(x)", "model(y)")}) != ""
+
+
+def test_a_name_is_looked_for_in_all_modules_that_a_file_imports_everything_from() -> None:
+    kept = {
+        "utils": "from .first import *\nfrom .second import \\\n    *\nfrom .third import *\n",
+        "utils.first": "a = 1\n",
+    }
+    before = {
+        "utils.second": "def load(optimizer, path):\n    optimizer.load_state_dict(path)\n",
+        "main": "import utils\nutils.load(optimizer, path)\n",
+    }
+    after = {
+        "utils.second": before["utils.second"]
+        .replace("(optimizer, path)", "(optimizer, scaler, path)")
+        .replace("(path)\n", '(path)\n    scaler.load_state_dict(path["scaler"])\n'),
+        "main": 'import torch, utils\nscaler = torch.amp.GradScaler("cuda")\nutils.load(optimizer, scaler, path)\n',
+    }
+
+    def locate(dotted: str, importer: str) -> str | None:
+        name = f"{importer}{dotted}" if dotted.startswith(".") else dotted
+        return name if name in {**kept, **before} else None
+
+    def text(dotted: str, importer: str) -> str | None:
+        return kept.get(locate(dotted, importer) or "")
+
+    project = Project(locate, Others(text, lambda word: False), ((2, 6), (2, 15)))
+    assert faults([Change(name, before[name], after[name]) for name in before], project) == {}
+    after["main"] = after["main"].replace("scaler, path", "scaler, optimizer")
+    assert faults([Change(name, before[name], after[name]) for name in before], project) != {}
 
 
 def test_files_that_import_each_other_come_to_an_end(wrong: Check) -> None:

@@ -165,3 +165,20 @@ def test_gradients_that_apex_clipped_scaled_may_stay_so(wrong: Check) -> None:
     after = AFTER.replace("    scaler.unscale_(optimizer)\n", "")
     assert wrong(APEX.format(indent=" " * 8), after) == ""
     assert "clipped before they are unscaled" in wrong(APEX.format(indent=" " * 4), after)
+
+
+def test_an_error_of_what_is_computed_may_be_handled_and_one_of_a_step_is_the_end(wrong: Check) -> None:
+    def handled(text: str, first: str, last: str) -> str:
+        lines = text.splitlines(keepends=True)
+        begin = next(i for i, line in enumerate(lines) if first in line)
+        end = next(i for i, line in enumerate(lines) if last in line)
+        body = [f"    {line}" for line in lines[begin : end + 1]]
+        return "".join([*lines[:begin], "    try:\n", *body, "    except RuntimeError:\n        continue\n"])
+
+    before = BEFORE.replace("    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n", "")
+    after = AFTER.replace("    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n", "")
+    after = after.replace("    scaler.unscale_(optimizer)\n", "")
+    assert wrong(handled(before, "loss =", "step()"), handled(after, "with torch", "update()")) == ""
+    other = after.replace("    scaler.update()\n", "    torch.cuda.synchronize()\n    scaler.update()\n")
+    before = before.replace("optimizer.step()\n", "optimizer.step()\n    torch.cuda.synchronize()\n")
+    assert "twice" in wrong(handled(before, "loss =", "synchronize"), handled(other, "with torch", "update()"))

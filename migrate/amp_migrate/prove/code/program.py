@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 
@@ -16,6 +16,8 @@ from amp_migrate.prove.code.values import Values
 
 _HOPS = 8  # files that hand a name on
 _WORD = re.compile(r"[^\W\d]\w*")
+# What an import from a module names: to the end of its line, or of its parentheses.
+_FROM = re.compile(r"\bimport\b((?:[^\n(\\]|\\\r?\n)*(?:\([^)]*\))?)")
 # Gives the file that an import in a file loads, if it is one of the project.
 Locate = Callable[[str, str], "str | None"]
 
@@ -32,20 +34,32 @@ class Others:
         self.text = text
         self._known: dict[tuple[str, str], dict[str, Definition]] = {}
         self._bodies: dict[tuple[str, str], list[ast.stmt]] = {}
+        self._words: dict[tuple[str, str], set[str]] = {}
         self.mentions = cache(mentions)
 
-    def imported(self, importer: str, module: str, name: str) -> tuple[str, str] | None:
-        """Where such a file takes a name from that is imported from it: a module as the file says it, and a name."""
-        found = None
-        for node in self._body(importer, module):
+    def imported(self, importer: str, module: str, name: str) -> list[tuple[str, str, bool]]:
+        """Where such a file may take a name from that is imported from it, the likeliest first.
+
+        Each is a module as the file says it, a name, and whether it is imported as one of all names of the module.
+        """
+        found: list[tuple[str, str, bool]] = []
+        for node in self._body(importer, module) if self._may_import(importer, module, name) else ():
             if not isinstance(node, ast.ImportFrom):
                 continue
             for alias in node.names:
                 if (alias.asname or alias.name) == name:
-                    found = (full_module(node), alias.name)
-                elif alias.name == "*" and found is None:
-                    found = (full_module(node), name)
-        return found
+                    found.append((full_module(node), alias.name, False))
+                elif alias.name == "*":
+                    found.append((full_module(node), name, True))
+        found.reverse()
+        return sorted(found, key=lambda each: each[2])
+
+    def _may_import(self, importer: str, module: str, name: str) -> bool:
+        """Whether a look at its text leaves it open that such a file imports a name: most need not be parsed."""
+        if (importer, module) not in self._words:
+            text = self.text(module, importer) or ""
+            self._words[importer, module] = set(re.findall(r"\w+|\*", " ".join(_FROM.findall(text))))
+        return not self._words[importer, module].isdisjoint({name, "*"})
 
     def _body(self, importer: str, module: str) -> list[ast.stmt]:
         if (importer, module) not in self._bodies:
@@ -143,14 +157,16 @@ class Program:
     def _handed_on(self, importer: str, full: str) -> tuple[str, str] | None:
         """The file of this side that an import comes to through files that are the same on both, and the name there."""
         module, name = split(full)
-        for _ in range(_HOPS if module else 0):
-            at = self.locate(module, importer)
-            if at is None or at in self.texts:
-                return None if at is None else (at, name)
-            found = self.others.imported(importer, module, name)
-            if found is None:
-                return None
-            importer, (module, name) = at, found
+        return self._through(importer, module, name, _HOPS) if module else None
+
+    def _through(self, importer: str, module: str, name: str, hops: int) -> tuple[str, str] | None:
+        at = self.locate(module, importer)
+        if at is None or at in self.texts:
+            return None if at is None else (at, name)
+        for inner, its_name, is_one_of_all in self.others.imported(importer, module, name) if hops else ():
+            found = self._through(at, inner, its_name, hops - 1)
+            if found is not None and not (is_one_of_all and found[1] not in _WORD.findall(self.texts[found[0]])):
+                return found
         return None
 
     def _located(self, name: str) -> Callable[[str], str | None]:
@@ -181,6 +197,12 @@ class Program:
             if each.decides is not decides:
                 each.decides = decides
                 each.__dict__.pop("values", None)
+
+    @cached_property
+    def signatures(self) -> set[tuple[str, str, str]]:
+        """The parameters of every function, with its file and its name."""
+        functions = ((file.name, node) for file in self.files.values() for node, _ in file.scopes.functions)
+        return {(name, node.name, ast.unparse(node.args)) for name, node in functions}
 
     @cached_property
     def flags(self) -> dict[tuple[str, str], bool]:
@@ -214,15 +236,3 @@ def _label(scope: Scope) -> str:
     """A function by its place in the file; empty for the module."""
     around = "" if scope.parent is None else _label(scope.parent)
     return f"{around}.{getattr(scope.node, 'name', '')}" if scope.parent is not None else ""
-
-
-def units(file: File) -> Iterator[ast.stmt]:
-    """The parts of a file that are compared as a whole where nothing in them has to do with precision."""
-    for node in file.tree.body:
-        yield from node.body if isinstance(node, ast.ClassDef) else [node]
-
-
-def text_of(node: ast.stmt, lines: list[str]) -> str:
-    """A statement as it is written."""
-    first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
-    return "\n".join(lines[first - 1 : node.end_lineno])

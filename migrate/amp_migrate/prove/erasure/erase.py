@@ -29,10 +29,11 @@ from amp_migrate.prove.code.trees import Same, dump, is_same
 from amp_migrate.prove.code.values import Values
 from amp_migrate.prove.erasure.calls_of_torch import native_call
 from amp_migrate.prove.erasure.clips_in_step import CLIP, KEYWORD, OPTIMIZER, Limits, clips, named_alike
-from amp_migrate.prove.erasure.simplify import PARAMETERS, is_method, simplified
+from amp_migrate.prove.erasure.simplify import IS_ON, PARAMETERS, is_method, simplified
+from amp_migrate.prove.erasure.simplify import SCALER as MARK
 
 _Node = TypeVar("_Node", bound=ast.AST)
-_MARKS = {SCALER: "<scaler>", SCALE: "<scale>"}
+_MARKS = {SCALER: MARK, SCALE: "<scale>"}
 _PUTS = frozenset({"scatter_", "scatter_add_", "index_copy_", "index_add_", "index_put_", "masked_scatter_"})
 _ZERO_GRAD = {"set_grads_to_None": "set_to_none"}  # what Apex's optimizers call otherwise
 _LEAST = -3.4e38  # of float32, and of bfloat16
@@ -444,6 +445,10 @@ class Eraser:
             is_none = value == {NONE} or (isinstance(left, ast.Constant) and left.value is None)
             if is_none or (NONE not in value and _is_of_precision(value)):
                 return ast.copy_location(ast.Constant(is_none == isinstance(operator, ast.Is)), node)
+            if _is_of_precision(value - {NONE}):  # there is one where it is on
+                is_on = ast.copy_location(ast.Call(ast.Name(IS_ON, ast.Load()), [], []), node)
+                is_off = ast.UnaryOp(ast.Not(), is_on)
+                return is_on if isinstance(operator, ast.IsNot) else ast.copy_location(is_off, node)
         return new
 
     def _BinOp(self, node: ast.BinOp) -> ast.expr:
@@ -547,7 +552,7 @@ class Eraser:
             func = ast.Attribute(self.expression(node.args[0]), "step", ast.Load())
             rest, keywords = map(self.expression, node.args[1:]), map(self._rebuilt, node.keywords)
             return ast.copy_location(ast.Call(func, list(rest), list(keywords)), node)
-        return ast.copy_location(ast.Call(ast.Name(f"<scaler>.{method}", ast.Load()), [], []), node)
+        return ast.copy_location(ast.Call(ast.Name(f"{MARK}.{method}", ast.Load()), [], []), node)
 
     def _of_apex(self, node: ast.Call, name: str) -> ast.expr | None:
         """What is left of a call of Apex's."""
@@ -669,7 +674,13 @@ def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.ex
         left = [pair for pair in pairs if not is_same(*pair) and list(_pairs(*pair))]
         names = {each.id for each in target.elts if isinstance(each, ast.Name)}
         read = {each.id for each in ast.walk(value) if isinstance(each, ast.Name)}
-        if len(left) < 2 or (len(names) == len(target.elts) and names.isdisjoint(read)):
+        are_names = len(names) == len(target.elts)
+        # What stands in attributes of an object is not read by names alone.
+        are_own = all(isinstance(each, (ast.Name, ast.Constant)) for each in value.elts) and all(
+            isinstance(each, ast.Name) or (isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name))
+            for each in target.elts
+        )
+        if len(left) < 2 or ((are_names or are_own) and names.isdisjoint(read)):
             for pair in left:
                 yield from _pairs(*pair)
             return

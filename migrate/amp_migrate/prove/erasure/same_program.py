@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from amp_migrate.prove.code.file import File
-from amp_migrate.prove.code.program import Program, text_of, units
+from amp_migrate.prove.code.program import Program
 from amp_migrate.prove.code.scopes import Scope
 from amp_migrate.prove.code.trees import is_same
 from amp_migrate.prove.erasure.clips_in_step import Limits
@@ -15,47 +15,60 @@ from amp_migrate.prove.erasure.compare import Comparison, Difference
 from amp_migrate.prove.erasure.erase import Eraser, is_scale
 from amp_migrate.prove.erasure.simplify import is_method, is_parameters
 from amp_migrate.prove.erasure.tidy import tidied
+from amp_migrate.prove.erasure.unchanged import Texts, unchanged_statements, unchanged_units
 from amp_migrate.prove.sources.floating import Floating
 from amp_migrate.prove.sources.origins import Origins, Source
 from amp_migrate.prove.sources.updated import Updated
 
 
-def differences(before: Program, after: Program) -> dict[str, Difference]:
-    """The first difference of each file in which two programs are not the same without their precision."""
+def differences(before: Program, after: Program, *, shows_casts: bool) -> dict[str, Difference]:
+    """The first difference of each file in which two programs are not the same without their precision.
+
+    Args:
+        shows_casts: whether what is cast to float32 has to be shown to be floating: otherwise a cast is a difference
+            where its value is known to be of another type.
+    """
     before.beside(after)
     touched = before.values.words | after.values.words | {name for name, _ in before.imports ^ after.imports}
+    allowed = _Allowed(before, shows_casts)
+
+    def compared(trees: tuple[dict[str, ast.Module], dict[str, ast.Module]]) -> dict[str, Difference]:
+        found = {name: allowed.compared(*trees, name) for name in before.files}
+        return {name: difference for name, difference in found.items() if difference is not None}
+
+    units = unchanged_units(before, after, touched)
+    statements = unchanged_statements(before, after, touched)
+    # Where the statements that both sides have stand in the same order, only the others need a look.
+    found = compared(_erased(before, after, ({**units[0], **statements[0]}, {**units[1], **statements[1]})))
+    if found:
+        trees = _erased(before, after, units)
+        found = compared(trees)
+    if found:
+        tidied(*trees, before.others.mentions)
+        found = compared(trees)
+    return found
+
+
+def _erased(
+    before: Program, after: Program, same: tuple[Texts, Texts]
+) -> tuple[dict[str, ast.Module], dict[str, ast.Module]]:
+    """The files of both sides without their precision."""
     trees: tuple[dict[str, ast.Module], dict[str, ast.Module]] = ({}, {})
-    shared = {name: _texts(before, name) & _texts(after, name) for name in before.files}
-    for side, program in zip(trees, (before, after), strict=True):
+    for side, program, texts in zip(trees, (before, after), same, strict=True):
         limits = Limits(program.files)
         for name, file in program.files.items():
-            lines = program.texts[name].splitlines()
-            same = {}
-            for node in units(file):
-                text = text_of(node, lines)
-                if text in shared[name] and touched.isdisjoint(file.words_of(node)):
-                    same[node] = text
-            eraser = Eraser(file, program.values, limits, same)
+            eraser = Eraser(file, program.values, limits, texts)
             side[name] = eraser.run()
             program.switches[name] = eraser.switches
-    allowed = _Allowed(before)
-    found = {name: allowed.compared(*trees, name) for name in before.files}
-    if any(found.values()):
-        tidied(*trees, before.others.mentions)
-        found = {name: allowed.compared(*trees, name) for name in before.files}
-    return {name: difference for name, difference in found.items() if difference is not None}
-
-
-def _texts(program: Program, name: str) -> set[str]:
-    lines = program.texts[name].splitlines()
-    return {text_of(node, lines) for node in units(program.files[name])}
+    return trees
 
 
 class _Allowed:
     """What may be said otherwise, where it can be shown to be the same."""
 
-    def __init__(self, before: Program) -> None:
+    def __init__(self, before: Program, shows_casts: bool) -> None:
         self._before = before
+        self._shows_casts = shows_casts
         self._file = ""
         self._comparison = Comparison(self._is_allowed)
 
@@ -99,13 +112,14 @@ class _Allowed:
             found = ast.Subscript(other.func.value, other.args[0], ast.Load()) if len(other.args) == 2 else other  # type: ignore[attr-defined]
             return is_same(one, found)
         cast = _cast(other)
+        is_one = self._floating.is_floating if self._shows_casts else self._floating.may_be_floating
         if cast is not None and self._comparison.nodes(one, cast) is None:
             here = self._here(one, getattr(one, "lineno", 1))
-            return _is_asked(other) or self._floating.is_floating(here)
+            return _is_asked(other) or is_one(here)
         halved = _halved(one)
         if halved is not None and self._comparison.nodes(halved, other) is None:
             here = self._here(halved, getattr(one, "lineno", 1))
-            return self._floating.is_module(here) or self._floating.is_floating(here)
+            return self._floating.is_module(here) or is_one(here)
         return self._is_loss_of_cast(one, other)
 
     def _is_loss_of_cast(self, one: ast.expr, other: ast.expr) -> bool:

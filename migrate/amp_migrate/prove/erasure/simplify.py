@@ -12,6 +12,8 @@ from amp_migrate.prove.code.trees import is_quiet, is_same
 from amp_migrate.prove.erasure.compare import Comparison
 
 PARAMETERS = "<parameters>"  # what an optimizer updates
+SCALER = "<scaler>"  # what only has to do with precision
+IS_ON = f"{SCALER}.is_enabled"
 _ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -109,6 +111,7 @@ class _Simplifier(ast.NodeTransformer):
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         self.generic_visit(node)
+        node.values = list(map(_asked, node.values))
         decides = isinstance(node.op, ast.Or)
         kept: list[ast.expr] = []
         for index, each in enumerate(node.values):
@@ -134,11 +137,15 @@ class _Simplifier(ast.NodeTransformer):
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         self.generic_visit(node)
+        if isinstance(node.op, ast.Not):
+            node.operand = _asked(node.operand)
         return _negated(node.operand) if isinstance(node.op, ast.Not) else node
 
 
 def _asked(test: ast.expr) -> ast.expr:
-    """What a test asks: `x` for `bool(x)`."""
+    """What a test asks: `x` for `bool(x)`, and of a scaler that may be None whether it is on."""
+    if isinstance(test, ast.Name) and test.id == SCALER:
+        return ast.copy_location(ast.Call(ast.Name(IS_ON, ast.Load()), [], []), test)
     is_bool = isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id == "bool"
     return test.args[0] if isinstance(test, ast.Call) and is_bool and len(test.args) == 1 else test
 

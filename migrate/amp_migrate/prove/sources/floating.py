@@ -69,6 +69,23 @@ class Floating:
         """Whether a value of the original is sure to be a floating tensor where precision is off."""
         return self._holds(source, 0)
 
+    def may_be_floating(self, source: Source, depth: int = 0) -> bool:
+        """Whether a value is not known to be a tensor of whole numbers or truth values, or no tensor."""
+        node, scope = source.node, source.scope
+        if isinstance(node, ast.Compare):
+            return False
+        if isinstance(node, ast.Constant):
+            return isinstance(node.value, float)
+        if isinstance(node, ast.Call):
+            name = _last(node.func).removesuffix("_")
+            if name in _OTHER_TYPES or any(map(_names_type, (*node.args, *(k.value for k in node.keywords)))):
+                return _is_float_type(node)
+            if name not in _KEEPS or not isinstance(node.func, ast.Attribute) or depth >= _DEPTH:
+                return True
+            return self.may_be_floating(Source(node.func.value, scope), depth + 1)
+        given = self._origins.of(source) if depth < _DEPTH and source.index is None else []
+        return not given or any(each.index is not None or self.may_be_floating(each, depth + 1) for each in given)
+
     def is_module(self, source: Source) -> bool:
         """Whether a value is sure to be a module that computes something floating."""
         return self._computes(source, None, 0)

@@ -40,10 +40,14 @@ def test_flag_that_leaves_native_amp_where_it_is_false(rewrites: Check) -> None:
         -             else:
         -                 # the script's own way
         -                 self.scaler.scale(loss).backward()
+        -                 self.scaler.unscale_(self.optimizer)
+        -                 norm = nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         -                 self.scaler.step(self.optimizer)
         -                 self.scaler.update()
         +             # the script's own way
         +             self.scaler.scale(loss).backward()
+        +             self.scaler.unscale_(self.optimizer)
+        +             norm = nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         +             self.scaler.step(self.optimizer)
         +             self.scaler.update()
                   else:
