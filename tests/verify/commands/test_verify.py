@@ -16,6 +16,7 @@ from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.recorded.recording import Trace
 from amp_migrate.verify.runs import folders, forks
 from amp_migrate.verify.runs.pool import Pool
+from amp_migrate.verify.runs.setup import Setup
 from click.testing import CliRunner, Result
 
 Make = Callable[..., Trace]
@@ -77,6 +78,17 @@ def test_a_pass_leaves_nothing_behind(verify: Verify, make_evidence: MakeEvidenc
     assert "\nPASS: with mixed precision off" in done.result.stdout
     assert done.result.stderr == ""
     assert not done.pool.setup.scratch.exists()
+
+
+@pytest.mark.torch
+def test_what_was_shown_of_the_text_of_a_migration_is_said(
+    verify: Verify, make_evidence: MakeEvidence, wrong: Evidence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = "; already shown of its text"
+    assert shown not in verify(make_evidence()).result.stdout
+    monkeypatch.setattr(Setup, "made_here", True)
+    assert shown in verify(make_evidence()).result.stdout
+    assert shown not in verify(wrong).result.stdout
 
 
 @pytest.mark.torch

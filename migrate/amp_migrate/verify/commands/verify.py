@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from amp_migrate.report.report import told
 from amp_migrate.settings import Dtype
 from amp_migrate.verify.experiments.ladder import climb, train_whole
 from amp_migrate.verify.judge.convergence import SPREADS, STRICT_SPREADS, Tolerance
+from amp_migrate.verify.judge.equality import shown_before
 from amp_migrate.verify.judge.verdict import Limits, Verdict, assess
 from amp_migrate.verify.options import PULL_REQUEST, Comparing, Request, Running
 from amp_migrate.verify.reports import as_github, as_json, as_junit, as_pull_request, as_text
@@ -69,6 +71,8 @@ def _outcome(request: Request, folder: Path) -> Outcome:
     if request.seeds and assessment.verdict in (Verdict.PASS, Verdict.TOO_SLOW):
         evidence = train_whole(pool, evidence, request.seeds, tolerance, lambda line: click.echo(line, err=True))
         assessment = assess(evidence, limits, tolerance)
+    if pool.setup.made_here:
+        assessment = replace(assessment, checks=tuple(map(shown_before, assessment.checks)))
     return Outcome(
         pool.setup,
         evidence,
