@@ -19,9 +19,10 @@ from amp_migrate.renames.change.moved_imports import Moves, moves_of, star_impor
 from amp_migrate.renames.change.not_given import GIVE_ALL, taken_from_others
 from amp_migrate.renames.change.one_use import write_use
 from amp_migrate.renames.find.quoted_names import names_by_getattr, patched_names, quoted_types, with_new_names
+from amp_migrate.renames.find.surroundings import is_only_tested
 from amp_migrate.renames.find.type_comments import type_comments, write_type_comments
 from amp_migrate.renames.find.uses import uses_without_successor
-from amp_migrate.renames.find.version_guards import folded_guards, write_fold
+from amp_migrate.renames.find.version_guards import folded_guards, imports_gone_with, write_fold, write_imports
 from amp_migrate.renames.old_modules import successor
 from amp_migrate.renames.rename import Rename, all_renames, rule_of
 from amp_migrate.report.finding import Finding, Kind
@@ -56,6 +57,10 @@ class _Renamer:
         for fold, rule in made.folded:
             self._edits.append(write_fold(self._editor(rule), fold))
             self._tell(fold.choice, CUDA_AUTOCAST_CODE, Kind.MIGRATED, "what was for another PyTorch is gone")
+        for statement, items in imports_gone_with(file, project, [fold for fold, _ in made.folded]):
+            rule = made.folded[0][1]
+            if self._renaming.wishes.wants(file.tree, statement, rule):
+                self._edits.append(write_imports(self._editor(rule), statement, items))
         renamed: dict[cst.CSTNode, Rename] = {use.node: use.rename for use in made.sure if use.node not in refused}
         modules = module_values(file, project, renamed, removed, handed.names)
         gone = removed | modules.moved.keys()
@@ -122,6 +127,8 @@ class _Renamer:
                 message = f"{rename.old} left as it was: {reason}"
                 self._tell(call, rule.code, Kind.LEFT, message, f"replace {rename.new}")
         for call, rule, rename in names_by_getattr(file):
+            if is_only_tested(file.tree, call):
+                continue  # whether a name is there has the right answer: PyTorch has the old ones still
             if call not in removed and wants(file.tree, call, rule.code):
                 reason = "getattr takes it by its name, and whoever calls it cannot be seen"
                 message = f"{rename.old} left as it was: {reason}"

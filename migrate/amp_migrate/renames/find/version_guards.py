@@ -6,19 +6,25 @@ does a test of the version, or of what torch has, that always goes one way.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_migrate.analysis.bindings import dotted, import_source
+from amp_migrate.analysis.bindings import dotted, import_source, local_name
+from amp_migrate.analysis.exports import is_exported
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
 from amp_migrate.plan.code import code
-from amp_migrate.plan.edit import Edit
+from amp_migrate.plan.edit import Edit, Imported, Reimport
+from amp_migrate.renames.find.surroundings import names_a_type
 from amp_migrate.renames.old_modules import NEW_MODULE
 from amp_migrate.tables.signatures import FORMS, forms
 from amp_migrate.trees.nodes import Block, Statement, statements, walk
 from amp_migrate.write.editor import Editor
+
+# What reads versions, and does nothing when it is imported.
+_READERS = ("packaging", "distutils")
 
 
 def folded_guards(file: File, bringing: Collection[cst.CSTNode]) -> Iterator[tuple[cst.Try, Block]]:
@@ -68,6 +74,42 @@ def folds(file: File, old: Collection[cst.CSTNode], untouchable: Collection[cst.
             continue
         gone.update(each for part in fold.gone for each in walk(part))
         yield fold
+
+
+def imports_gone_with(
+    file: File, project: Project, folded: Iterable[VersionFold]
+) -> Iterator[tuple[cst.Import | cst.ImportFrom, tuple[cst.ImportAlias, ...]]]:
+    """The imports of what reads versions, as `packaging`, that nothing but some choices needs, with those items.
+
+    What else a choice used may be imported for what the import itself does.
+    """
+    gone: set[cst.CSTNode] = set()
+    for fold in folded:
+        gone.update(set(walk(fold.choice)).difference(() if fold.kept is None else walk(fold.kept)))
+    if not gone or file.name.rpartition("/")[2] == "__init__.py":  # what a package has is for others
+        return
+    for statement in statements(file.tree.module):
+        if isinstance(statement, (cst.Import, cst.ImportFrom)) and not isinstance(statement.names, cst.ImportStar):
+            names = [(alias, local_name(alias).partition(".")[0]) for alias in statement.names]
+            origin = import_source(statement) if isinstance(statement, cst.ImportFrom) else ""
+            items = tuple(
+                alias
+                for alias, name in names
+                if (origin or dotted(alias.name) or "").partition(".")[0] in _READERS
+                and _is_used_in(file, project, name, gone)
+            )
+            if items:
+                yield statement, items
+
+
+def _is_used_in(file: File, project: Project, name: str, gone: Collection[cst.CSTNode]) -> bool:
+    """Whether all uses of an imported name are among some nodes, and there are any."""
+    uses = [each for each in file.uses.get(name, ()) if isinstance(each, cst.Name)]
+    is_bound_once = len(file.scopes.module.bindings.get(name, ())) == 1
+    if not uses or not is_bound_once or any(each not in gone for each in uses) or is_exported(project, file, name):
+        return False
+    strings = (each for each in file.tree.every(cst.SimpleString) if name in each.raw_value)
+    return not any(names_a_type(file.tree, each) for each in strings)
 
 
 def _by_version(file: File, node: cst.If | cst.IfExp, old: Collection[cst.CSTNode]) -> VersionFold | None:
@@ -125,6 +167,13 @@ def write_fold(editor: Editor, fold: VersionFold) -> Edit:
         return editor.remove(fold.choice)
     assert isinstance(fold.kept, cst.BaseSuite)
     return editor.splice(fold.choice, _block(fold.kept))
+
+
+def write_imports(editor: Editor, statement: cst.Import | cst.ImportFrom, gone: Collection[cst.ImportAlias]) -> Edit:
+    """The edit that takes items out of an import; all of it, where they are all."""
+    assert not isinstance(statement.names, cst.ImportStar)
+    staying = tuple(Imported(alias) for alias in statement.names if alias not in gone)
+    return editor.edit(statement, Reimport(staying)) if staying else editor.remove(statement)
 
 
 def _handlers_bind_no_more(file: File, guard: cst.Try) -> bool:

@@ -96,6 +96,7 @@ from distutils.version import LooseVersion
 import utils
 from utils import TORCH_VERSION, digit_version
 
+print(version, LooseVersion, utils, TORCH_VERSION, digit_version)
 """
 
 
@@ -159,6 +160,44 @@ def test_branch_stays_where_the_test_is_not_certain(leaves: Check, test: str) ->
         """,
         "chooses between the old PyTorch and the new",
     )
+
+
+def test_import_that_only_the_test_needed_goes_with_it(rewrites: Check) -> None:
+    rewrites(
+        """
+          import os
+        - from packaging import version
+        - from distutils.version import LooseVersion, StrictVersion
+        + from distutils.version import StrictVersion
+          from utils import digit_version, log
+          from mine import Version
+
+        - if version.parse(torch.__version__) >= version.parse("2.4"):
+        -     scaler = torch.amp.GradScaler("cuda")
+        - else:
+        -     scaler = torch.cuda.amp.GradScaler()
+        - if digit_version(torch.__version__) >= digit_version("2.4") and LooseVersion(torch.__version__) > "2.3":
+        -     scaler = torch.amp.GradScaler("cuda")
+        - else:
+        -     log(os)
+        -     scaler = torch.cuda.amp.GradScaler()
+        + scaler = torch.amp.GradScaler("cuda")
+        + scaler = torch.amp.GradScaler("cuda")
+
+          def f(v: "Version") -> None:
+              log(v, StrictVersion)
+        """,
+        prove=True,
+    )
+
+
+@pytest.mark.parametrize("use", ["print(version)", "__all__ = ['version']", "def f(v: 'version.Version'): pass"])
+def test_import_that_something_else_needs_stays(migrate: Check, use: str) -> None:
+    text = 'scaler = torch.amp.GradScaler("cuda") if TEST else torch.cuda.amp.GradScaler()\n'
+    test = 'version.parse(torch.__version__) >= version.parse("2.4")'
+    after = migrate(f"from packaging import version\n{text.replace('TEST', test)}{use}\n").after
+    assert "from packaging import version\n" in after
+    assert test not in after
 
 
 def test_test_that_is_kept_in_a_variable(rewrites: Check) -> None:

@@ -288,6 +288,18 @@ def test_getattr_is_told(leaves: Check) -> None:
 
 
 @pytest.mark.parametrize(
+    "test",
+    [
+        'getattr(torch.cuda.amp, "autocast") is not None',
+        'getattr(torch.cuda.amp, "autocast", None)',
+        'fp16 and not getattr(torch.cuda.amp, "autocast", None)',
+    ],
+)
+def test_getattr_that_only_asks_whether_a_name_is_there(ignores: Check, test: str) -> None:
+    ignores(f"has_amp = False\nif {test}:\n    has_amp = True\n")
+
+
+@pytest.mark.parametrize(
     "call", ['getattr(torch, "float16")', 'getattr(model, "autocast")', 'hasattr(torch.cuda.amp, "autocast")']
 )
 def test_getattr_of_something_else(ignores: Check, call: str) -> None:

@@ -20,14 +20,30 @@ _ADDRESS = re.compile(
 _IS_MISSING = re.compile(r"install|import|available|found|missing|requir|need", re.IGNORECASE)
 # What the shim does not stand for: Apex's kernels, and the flags that it is built with.
 _OF_APEX = re.compile(r"apex\.(?!amp\b)\w|Fused|LAMB| --\w", re.IGNORECASE)
+# What is told of something else, too: the sentence may not be true of the shim, and it is not for us to write another.
+_OF_MORE = re.compile(r"\bnative|pytorch|\btorch\b|upgrade|\bor\b", re.IGNORECASE)
 
 
 def write_texts(editor: Editor) -> Iterator[Edit]:
     """The edits that name the shim's package in what is raised, asserted or printed of a missing Apex."""
     for node, text in _texts(editor.file):
         plain = _ADDRESS.sub("", text)
-        if _APEX.search(plain) and _IS_MISSING.search(plain) and not _OF_APEX.search(plain):
-            yield editor.replace(node, _APEX.sub(_PACKAGE, plain))
+        is_of_more = _OF_APEX.search(plain) or _OF_MORE.search(plain)
+        if _APEX.search(plain) and _IS_MISSING.search(plain) and not is_of_more:
+            yield from _rewritten(editor, node, _APEX.sub(_PACKAGE, plain))
+
+
+def _rewritten(editor: Editor, node: cst.BaseExpression, text: str) -> Iterator[Edit]:
+    """The edits that make a literal another; where it is written in parts, each is one still, if that says the same."""
+    parts = list(find(node, cst.SimpleString))
+    named = [_APEX.sub(_PACKAGE, each.raw_value) for each in parts]
+    prefix, quote = parts[0].prefix, parts[0].quote
+    if f"{prefix}{quote}{''.join(named)}{quote}" != text:
+        yield editor.replace(node, text)
+        return
+    for each, new in zip(parts, named, strict=True):
+        if new != each.raw_value:
+            yield editor.replace(each, f"{prefix}{quote}{new}{quote}")
 
 
 def _texts(file: File) -> Iterator[tuple[cst.BaseExpression, str]]:

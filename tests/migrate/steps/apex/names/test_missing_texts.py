@@ -41,6 +41,10 @@ for x in loader:
             'raise ImportError(\n        "No amp-migrate[shim]: to install"\n    )',
         ),
         (
+            "print('apex is not available: ' \n          'install apex')",
+            "print('amp-migrate[shim] is not available: ' \n          'install amp-migrate[shim]')",
+        ),
+        (
             'logger.warning("%s: import of apex.amp failed", e)',
             'logger.warning("%s: import of amp-migrate[shim] failed", e)',
         ),
@@ -56,6 +60,8 @@ def test_text_names_what_is_lacked(migrate: Check, before: str, after: str) -> N
     [
         'print("install apex with --cuda_ext")',
         'print("apex.optimizers.FusedLAMB is not available")',
+        'print("Neither apex nor native AMP is available. " "Install apex or upgrade to PyTorch 1.6")',
+        'raise ImportError("install apex, or PyTorch 1.6")',
         'parser.add_argument("--fp16", help="needs apex")',
         'level = "apex is missing"',
         "print(f'no apex found: {e}')",
