@@ -262,6 +262,21 @@ def test_an_option_that_only_switches_precision_goes(wrong: Check) -> None:
     assert wrong(before, after.replace('parser.add_argument("--lr", type=float)', "")) != ""
 
 
+def test_an_option_that_nobody_reads_is_compared_where_both_have_it(wrong: Check) -> None:
+    before = """
+    import argparse
+    from torch.cuda.amp import autocast
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--path", default="a")
+    with autocast():
+        y = model(x)
+    """
+    after = before.replace("torch.cuda.amp", "torch.amp").replace("autocast()", 'autocast("cuda")')
+    option = '    parser.add_argument("--path", default="a")\n'
+    assert wrong(before, after) == ""
+    assert wrong(before, after.replace(option, option * 2)) != ""
+
+
 def test_deprecated_names_are_what_they_stand_for(wrong: Check) -> None:
     before = """
     import torch

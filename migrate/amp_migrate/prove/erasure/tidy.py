@@ -79,7 +79,7 @@ class _Names:
             return False
         mine, theirs = self.stores.get(key, []), other.stores.get(key, [])
         is_alike = len(mine) == len(theirs) and sorted(map(dump, mine)) == sorted(map(dump, theirs))
-        return is_alike or (kind in ("name", "attribute") and bool(theirs))
+        return is_alike or (kind in _SHARED and bool(theirs))
 
     def is_as_often(self, other: _Names, name: str) -> bool:
         """Whether another program stores something under a name as often."""
