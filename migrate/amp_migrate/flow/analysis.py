@@ -247,6 +247,8 @@ class Analysis:
                     joined |= {name: UNKNOWN if is_over else loosened(value) for name, value in grown.items()}
                 both = found.context.join(context)
                 if joined != found.given or both is not found.context:
+                    if both is not found.context:
+                        found.casts.clear()  # whether they record gradients is to be seen again
                     found.given, found.context = joined, both
                     self._outdate(found)
         else:

@@ -24,7 +24,8 @@ class Task:
         touched: what it asks or changes of a state, itself or by what it calls.
         cells: attributes whose value is known where it returns.
         written: attributes that it may change.
-        casts: the leaves that it casts in the regions of its callers, with and without a gradient, and where.
+        casts: the leaves that it casts in the regions of its callers, whether gradients are recorded there (`AS_CALLER`
+            where the call itself does not say), and where.
         happened: what happened when it was last interpreted.
         leaves_on: what is switched on where it returns; None where it does not return.
         is_given_up: whether it did not come to rest, so that nothing is known of it.
@@ -40,7 +41,7 @@ class Task:
         self.touched: set[Key] = set()
         self.cells: dict[Cell, Value] = {}
         self.written: set[Cell] = set()
-        self.casts: dict[tuple[Atom, bool, Site], None] = {}
+        self.casts: dict[tuple[Atom, int, Site], None] = {}
         self.leaves_on: Context | None = None
         self.happened: dict[Event, None] = {}
         self.callers: dict[Task, int] = {}

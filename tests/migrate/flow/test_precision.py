@@ -99,6 +99,47 @@ def test_one_call_takes_one_of_two_ways_and_two_calls_take_both(told: Tell) -> N
     assert moved(told, text.format(marker="  # region")).lines(Act.WEIGHT_CAST) == [10]
 
 
+@pytest.mark.parametrize("tasks", [4, 24])
+def test_what_runs_for_callers_with_and_without_gradients_is_of_two_regions(
+    told: Tell, tasks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("amp_migrate.flow.analysis._MOST_TASKS", tasks)
+    text = """
+        def made():
+            return nn.Linear(8, 8)
+
+
+        class First(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.f = made()
+
+            def forward(self, x):
+                return x + self.f(x)
+
+
+        class Block(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.f = made()
+
+            def forward(self, x):
+                return x - self.f(x)
+
+
+        net = nn.Sequential(First(), Block(), Block(), Block(), Block(), Block(), Block(), First()).cuda()
+        x = torch.randn(4, 8).cuda()
+
+
+        {}
+        """
+    apart = "out = net(x)  # region\n        with torch.no_grad():\n            base = net(x)  # region"
+    assert moved(told, text.format(apart)).lines(Act.WEIGHT_CAST) == []
+    both = "def both(x):\n            with torch.no_grad():\n                base = net(x)\n            "
+    both += "return net(x) - base\n\n\n        out = both(x)  # region"
+    assert moved(told, text.format(both)).lines(Act.WEIGHT_CAST) == [11, 20]
+
+
 def test_a_running_buffer_of_products(told: Tell) -> None:
     answer = moved(
         told,

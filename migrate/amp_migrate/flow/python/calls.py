@@ -25,7 +25,7 @@ from amp_migrate.flow.domain.atoms import (
     join,
     one,
 )
-from amp_migrate.flow.domain.contexts import Context
+from amp_migrate.flow.domain.contexts import ON, Context
 from amp_migrate.flow.domain.machine import Key, Machine, World, forgetting, merged
 from amp_migrate.flow.domain.state import meet
 from amp_migrate.flow.domain.tensor import Tensor
@@ -175,6 +175,7 @@ def _context(frame: Frame, code: Code, given: dict[str, Value], node: ast.AST) -
 def apply_summary(frame: Frame, task: Task) -> None:
     """Do to the caller's state what a call does by the summary of what it runs."""
     state = frame.now
+    mode, around = state.context.gradients, state.context.cuda
     if frame.raising or task.raised:
         raised = _through(frame, task, task.raised)
         if raised and raised != state.worlds:
@@ -201,8 +202,10 @@ def apply_summary(frame: Frame, task: Task) -> None:
     for name in sorted({name for _, name in task.written}):
         state.worlds = forgetting(state.worlds, name)
     # What a call keeps meets what comes after it: the ways through it have been followed, and may exclude each other.
-    for leaf, with_gradient, site in sorted(task.casts, key=lambda each: not each[1]):
-        frame.analysis.pytorch.cast_weight(frame, leaf, with_gradient, site)
+    # What is run for callers without a region too casts nothing for them.
+    kept = task.casts if around.may_be_on and around.cache & ON else ()
+    for leaf, recorded, site in sorted(kept, key=lambda each: not (each[1] or mode) & ON):
+        frame.analysis.pytorch.cast_weight(frame, leaf, recorded or mode, site)
 
 
 def _through(frame: Frame, task: Task, exits: dict[Machine, set[Machine]]) -> frozenset[World]:

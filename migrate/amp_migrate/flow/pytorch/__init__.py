@@ -242,9 +242,9 @@ class PyTorch:
         if cuda.may_be_on:
             self.working |= cuda.regions | cuda.outermost
 
-    def cast_weight(self, frame: Frame, leaf: Atom, with_gradient: bool, site: Site) -> None:
+    def cast_weight(self, frame: Frame, leaf: Atom, recorded: int, site: Site) -> None:
         """Autocast casts a weight."""
-        modules.cast_weight(frame, leaf, with_gradient, site)
+        modules.cast_weight(frame, leaf, recorded, site)
 
     def tensor_stored(self, frame: Frame, tensor: Tensor, name: str, value: Value, node: ast.AST) -> None:
         """An attribute of a tensor is stored: `p.grad = None` clears a gradient, `p.data = x` changes a precision."""

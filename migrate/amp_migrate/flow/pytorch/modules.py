@@ -78,6 +78,7 @@ _HANDS_BACK = frozenset(
 _PARAMETERS = frozenset("parameters named_parameters".split())
 _BUFFERS = frozenset("buffers named_buffers".split())
 _INSIDE = frozenset("modules named_modules children named_children".split())
+AS_CALLER = 0
 HOOKS = "<hooks>"
 DTYPE, PLACE, FROZEN = "<dtype>", "<place>", "<frozen>"
 
@@ -390,7 +391,7 @@ def unknown_result(frame: Frame, callee: Value, args: Arguments, node: ast.AST, 
     if is_module and autocast.may_be_on and autocast.cache & ON:
         for module in callee:
             if isinstance(module, Obj) or (isinstance(module, Opaque) and module.path):
-                cast_weight(frame, Part(module, "*"), bool(frame.now.context.gradients & ON), frame.site(node))
+                cast_weight(frame, Part(module, "*"), frame.now.context.gradients, frame.site(node))
     return one(Opaque((frame.site(node), "()"), tensor))
 
 
@@ -405,18 +406,24 @@ def depending_on(frame: Frame, result: Value, owner: Atom) -> Value:
     )
 
 
-def cast_weight(frame: Frame, leaf: Atom, with_gradient: bool, site: Site) -> None:
-    """Autocast casts a weight, and keeps the cast until the outermost region ends."""
+def cast_weight(frame: Frame, leaf: Atom, recorded: int, site: Site) -> None:
+    """Autocast casts a weight, and keeps the cast until the outermost region ends.
+
+    Args:
+        recorded: whether gradients may be recorded, may not be, as bits.
+    """
     state = frame.now
     outermost = state.context.cuda.outermost
-    if with_gradient:
+    if recorded & ON:
         if gradients.overlap(state.casts, frozenset({leaf})):
             frame.analysis.cached_casts.setdefault((leaf, site), None)
             frame.analysis.event(frame, Act.WEIGHT_CAST, ast.expr(), site=site, leaves=frozenset({leaf}))
     else:
         state.casts |= {leaf}
     if outermost & frame.task.context.cuda.outermost:
-        frame.task.casts[leaf, with_gradient, site] = None
+        # What is run for callers of both kinds records gradients for those that do.
+        own = AS_CALLER if recorded == frame.task.context.gradients else recorded
+        frame.task.casts[leaf, own, site] = None
 
 
 # Attributes and methods

@@ -427,7 +427,7 @@ def _watch(
         for each in tensors:
             for leaf in each.leaf:
                 if each.precision & (F32 | OTHER) and each.flows & FLOWS:
-                    analysis.pytorch.cast_weight(frame, leaf, bool(frame.now.context.gradients & ON), frame.site(node))
+                    analysis.pytorch.cast_weight(frame, leaf, frame.now.context.gradients, frame.site(node))
     if treatment == table.REFUSED and autocast.may_be_on:
         analysis.event(frame, Act.REFUSED, node, tensor=tensors[0], why=name)
     if name == "batch_norm":
