@@ -45,7 +45,7 @@ def test_no_program_of_a_fixed_part_comes_out_wrong_but_those_that_are_known() -
     assert not wrong
     fit = [judged for judged in said.values() if not judged.unfit]
     assert len(fit) >= 15
-    assert sum(bool(judged.after) for judged in fit) >= 8  # the codemod does something with them
+    assert sum(bool(judged.after) for judged in fit) >= 6  # the codemod does something with a third of them
 
 
 def test_a_number_is_always_the_same_program_and_others_are_others() -> None:
