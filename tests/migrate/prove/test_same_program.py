@@ -311,6 +311,23 @@ def test_a_name_for_part_of_an_expression_goes_back(wrong: Check) -> None:
     assert wrong(before, swapped) != ""  # target(x) now runs before model(x)
 
 
+def test_a_name_that_a_branch_assigns_anew_does_not_go_back(wrong: Check) -> None:
+    before = """
+    from torch.cuda.amp import autocast
+
+    def length(model, first):
+        found = first
+        for layer in model.modules():
+            if layer.stride:
+                found = found // layer.stride
+        with autocast():
+            return found.int()
+    """
+    after = before.replace("torch.cuda.amp", "torch.amp").replace("autocast()", 'autocast("cuda")')
+    assert wrong(before, after) == ""
+    assert wrong(before, after.replace("found = found // layer.stride", "pass")) != ""
+
+
 def test_apex_is_what_stands_for_it_in_torch(wrong: Check) -> None:
     before = """
     import torch

@@ -304,6 +304,8 @@ class _Back:
         reads = sum(_reads(each, name) for each in run)
         if not reads or reads != _reads_of_store(function, statement, name):
             return False
+        if any(_changes(each, {name}) for each in (run[:-1] if ends else run)):
+            return False  # what is read behind may be another value
         last = max(i for i, each in enumerate(run) if _reads(each, name))
         if is_quiet(statement.value):
             roots = {each.id for each in ast.walk(statement.value) if isinstance(each, ast.Name)}
@@ -366,7 +368,8 @@ def _all_bodies(node: Any) -> Iterator[list[ast.stmt]]:
 
 def _changes(node: ast.AST, names: set[str]) -> bool:
     """Whether a statement stores any of some names."""
-    return any(isinstance(e, ast.Name) and e.id in names and isinstance(e.ctx, ast.Store) for e in ast.walk(node))
+    nodes = ast.walk(node.node if isinstance(node, Same) else node)
+    return any(isinstance(e, ast.Name) and e.id in names and isinstance(e.ctx, ast.Store) for e in nodes)
 
 
 def _losses(tree: ast.Module) -> Iterator[str]:
