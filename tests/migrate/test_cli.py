@@ -251,6 +251,12 @@ def test_undo_works_from_any_folder_of_the_project(tmp_path: Path, monkeypatch: 
     assert (tmp_path / "a.py").read_text() == OLD
 
 
+def test_a_folder_without_python_is_said_to_be_one(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    result = run("--check", "empty")
+    assert (result.exit_code, result.stderr) == (0, "note: no Python file in empty\n")
+
+
 def test_undo_with_nothing_to_undo_says_so() -> None:
     result = run("--undo")
     assert (result.exit_code, result.stdout) == (2, "")

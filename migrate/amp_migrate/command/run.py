@@ -92,6 +92,8 @@ def _paths(request: MigrationRequest) -> Outcome:
     workspace = Workspace.open(request.paths, request.scope)
     with progress_bar() as progress:
         outcome = migrate_named(workspace, request.paths, request.settings, request.workers, progress)
+    if not workspace.files and not workspace.problems:
+        note(f"no Python file in {', '.join(map(shown, request.paths))}")
     _tell_of_missing_classes(workspace, request.settings.keep_float32)
     outcome = replace(outcome, problems=(*outcome.problems, *found))
     if request.output is not None:

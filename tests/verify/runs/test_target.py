@@ -134,3 +134,9 @@ def test_an_interpreter_that_fails_finds_no_module(tmp_path: Path, monkeypatch: 
     failing.chmod(0o755)
     with pytest.raises(UsageError, match="-m pkg: no such module"):
         target("pkg", str(failing), module=True)
+
+
+def test_a_notebook_is_not_run(tmp_path: Path) -> None:
+    (tmp_path / "nb.ipynb").write_text("{}")
+    with pytest.raises(UsageError, match="a notebook is not run; `jupyter nbconvert"):
+        target(str(tmp_path / "nb.ipynb"), sys.executable, module=False)

@@ -26,6 +26,7 @@ _PYTHON2 = re.compile(
     )""",
     re.VERBOSE,
 )
+_TABS_BEHIND = re.compile(r" +\t[ \t]*\S")
 _PYTHON2_FACT = "looks like Python 2"
 _TOO_DEEP = "nested too deeply to be parsed"
 # What CPython's own tokenizer allows; LibCST's native parser has no limit and would overflow the stack.
@@ -55,7 +56,7 @@ def parse(source: Source) -> libcst.Module:
         # LibCST has the last word: it may know a syntax that is newer than the Python this runs on.
         return libcst.parse_module(source.text)
     except libcst.ParserSyntaxError as error:
-        raise refusal or _from_libcst(error) from None
+        raise refusal or _from_libcst(error, source.text) from None
     except RecursionError:
         raise SourceError(_TOO_DEEP) from None
 
@@ -115,7 +116,11 @@ def _is_python2(text: str, line: int) -> bool:
     return 0 < line <= len(lines) and _PYTHON2.match(lines[line - 1]) is not None
 
 
-def _from_libcst(error: libcst.ParserSyntaxError) -> SourceError:
+def _from_libcst(error: libcst.ParserSyntaxError, text: str) -> SourceError:
+    mixed = next((number for number, line in enumerate(text.splitlines(), start=1) if _TABS_BEHIND.match(line)), 0)
+    if mixed:
+        # A tab goes on to the next eighth column, for Python; for LibCST it is one character.
+        return SourceError("an indent has spaces before a tab", mixed, 1, "expand the tabs of this file")
     reason = str(error.message).strip().splitlines()[0]
     return SourceError(f"does not parse: {reason}", error.raw_line, error.raw_column + 1)
 

@@ -37,6 +37,8 @@ _BY_CAUSE = {
 
 def advice(checks: Sequence[Check], cause: str) -> str:
     """One line for a verdict that is no PASS; empty where nothing is known to help."""
+    if any(check.id == "G0" and check.status is Status.INCONCLUSIVE for check in checks):
+        return _BY_CHECK["G0"]  # of one script compared with itself, everything else says nothing
     for status in (Status.VACUOUS, Status.FAIL, Status.INCONCLUSIVE):
         for check in checks:
             if check.status is status and check.id in _BY_CHECK:

@@ -69,8 +69,9 @@ def dtype(original: Trace, migrated: Trace, asked: str) -> Check | None:
     wanted = frozenset({asked}) if asked else before
     if not found or not wanted:
         return None
-    source = "was asked for" if asked else "is the original's"
-    detail = f"{' and '.join(sorted(found))}; {' and '.join(sorted(wanted))} {source}"
+    source = "as was asked for" if asked else "as in the original"
+    detail = " and ".join(sorted(found))
+    detail += f", {source}" if found == wanted else f", and not {' and '.join(sorted(wanted))} {source}"
     return Check("G13", title, Status.PASS if found == wanted else Status.FAIL, detail)
 
 

@@ -138,7 +138,9 @@ def planned(original: Target, words: tuple[str, ...]) -> Outcome:
         raise UsageError("; ".join(f"{place(finding)}: {finding.message}" for finding in failed))
     if not outcome.changed:
         reasons = "".join(f"\n  {told(finding)}" for finding in findings)
-        raise UsageError(f"{original.file}: nothing to migrate; name the migrated script to compare with it{reasons}")
+        raise UsageError(
+            f"{original.file}: nothing to migrate; one that has been migrated is named behind its original{reasons}"
+        )
     return outcome
 
 

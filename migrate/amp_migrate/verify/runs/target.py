@@ -48,6 +48,9 @@ def _script(path: str) -> Path:
         raise UsageError(f"{path}: no such file")
     if not found.is_file():
         raise UsageError(f"{path}: not a file; name the script to run, or a module with -m")
+    if found.suffix == ".ipynb":
+        script = found.with_suffix(".py")
+        raise UsageError(f"{path}: a notebook is not run; `jupyter nbconvert --to script` makes {script} of it")
     return Path(os.path.abspath(found))
 
 

@@ -73,3 +73,11 @@ def test_a_syntax_newer_than_the_running_python_parses() -> None:
 )
 def test_deep_nesting_is_refused_instead_of_ending_the_process(text: str) -> None:
     assert failure(text).message == "nested too deeply to be parsed"
+
+
+def test_an_indent_that_only_python_understands_is_named_by_its_line() -> None:
+    text = "def f():\n        if x:\n    \t    pass\n"
+    compile(text, "train.py", "exec")
+    found = failure(text)
+    assert (found.message, found.line) == ("an indent has spaces before a tab", 3)
+    assert found.hint == "expand the tabs of this file"
