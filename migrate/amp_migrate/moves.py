@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.catalog.apex_rules import APEX_INITIALIZE, APEX_STEP
+from amp_migrate.catalog.rule import Safety
 from amp_migrate.catalog.step_rules import FP32_STEP, OTHER_DTYPE
 from amp_migrate.flow.files import Files
 from amp_migrate.hazards.find_hazards import find_hazards
+from amp_migrate.hazards.hazard_rules import hazard_rules
 from amp_migrate.hazards.seen.flowing import Flowing
 from amp_migrate.hazards.seen.script import Script, speaks_of_amp
 from amp_migrate.plan.move import Move
@@ -35,6 +37,11 @@ def wishes_of(settings: Settings) -> Wishes:
     """What the options want: of the rules about names, those that the target's PyTorch has the new names for."""
     renaming = (each.rule for each in renaming_rules())
     return Wishes(settings, frozenset(rule.code for rule in renaming if rule.since > settings.target_torch))
+
+
+def repairing_rules() -> frozenset[str]:
+    """The rules whose changes do what the code was meant to do, and did not."""
+    return frozenset(each.rule.code for each in hazard_rules() if each.rule.safety is Safety.UNSAFE)
 
 
 def moves_of(

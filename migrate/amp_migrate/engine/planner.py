@@ -17,7 +17,7 @@ from amp_migrate.engine.texts.annotate import annotate
 from amp_migrate.engine.work import Work, count
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.hazards.seen.script import speaks_of_amp
-from amp_migrate.moves import moves_of, wishes_of
+from amp_migrate.moves import moves_of, repairing_rules, wishes_of
 from amp_migrate.plan.describe import described
 from amp_migrate.plan.move import Move
 from amp_migrate.report.finding import Finding, Kind
@@ -35,6 +35,7 @@ class FilePlan:
         findings: everything to be said about the file, in order of place.
         edits: what changes, edit by edit in words, where that was asked for.
         checked: what of the new text was checked by `prove/`, by name, where that was asked for.
+        is_repair: whether something in it is to do what it was meant to do, and did not: it is another program.
     """
 
     source: Source
@@ -42,6 +43,7 @@ class FilePlan:
     findings: tuple[Finding, ...]
     edits: tuple[str, ...] = ()
     checked: tuple[str, ...] = ()
+    is_repair: bool = False
 
     @property
     def changed(self) -> bool:
@@ -73,7 +75,9 @@ def _plan_project(workspace: Workspace, settings: Settings, parsed: Parsed) -> I
         tree, mine = edits.get(name, (None, ()))
         after = files[name].text if tree is None else new_text(tree, mine)
         in_words = map(described, sorted(mine, key=lambda each: each.line)) if settings.explain else ()
-        yield FilePlan(files[name], after, tuple(findings.get(name, ())), tuple(in_words))
+        is_repair = not repairing_rules().isdisjoint(each.rule for each in mine)
+        said = tuple(findings.get(name, ()))
+        yield FilePlan(files[name], after, said, tuple(in_words), is_repair=is_repair)
 
 
 def settle(library: ParsedLibrary, settings: Settings) -> Settled:

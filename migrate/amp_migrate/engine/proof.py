@@ -30,7 +30,11 @@ def refuted(workspace: Workspace, plans: Iterable[FilePlan], settings: Settings)
     found: dict[Path, Finding] = {}
     for group in ImportGraph(workspace).groups(changing):
         sources = {str(source.path): source for source in sorted(group, key=lambda source: source.name)}
-        changes = [Change(name, source.text, changing[source].after) for name, source in sources.items()]
+        plans_here = {name: changing[source] for name, source in sources.items()}
+        changes = [
+            Change(name, each.source.text, each.after, each.is_repair and not settings.prove)
+            for name, each in plans_here.items()
+        ]
         project = project_of(workspace, (source.path for source in sources.values()), settings.target_torch)
         try:
             found_here = faults(changes, project, is_strict=settings.prove)

@@ -35,11 +35,13 @@ class Change:
     Attributes:
         name: what the file is known by to `Project.locate`.
         before, after: both of its texts.
+        is_repair: whether it is meant to be another program, so that nobody asks whether it is the same.
     """
 
     name: str
     before: str
     after: str
+    is_repair: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,7 @@ class _Sides:
     def __init__(self, changes: Sequence[Change], project: Project, is_strict: bool) -> None:
         self._is_strict = is_strict
         self._names = tuple(each.name for each in changes)
+        self._repairs = frozenset(each.name for each in changes if each.is_repair)
         self._texts = tuple({e.name: e.after if side else e.before for e in changes} for side in (False, True))
         self._project = project
         self._compared: dict[Hashable, tuple[dict[str, Difference], _Switches, _Switches]] = {}
@@ -139,6 +142,7 @@ class _Sides:
         key = (before.code, after.code)
         if key not in self._compared:
             found = differences(before, after, shows_casts=self._is_strict)
+            found = {name: each for name, each in found.items() if name not in self._repairs}
             self._compared[key] = found, dict(before.switches), dict(after.switches)
         found, *switches = self._compared[key]
         for program, each in zip((before, after), switches, strict=True):
