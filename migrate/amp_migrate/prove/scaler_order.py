@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from amp_migrate.prove.code.arguments import bound
 from amp_migrate.prove.code.atoms import CONTEXT, NONE, SCALE, SCALER, is_carrier
 from amp_migrate.prove.code.program import Program
+from amp_migrate.prove.code.public_names import NO_CONTEXTS
 from amp_migrate.prove.code.scopes import DEFINITIONS, Definition, Function, Scope, heads
 from amp_migrate.prove.code.values import Values
 from amp_migrate.prove.code.ways import Walk
@@ -213,8 +214,12 @@ class _Order(Walk[Between]):
         self._scaled_by_apex -= self._is_of_apex(node)
 
     def _is_region(self, node: ast.With | ast.AsyncWith) -> bool:
-        values = [self._code.values.of(item.context_expr, self._scope) for item in node.items]
-        return any(value == {CONTEXT} for value in values)
+        return any(self._is_autocast(item.context_expr) for item in node.items)
+
+    def _is_autocast(self, expression: ast.expr) -> bool:
+        values = self._code.values
+        is_none = isinstance(expression, ast.Call) and values.name(expression.func, self._scope) in NO_CONTEXTS
+        return not is_none and values.of(expression, self._scope) == {CONTEXT}
 
     def _is_of_apex(self, node: ast.With | ast.AsyncWith) -> bool:
         made = [item.context_expr.func for item in node.items if isinstance(item.context_expr, ast.Call)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import indent
+
 import pytest
 
 from .conftest import Check
@@ -58,6 +60,14 @@ def test_the_order_of_pytorch_s_examples_passes(wrong: Check) -> None:
 def test_an_order_that_does_not_work_is_refused(wrong: Check, old: str, new: str, what: str) -> None:
     message = wrong(BEFORE, AFTER.replace(old, new))
     assert any(each in message for each in what.split("|")), message
+
+
+def test_a_context_that_does_nothing_is_no_region(wrong: Check) -> None:
+    def inside(text: str) -> str:
+        top, loop, body = text.partition("for x in batches:\n")
+        return f"{top}import contextlib\n{loop}    with contextlib.nullcontext():\n{indent(body, '    ')}"
+
+    assert wrong(inside(BEFORE), inside(AFTER)) == ""
 
 
 def test_what_the_original_did_wrong_may_stay(wrong: Check) -> None:
