@@ -247,8 +247,7 @@ def _ways(states: Iterable[tuple[Machine, Facts]]) -> str:
 
 
 def _grad(machine: Machine, optimizer: Atom | None) -> Grad:
-    found: Grad = machine.get(("grad", optimizer), UNKNOWN_GRAD)
-    return found
+    return machine.grad(optimizer) or UNKNOWN_GRAD
 
 
 def _is(*kinds: str) -> Callable[[Machine, Atom | None, Atom | None], bool]:

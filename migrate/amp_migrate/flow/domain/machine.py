@@ -68,6 +68,11 @@ NO_GRAD = Grad(EMPTY)
 _LOSSES = {"grad": Grad(LOST), "stage": LOST}
 
 
+def grad_key(owner: object) -> Key:
+    """Where the state of the gradients of an optimizer, or of a tensor with one of its own, is kept."""
+    return ("grad", owner)
+
+
 class Machine(Numbered):
     """A state, by keys: `("grad", optimizer)`, `("stage", scaler, optimizer)`, `("checked", scaler)` and the like."""
 
@@ -80,6 +85,11 @@ class Machine(Numbered):
     def get(self, key: Key, default: Any = None) -> Any:
         """What is known under a key."""
         return self._known.get(key, default)
+
+    def grad(self, owner: object) -> Grad | None:
+        """What is in the gradients of an optimizer, or of a tensor with one of its own; None where nobody knows."""
+        found: Grad | None = self._known.get(grad_key(owner))
+        return found
 
     def but(self, changes: Mapping[Key, Any]) -> Machine:
         """This state with some keys changed; None as a value makes a key unknown."""

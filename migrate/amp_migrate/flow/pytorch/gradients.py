@@ -49,6 +49,7 @@ from amp_migrate.flow.domain.machine import (
     Worlds,
     assuming,
     changed,
+    grad_key,
     merged,
 )
 from amp_migrate.flow.domain.tensor import (
@@ -255,11 +256,6 @@ def new_leaf(frame: Frame, leaf: Atom) -> None:
     _change(frame, [grad_key(leaf)], lambda machine: (machine.but({grad_key(leaf): NO_GRAD}),))
 
 
-def grad_key(atom: Atom) -> Key:
-    """Where the state of gradients is kept."""
-    return ("grad", atom)
-
-
 def stage(machine: Machine, scaler: Atom, optimizer: Atom) -> str | None:
     """What a scaler has done for an optimizer since its last update; None where nobody knows."""
     known: str | None = machine.get(("stage", scaler, optimizer))
@@ -317,7 +313,7 @@ def backward(frame: Frame, loss: Value, args: Arguments, node: ast.AST) -> None:
         for kind in kinds:
             found: list[dict[Key, object]] = [{}]
             for atom, answer in told.items():
-                old = machine.get(grad_key(atom), UNKNOWN_GRAD)
+                old = machine.grad(atom) or UNKNOWN_GRAD
                 new = _accumulated(old, kind.but(guessed=is_any or not answer))
                 options = [new] if answer else [new, old.but(guessed=True)]
                 found = [{**each, grad_key(atom): option} for each in found for option in options][:16]
@@ -391,9 +387,7 @@ def states_of(frame: Frame, leaves: frozenset[Atom]) -> tuple[Units, list[Key]]:
     found = holders(frame, leaves)
     keys = [grad_key(each) for each in found]
     keys += [
-        grad_key(leaf)
-        for leaf in standalone_leaves(leaves)
-        if any(world.now.get(grad_key(leaf)) for world in frame.now.worlds)
+        grad_key(leaf) for leaf in standalone_leaves(leaves) if any(world.now.grad(leaf) for world in frame.now.worlds)
     ]
     units: Units = NOTHING
     for world in frame.now.worlds:
@@ -581,9 +575,7 @@ def clear(frame: Frame, optimizers: dict[Atom, bool | None], node: ast.AST) -> N
         cleared = ((each, NO_GRAD if answer else NO_GRAD.but(guessed=True)) for each, answer in optimizers.items())
         yield machine.but({grad_key(each): grad for each, grad in cleared})
         if None in optimizers.values():
-            unsure = (
-                (grad_key(each), machine.get(grad_key(each))) for each, answer in optimizers.items() if not answer
-            )
+            unsure = ((grad_key(each), machine.grad(each)) for each, answer in optimizers.items() if not answer)
             kept = {key: grad.but(guessed=True) for key, grad in unsure if grad is not None}
             yield machine.but({grad_key(each): NO_GRAD for each, answer in optimizers.items() if answer} | kept)
 
@@ -746,7 +738,7 @@ def _one_by_one(
         return
 
     def one_of_them(machine: Machine) -> Iterable[Machine]:
-        gradients = {grad_key(each): machine.get(grad_key(each), UNKNOWN_GRAD) for each in known}
+        gradients = {grad_key(each): (machine.grad(each) or UNKNOWN_GRAD) for each in known}
         guessed = machine.but({key: grad.but(guessed=True) for key, grad in gradients.items()})
         return [change(each, guessed) for each in known]
 
@@ -786,7 +778,7 @@ def _unscaled(frame: Frame, scaler: Atom, optimizer: Atom, machine: Machine) -> 
     key = grad_key(optimizer)
     changes: dict[Key, object] = {key: _divided(machine.get(key, UNKNOWN_GRAD), scaler), ("checked", scaler): True}
     for other in frame.analysis.pytorch.registry.sharing(optimizer):
-        old = machine.get(grad_key(other), UNKNOWN_GRAD)
+        old = machine.grad(other) or UNKNOWN_GRAD
         if old.kind == SCALED and old.scaler is scaler:
             changes[grad_key(other)] = Grad(PARTLY, scaler, old.spent, old.outdated, old.guessed)
     return machine.but(changes)

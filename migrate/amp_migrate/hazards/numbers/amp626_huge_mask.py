@@ -64,11 +64,11 @@ def detect(script: Script) -> Iterator[Hazard]:
     """Every fill of a product of matrices with such a number, in the script and in what is below its folder."""
     if not script.computes_in_float16:
         return
-    near = {file for method in _METHODS for file in script.models(method, _HUGE)}
     known = {name for name, _ in script.settings.masked} if script.moved else set()
     library = script.roles.project.library
-    files = dict.fromkeys(file for method in _METHODS for file in library.calling(method, _HUGE))
-    for file in (each for each in files if each in near or each.name in known):
+    for file in dict.fromkeys(file for method in _METHODS for file in library.calling(method, _HUGE)):
+        if not script.is_below(file) and file.name not in known:
+            continue
         for call in file.calls:
             parts = _parts(file, call)
             if parts is not None and _overflows(script, file, call, *parts):

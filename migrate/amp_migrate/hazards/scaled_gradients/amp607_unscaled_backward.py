@@ -126,14 +126,14 @@ def _adds(plain: flow.Event, scaled: list[flow.Event], optimizer: object) -> boo
 
 
 def _finds(backward: flow.Event, optimizer: object, kind: str) -> bool:
-    known = [machine.get(("grad", optimizer)) for machine, _ in backward.states]
+    known = [machine.grad(optimizer) for machine, _ in backward.states]
     return any(each is not None and each.kind == kind and not each.spent and not each.guessed for each in known)
 
 
 def _always_mixed(event: flow.Event, optimizer: object) -> bool:
     """Whether true gradients and scaled ones are in an optimizer's on every way to a place, at first or again."""
     for again in (None, True):
-        known = [machine.get(("grad", optimizer)) for machine, _ in event.states if machine.get(AGAIN) == again]
+        known = [machine.grad(optimizer) for machine, _ in event.states if machine.get(AGAIN) == again]
         if known and all(each is not None and each.kind == MIXED and not each.guessed for each in known):
             return True
     return False

@@ -95,7 +95,7 @@ class Script:
         """
         library = self.roles.project.library
         for file in library.calling(method, beside):
-            if self._is_below(file) or (imports and library.brings(self.file, file, imports)):
+            if self.is_below(file) or (imports and library.brings(self.file, file, imports)):
                 yield file
 
     def modules(self, text: Callable[[str], bool]) -> Iterator[File]:
@@ -104,9 +104,9 @@ class Script:
         Args:
             text: whether a file with this text is worth a look.
         """
-        return filter(self._is_below, self.roles.project.library.defining("forward", text=text))
+        return filter(self.is_below, self.roles.project.library.defining("forward", text=text))
 
-    def _is_below(self, file: File) -> bool:
+    def is_below(self, file: File) -> bool:
         return any(not folder or file.name.startswith(f"{folder}/") for folder in self._folders)
 
     @cached_property

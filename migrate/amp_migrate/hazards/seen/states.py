@@ -8,7 +8,7 @@ from enum import Enum
 
 from amp_migrate.flow.domain import machine as states
 from amp_migrate.flow.domain.atoms import Atom
-from amp_migrate.flow.domain.machine import NO_GRAD, Grad, Machine
+from amp_migrate.flow.domain.machine import NO_GRAD, Machine
 from amp_migrate.flow.pytorch.gradients import AGAIN, stage
 
 
@@ -61,7 +61,7 @@ class State:
     @classmethod
     def of(cls, machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> State:
         """What a state of `flow` says of a scaler and an optimizer."""
-        grad: Grad = machine.get(("grad", optimizer), NO_GRAD)
+        grad = machine.grad(optimizer) or NO_GRAD
         known = None if scaler is None or optimizer is None else stage(machine, scaler, optimizer)
         return cls(
             Gradients.SPENT if grad.spent else _GRADIENTS.get(grad.kind, Gradients.UNKNOWN),
