@@ -422,8 +422,9 @@ APEX_FRAMEWORK = Rule(
     ),
     after="",
     why=(
-        "Lightning, Hugging Face's Trainer and mmengine have native mixed precision of their own behind another "
-        "switch. The finding says which; its name depends on the framework's version, so nothing is changed."
+        "Lightning, Hugging Face's Trainer, mmengine and sentence-transformers have native mixed precision of their "
+        "own behind another switch. The finding says which; its name depends on the framework's version, so nothing "
+        "is changed."
     ),
     sources=(APEX_REMOVAL, "https://lightning.ai/docs/pytorch/stable/common/precision.html"),
     safety=Safety.MANUAL,

@@ -131,6 +131,7 @@ SWITCH_ADDED = Rule(
     options=("--add-flag",),
 )
 
+UNSCALE_FIRST = "if the limit is meant for true gradients, put the scaler's unscale_(optimizer) before it"
 RISKY_NUMERICS = Rule(
     code="AMP504",
     name="risky-numerics",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 # A file of this size is data in the shape of a program; its tree would take gigabytes.
 MAX_BYTES = 4 * 2**20
 MAX_NOTEBOOK_BYTES = 64 * 2**20  # most of a notebook is pictures
+_RELATIVE = re.compile(r"^[ \t]*from[ \t]*\.", re.MULTILINE)
 
 
 class Workspace:
@@ -58,6 +60,7 @@ class Workspace:
         self._problems = {finding.path: finding for finding in discovery.problems}
         self._looked_at = set() if looked_at is None else looked_at
         self._installs: dict[Path, frozenset[str]] = {}
+        self._scripts: dict[Path, bool] = {}
 
     @classmethod
     def open(cls, paths: Sequence[Path], scope: Selection | None = None) -> Workspace:
@@ -200,10 +203,17 @@ class Workspace:
     def beside(self, dotted: str, importer: Path) -> Path | None:
         """The same, where nothing were installed by the importer itself."""
         at = self._real(importer)
-        real = resolve_import.resolve(dotted, at, self._by_real, self._discovery.roots) or self._projects.elsewhere(
-            dotted, at
-        )
+        is_script = partial(self._may_be_script, importer)
+        real = resolve_import.resolve(dotted, at, self._by_real, self._discovery.roots, is_script)
+        real = real or self._projects.elsewhere(dotted, at)
         return self._by_real[real].path if real in self._by_real else None
+
+    def _may_be_script(self, importer: Path) -> bool:
+        """Whether a file can be run by its path: one that imports relatively is loaded as a part of its package."""
+        if importer not in self._scripts:
+            source = self.file(importer)
+            self._scripts[importer] = source is None or _RELATIVE.search(source.text) is None
+        return self._scripts[importer]
 
     def installs(self, dotted: str, importer: Path) -> bool:
         """Whether a notebook installs a package by itself, whose released version it then imports.
@@ -231,7 +241,8 @@ class Workspace:
 
     def text_not_given(self, dotted: str, importer: Path) -> str | None:
         """The text of what `import dotted` in a file would load, if that is on the disk and not in this workspace."""
-        real = resolve_import.resolve(dotted, self._real(importer), OnDisk(), self._discovery.roots)
+        at, is_script = self._real(importer), partial(self._may_be_script, importer)
+        real = resolve_import.resolve(dotted, at, OnDisk(), self._discovery.roots, is_script)
         if real is None or real in self._by_real:
             return None
         try:

@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from amp_migrate.catalog.apex_rules import APEX_STEP
-from amp_migrate.catalog.step_rules import FP32_STEP, RISKY_NUMERICS, ROUNDED_PROBABILITY, STEP_LEFT
+from amp_migrate.catalog.step_rules import FP32_STEP, RISKY_NUMERICS, ROUNDED_PROBABILITY, STEP_LEFT, UNSCALE_FIRST
 from amp_migrate.engine.flow_files import FlowFiles
 from amp_migrate.engine.planner import FilePlan
 from amp_migrate.engine.workspace import Workspace
@@ -26,14 +26,13 @@ _UNCACHED = (
     "one weight is used under no_grad and with gradients: cache_enabled=False, for before PyTorch 2.15 the cast that "
     "is kept has no gradient"
 )
-_UNSCALED = "if the limit is meant for true gradients, put the scaler's unscale_(optimizer) before it"
 _EXACT = "let its inputs be float32 (.float()) where autocast is switched off"
 _IN_FLOAT32 = f"{_EXACT}, or use --dtype bf16"
 _BEFORE_IT_ROUNDS = "let the sigmoid or softmax that gives it see float32 (.float()), or the loss see logits"
 _BEHIND = "let what comes out of the region be float32 (.float())"
 _FOR_TOLD = {
     Trouble.BEHIND: _BEHIND,
-    Trouble.CLIPPED: _UNSCALED,
+    Trouble.CLIPPED: UNSCALE_FIRST,
     Trouble.ROUNDED: _EXACT,
     Trouble.PROBABILITY: _BEFORE_IT_ROUNDS,
 }

@@ -11,6 +11,10 @@ KEYWORDS = {
     "fp16_backend": _TRANSFORMERS,
     "half_precision_backend": _TRANSFORMERS,
 }
+# Methods of a package's objects that ran Apex behind keyword arguments of their own, by the package.
+METHODS = {
+    "sentence_transformers": ("fit", ("fp16", "fp16_opt_level"), "use_amp=True in their place is native AMP"),
+}
 # Classes that run a training step through Apex, by name or by the name in a configuration.
 CLASSES = {
     "ApexMixedPrecisionPlugin": _LIGHTNING,

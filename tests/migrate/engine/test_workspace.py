@@ -204,3 +204,13 @@ def test_texts_in_memory_stand_before_those_on_disk(tmp_path: Path) -> None:
     assert found is not None
     assert after.file(found) == changed
     assert list(workspace.candidates()) != [changed]
+
+
+def test_absolute_import_in_a_package_is_not_that_of_a_sibling(tmp_path: Path) -> None:
+    of_package = "from apex import amp\nfrom .base import hook\n"
+    hooks = {"pkg__hooks____init____": "", "pkg__hooks__apex": "from apex import amp\n", "pkg__hooks__amp": of_package}
+    workspace = tree(tmp_path, **hooks, tools____init____="", tools__apex="", tools__run="import apex\n")
+    folder = tmp_path / "pkg/hooks"
+    assert workspace.locate("apex", folder / "apex.py") is None  # no file loads itself
+    assert workspace.locate("apex", folder / "amp.py") is None  # what imports relatively is no script
+    assert workspace.locate("apex", tmp_path / "tools/run.py") == tmp_path / "tools/apex.py"

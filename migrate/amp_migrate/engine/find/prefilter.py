@@ -28,6 +28,7 @@ PARTS = (
     b"network_to_half",
     b"scale_loss",
     b"master_params",
+    b"fp16_opt_level",
 )
 # A training step in float32. Only as a call: the word alone stands in many docstrings, and what defines a `backward`
 # is an operator, not a step.

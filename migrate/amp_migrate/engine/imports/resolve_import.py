@@ -3,30 +3,41 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 
 
-def resolve(dotted: str, importer: str, files: Container[str], roots: Sequence[str]) -> str | None:
+def resolve(
+    dotted: str,
+    importer: str,
+    files: Container[str],
+    roots: Sequence[str],
+    is_script: Callable[[], bool] = lambda: True,
+) -> str | None:
     """The file that `dotted` names when the file `importer` imports it; None when it is none of `files`.
+
+    No file is meant to load itself: `import apex` in an `apex.py` is that of a package which is installed.
 
     Args:
         dotted: a module as an import statement names it: `engine`, `pkg.engine`, `.engine`, `..`.
         importer: the real path of the importing file.
         files: the real paths that may be answered.
         roots: real paths of folders that may stand on `sys.path`.
+        is_script: whether the importing file may be run as a script; asked only where it matters.
     """
     name = dotted.lstrip(".")
     level = len(dotted) - len(name)
-    for base in _bases(level, os.path.dirname(importer), files, roots):
+    for base in _bases(level, os.path.dirname(importer), files, roots, is_script):
         stem = os.path.join(base, *name.split(".")) if name else base
         # A package wins over a module of the same name, as in the import system.
         for candidate in (os.path.join(stem, "__init__.py"), stem + ".py"):
-            if candidate in files:
+            if candidate in files and candidate != importer:
                 return candidate
     return None
 
 
-def _bases(level: int, folder: str, files: Container[str], roots: Sequence[str]) -> Iterator[str]:
+def _bases(
+    level: int, folder: str, files: Container[str], roots: Sequence[str], is_script: Callable[[], bool]
+) -> Iterator[str]:
     if level:
         for _ in range(level - 1):
             folder = os.path.dirname(folder)
@@ -37,7 +48,8 @@ def _bases(level: int, folder: str, files: Container[str], roots: Sequence[str])
         package_root = os.path.dirname(package_root)
     # A file of a package finds its siblings only when it is run as a script: the package's root comes first.
     yield package_root
-    yield folder
+    if package_root != folder and is_script():
+        yield folder
     for root in roots:
         yield root
         yield os.path.join(root, "src")  # the layout in which a project's packages stand below `src`

@@ -23,12 +23,14 @@ from amp_migrate.catalog.apex_rules import (
     APEX_ON_SHIM,
     APEX_STEP,
 )
+from amp_migrate.catalog.step_rules import RISKY_NUMERICS, UNSCALE_FIRST
 from amp_migrate.plan.edit import Edit, replaced_by
 from amp_migrate.plan.move import Move, Refusal
 from amp_migrate.report.finding import Finding, Kind, seen_from
 from amp_migrate.settings import Apex, Dtype
 from amp_migrate.steps.apex.initialize.in_helper import lifted
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
+from amp_migrate.steps.apex.initialize.switch import is_off
 from amp_migrate.steps.apex.names.apex_imports import Fate
 from amp_migrate.steps.apex.names.rest_of_apex import ApexRest
 from amp_migrate.steps.apex.script.beside_native import Beside, read_beside, write_beside
@@ -37,6 +39,7 @@ from amp_migrate.steps.apex.script.native_script import NativeScript, ScriptStep
 from amp_migrate.steps.apex.script.read_script import ScriptReader
 from amp_migrate.steps.apex.script.script_group import ApexScript, asks_apex, is_idle, scripts_of, starts
 from amp_migrate.steps.apex.script.write_apex import write_apex
+from amp_migrate.steps.apex.step.apex_steps import clips_under_scale
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, has_later_wrapper, wrapper_calls
 from amp_migrate.steps.apex.uses.apex_guards import drop_imports, is_apex_import, probes_for_apex
 from amp_migrate.steps.apex.uses.cast_functions import float_functions
@@ -214,7 +217,7 @@ class ApexMigration:
             if not isinstance(initialize.home, cst.Return):
                 homes[tree.function(initialize.home) or tree.module] = initialize.home
         traveller = Traveller(self.project, homes)
-        if self.settings.dtype is Dtype.BF16:
+        if self.settings.dtype is Dtype.BF16 or is_off(script.initializes):
             return [ScriptStep(each, None) for each in script.all_steps], traveller
         found: list[ScriptStep] = []
         for moving in script.steps:
@@ -265,7 +268,12 @@ def _told_of_native(script: ApexScript, native: NativeScript) -> Iterator[Findin
             continue
         scaler = "" if each.scaler is None else f" with {each.scaler}"
         message = f"Apex step moved to native autocast{scaler}"
+        if is_off(script.initializes):
+            message = "Apex step is a plain one now: opt_level O0 computed in float32, and a comment keeps it there"
         yield Finding.at(step.file.tree, step.place, APEX_STEP.code, Kind.MIGRATED, message)
+        for clip in () if each.scaler is None else clips_under_scale(step):
+            message = "gradients are clipped while they are scaled, as they were under amp.scale_loss"
+            yield Finding.at(step.file.tree, clip, RISKY_NUMERICS.code, Kind.NOTE, message, UNSCALE_FIRST)
     yield from _told_of_imports(tuple(file for file in script.files if not _calls(file)))
     for file in script.files:
         for node in float_functions(file):

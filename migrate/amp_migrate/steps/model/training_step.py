@@ -6,7 +6,7 @@ becomes of each.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
@@ -221,6 +221,12 @@ class TrainingStep:
     def computes(self) -> bool:
         """Whether something here computes in low precision, and does not only go backward or step."""
         return bool(self.regions or self.extractions) or any(each.inline for each in self.backwards)
+
+    @property
+    def in_float32(self) -> TrainingStep:
+        """The same step where nothing computes in low precision, and no loss needs a name for a region."""
+        backwards = tuple(replace(each, inline=False) for each in self.backwards)
+        return replace(self, regions=(), islands=(), extractions=(), backwards=backwards)
 
     @property
     def has_summed_penalty(self) -> bool:

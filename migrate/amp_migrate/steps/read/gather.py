@@ -32,12 +32,14 @@ class Gathered:
         unscalable: what keeps a loss scaler from it, if anything does.
         without_forward: what to say where the forward pass is not in this function.
         without_step: what to say where no optimizer steps in this function.
+        left_out: the statements that are no part of it: they will be gone, or see gradients as they did.
     """
 
     step: TrainingStep
     unscalable: Refusal | None
     without_forward: Refusal | None = None
     without_step: Refusal | None = None
+    left_out: frozenset[Statement] = frozenset()
 
     @property
     def is_whole(self) -> bool:
@@ -150,7 +152,7 @@ class Gatherer:
         without_forward = computed.without_forward
         if without_forward is not None and self.scales and self.obstacles.is_closure(function):
             without_forward = without_step  # wherever its forward is, no scaler could step it
-        return Gathered(step, unscalable, without_forward, without_step)
+        return Gathered(step, unscalable, without_forward, without_step, self.dead)
 
     def _computation(
         self, body: Block, backwards: Sequence[Backward], barriers: frozenset[Statement]

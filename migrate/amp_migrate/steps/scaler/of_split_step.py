@@ -74,6 +74,8 @@ def _route(
         return part.without_step
     start = step.file.tree.order[step.place]
     for statement in nested_statements(block_of(function.node)):
+        if statement in part.left_out:
+            continue
         if step.file.tree.order[statement] > start and needs_true_gradients(step.file, roles, statement):
             return _read_apart(step.file, statement)
     return hand_on(function, [(site, routes[key_of(caller)]) for caller, site in sites])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.plan.code import Code
 from amp_migrate.plan.move import Refusal
@@ -25,6 +26,7 @@ from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.apex.uses.apex_guards import is_apex_import
 from amp_migrate.steps.apex.uses.loss_scale import setting_after
 from amp_migrate.tables.apex_names import DYNAMIC_SCALE, INITIALIZE, NOT_NATIVE, USE_SHIM
+from amp_migrate.trees import build
 from amp_migrate.trees.nodes import Statement, block_of, is_constant, statements
 from amp_migrate.trees.own_calls import named_arguments
 
@@ -35,6 +37,9 @@ _LEVEL_NOTES: dict[str | None, str] = {
 }
 _NO_LIMIT = 2.0**24
 _LARGEST_POWER = 64
+# What may be said in settings that are not seen, with what is asked for where it is not.
+_SETTINGS = (("enabled", ", True"), ("opt_level", ""), ("loss_scale", ""))
+_UNSEEN = "what else {} says of casts and of limits to the loss scale is gone: native AMP has its own casts"
 _IF_DYNAMIC = ' in (None, "dynamic") else '
 
 
@@ -84,7 +89,7 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
         apex_o2: whether a level with float16 weights may become one with float32 weights.
     """
     statement = file.tree.statement(call)
-    arguments = named_arguments(call, INITIALIZE)
+    arguments = named_arguments(call, INITIALIZE) or _with_settings(file, call)
     if arguments is None:
         return Refusal(file, call, "the arguments of amp.initialize are starred", USE_SHIM)
     level = _level(arguments)
@@ -99,6 +104,8 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
     home, conditions = place_of(file, statement, arguments.get("optimizers"))
     init_scale = None if "loss_scale" not in arguments else _init_scale(file, arguments["loss_scale"])
     notes = tuple(_notes(file, arguments, level, init_scale))
+    if call.args[-1].star and not isinstance(call.args[-1].value, cst.Dict):
+        notes = (*notes, _UNSEEN.format(file.tree.quote(call.args[-1].value)))
     setting = setting_after(file, statement)
     limits = _limit(file, arguments.get("min_loss_scale")), _limit(file, arguments.get("max_loss_scale"))
     is_static = setting is None and init_scale is not None and _number(init_scale) is not None
@@ -119,6 +126,27 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
         is_static=is_static,
         limits=limits,
     )
+
+
+def _with_settings(file: File, call: cst.Call) -> dict[str, cst.BaseExpression] | None:
+    """The arguments of a call that ends with `**settings`: what a native form has is asked of that by its key.
+
+    Returns:
+        None where something else is starred, or where it is not said whether there is an optimizer.
+    """
+    plain, last = call.args[:-1], call.args[-1] if call.args else None
+    named = named_arguments(call.with_changes(args=plain), INITIALIZE)
+    if last is None or last.star != "**" or named is None or "optimizers" not in named:
+        return None
+    if isinstance(last.value, cst.Dict):
+        pairs = [each for each in last.value.elements if isinstance(each, cst.DictElement)]
+        said = {str(e.key.evaluated_value): e.value for e in pairs if isinstance(e.key, cst.SimpleString)}
+        return named | said if len(said) == len(last.value.elements) else None
+    if dotted(last.value) is None:
+        return None
+    settings = file.tree.code(last.value)
+    asked = {name: f'{settings}.get("{name}"{default})' for name, default in _SETTINGS if name not in named}
+    return named | {name: build.expression(code) for name, code in asked.items()}
 
 
 def _level(arguments: Mapping[str, cst.BaseExpression]) -> str | None:
@@ -240,7 +268,7 @@ def _init_scale(file: File, scale: cst.BaseExpression) -> str | None:
         arms = [_init_scale(file, arm) or DYNAMIC_SCALE for arm in (scale.body, scale.orelse)]
         return f"{arms[0]} if {file.tree.code(scale.test)} else {arms[1]}"
     code = file.tree.code(scale)
-    if isinstance(file.tree.parents[scale], cst.IfExp):  # the script tells the dynamic scale by another value
+    if isinstance(file.tree.parents.get(scale), cst.IfExp):  # the script tells the dynamic scale by another value
         return f"float({code})"
     return f"{DYNAMIC_SCALE} if {code}{_IF_DYNAMIC}float({code})"
 

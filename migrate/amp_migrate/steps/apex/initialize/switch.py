@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import libcst as cst
 
@@ -27,6 +28,11 @@ def switch_code(initialize: Initialize) -> str | None:
     if "False" in initialize.switch:
         return "False"
     return " and ".join(_boolean(initialize, part) for part in initialize.switch)
+
+
+def is_off(initializes: Sequence[Initialize]) -> bool:
+    """Whether a script asks Apex for float32 alone: `opt_level="O0"`."""
+    return bool(initializes) and all(switch_code(each) == "False" for each in initializes)
 
 
 def is_short(code: str) -> bool:

@@ -25,7 +25,7 @@ from amp_migrate.steps.apex.names.missing_texts import write_texts
 from amp_migrate.steps.apex.names.native_names import ApexUse, NoForm, native_of, uses_of_apex, write_native
 from amp_migrate.steps.apex.names.shim_imports import is_gone, write_guards, write_import
 from amp_migrate.steps.apex.uses.apex_calls import is_in
-from amp_migrate.steps.apex.uses.apex_guards import answered, find_probes
+from amp_migrate.steps.apex.uses.apex_guards import answered, find_probes, imports_by_name
 from amp_migrate.steps.apex.uses.norm_limits import norm_limits
 from amp_migrate.tables.apex_names import COUNTERPARTS, DELETED, SHIM, SHIM_SINCE
 from amp_migrate.tables.apex_natives import TorchForm
@@ -75,6 +75,7 @@ class ApexRest:
                 if native.note and "load_state_dict" in file.uses:
                     told.append(Finding.at(file.tree, use.node, native.code, Kind.NOTE, native.note))
         told += framework_switches(file)
+        told += _told_of_names(file)
         dropped: dict[ImportStatement, str] = {}
         for statement, items in imports:
             if is_within(file.tree, statement, replaced):
@@ -205,6 +206,15 @@ class ApexRest:
                 yield Finding.at(
                     file.tree, statement, APEX_LEFT.code, Kind.LEFT, message, hint and f"without Apex: {hint}"
                 )
+
+
+def _told_of_names(file: File) -> Iterator[Finding]:
+    """What is imported by a string, and is gone: nobody can say where it is used."""
+    for call, full in imports_by_name(file):
+        if is_in(full, DELETED):
+            message = "import left as it was: Apex has deleted what it names, and a name in a string is not followed"
+            hint = "import it by a statement (`from apex import amp`), and run again"
+            yield Finding.at(file.tree, call, APEX_GONE.code, Kind.LEFT, message, hint)
 
 
 def _rule_of(items: Iterable[Item], converted: Iterable[TorchForm]) -> str:

@@ -16,7 +16,7 @@ from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.apex.initialize.in_helper import is_chosen, seen_below, seen_from
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
-from amp_migrate.steps.apex.initialize.switch import VARIABLE, is_short, is_visible, switch_code
+from amp_migrate.steps.apex.initialize.switch import VARIABLE, is_off, is_short, is_visible, switch_code
 from amp_migrate.steps.apex.script.native_script import (
     FileInFloat32,
     NativeFile,
@@ -38,6 +38,7 @@ from amp_migrate.steps.apex.uses.norm_limits import limit_of, not_clipped
 from amp_migrate.steps.model.route import Route, Ways
 from amp_migrate.steps.model.training_step import Region
 from amp_migrate.steps.regions.evaluation import evaluation_regions
+from amp_migrate.steps.regions.find_regions import Placement
 from amp_migrate.steps.scaler.checkpoint_entries import restored_entries, saved_entries
 from amp_migrate.steps.scaler.find_route import Traveller
 from amp_migrate.steps.statements.bodies import bodies
@@ -66,6 +67,8 @@ class NativeDecider:
         self._dtype = dtype
         self._initializes = initializes
         self._traveller = traveller
+        self._is_off = is_off(initializes)
+        self._is_scaled = dtype is not Dtype.BF16 and not self._is_off
         self._named: set[Initialize] = set()
         # Initializations in helpers, by where their callers make a scaler, in the callers' words.
         self._views: dict[Statement, Initialize] = {}
@@ -119,7 +122,7 @@ class NativeDecider:
             given = (call for call, _ in apex_state.given(file, self._project))
             saved = (*amp_calls(file, "state_dict"), *amp_calls(file, "load_state_dict"), *given)
             for place in (*saved, *(read for read, _ in scale_reads(file))):
-                if self._dtype is not Dtype.BF16 and self._scaler_at(file, place) is None:
+                if self._is_scaled and self._scaler_at(file, place) is None:
                     return Refusal(
                         file, place, "no way for the scaler to where Apex's state is saved, restored or read"
                     )
@@ -130,11 +133,14 @@ class NativeDecider:
         switch = self._switch_at(step.file, step.place, each.route)
         enabled = None if switch is None or isinstance(switch, Refusal) else plain(switch)
         scaler = None if each.route is None else each.route.scaler
-        return NativeStep(replace(step, enabled=enabled), each.step.folds, scaler, norm_limit)
+        moved = step.in_float32 if self._is_off else replace(step, enabled=enabled)
+        return NativeStep(moved, each.step.folds, scaler, norm_limit)
 
     def _file(self, file: File, steps: Sequence[NativeStep], left: list[FileInFloat32]) -> NativeFile:
         mine = [each for each in steps if each.step.file is file]
-        placed = evaluation_regions(file, self._roles, [each.step for each in mine])
+        placed = (
+            Placement((), ()) if self._is_off else evaluation_regions(file, self._roles, [each.step for each in mine])
+        )
         evaluated = tuple(self._evaluated(file, placed.regions, left))
         own = (region for each in mine for region in each.step.regions)
         reads = dict(scale_reads(file))
@@ -221,7 +227,7 @@ class NativeDecider:
                 yield region, None if switch is None else plain(switch)
 
     def _scaler_at(self, file: File, place: cst.CSTNode) -> str | None:
-        if self._traveller is None or self._dtype is Dtype.BF16:
+        if self._traveller is None or not self._is_scaled:
             return None
         return scaler_at(self._traveller, self._roles, file, place)
 

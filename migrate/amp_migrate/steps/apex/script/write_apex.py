@@ -8,10 +8,11 @@ import libcst as cst
 
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.catalog.apex_rules import APEX_INITIALIZE, APEX_STEP
+from amp_migrate.catalog.step_rules import FP32_STEP
 from amp_migrate.plan.code import Code, code, listed, plain
-from amp_migrate.plan.edit import Edit
+from amp_migrate.plan.edit import Annotate, Edit
 from amp_migrate.settings import Dtype, Settings
-from amp_migrate.steps.apex.initialize.switch import VARIABLE, is_short, switch_code
+from amp_migrate.steps.apex.initialize.switch import VARIABLE, is_off, is_short, switch_code
 from amp_migrate.steps.apex.script.native_script import NativeFile, NativeScript, NativeStart
 from amp_migrate.steps.apex.script.write_fp16_optimizer import write_wrapped
 from amp_migrate.steps.apex.uses import apex_state
@@ -21,6 +22,7 @@ from amp_migrate.steps.apex.uses.cast_functions import write_functions
 from amp_migrate.steps.apex.uses.handed_amp import write_handed
 from amp_migrate.steps.apex.uses.loss_scale import write_read
 from amp_migrate.steps.apex.uses.norm_limits import write_clips, write_limits_gone
+from amp_migrate.steps.model.training_step import TrainingStep
 from amp_migrate.steps.outputs.region_outputs import cast_outputs
 from amp_migrate.steps.write.write_route import write_ways
 from amp_migrate.steps.write.write_step import write_island, write_region, write_step
@@ -29,11 +31,13 @@ from amp_migrate.write.editor import Editor, guarded
 
 # Steps without an overflow before a scale grows that has to stay: more than any training takes.
 _NEVER = "2**31 - 1"
+_FLOAT32 = f"# amp-migrate: ignore[{FP32_STEP.code}] (float32, as Apex's O0)"
 
 
 def write_apex(script: NativeScript, roles: Roles, settings: Settings) -> Iterator[Edit]:
     """The edits of a whole script."""
     editor = Editor(script.files[0].file, settings, APEX_STEP.code)
+    starts = [each.initialize for each in script.starts]
     for each in script.steps:
         own = editor.of(each.step.file)
         yield from write_step(own, each.step, settings.dtype, each.scaler)
@@ -45,6 +49,8 @@ def write_apex(script: NativeScript, roles: Roles, settings: Settings) -> Iterat
             yield from _write_limits(own, script, each.step.updates, each.scaler)
         for fold in each.folds:
             yield own.splice(fold.statement, fold.live)
+        if is_off(starts):
+            yield from _write_float32(own, each.step)
     for file in script.files:
         yield from _write_file(editor.of(file.file), file, roles)
         yield from write_handed(editor.of(file.file), roles.project)
@@ -55,6 +61,14 @@ def write_apex(script: NativeScript, roles: Roles, settings: Settings) -> Iterat
             own = editor.of(start.creation.file)
             yield own.after(start.creation.home, *_scaler_lines(editor.of(start.initialize.file), start))
     yield from write_ways(script.ways, editor, settings.dtype)
+
+
+def _write_float32(editor: Editor, step: TrainingStep) -> Iterator[Edit]:
+    """The comments that say of a step that it is to stay in float32, as Apex was told: a second run knows no Apex."""
+    for held in (each.statement for each in step.backwards if each.part is None):
+        line = held if isinstance(held, cst.With) else editor.file.tree.parents[held]
+        if isinstance(line, (cst.With, cst.SimpleStatementLine)):
+            yield editor.edit(line, Annotate(_FLOAT32))
 
 
 def _write_file(editor: Editor, file: NativeFile, roles: Roles) -> Iterator[Edit]:

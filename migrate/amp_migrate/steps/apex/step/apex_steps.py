@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import CallSite, FunctionRef
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.step.folded_branches import FoldedBranch, clip_folds, fold_of
@@ -22,6 +24,9 @@ from amp_migrate.tables.apex_names import SCALE_LOSS, USE_SHIM
 from amp_migrate.trees.nodes import Block, Statement, blocks, find, nested_statements, statements
 from amp_migrate.trees.own_calls import named_arguments
 from amp_migrate.trees.tree import Tree
+
+# For each function that is called as a part of a step, its callers with the calls.
+Calls: TypeAlias = "Mapping[FunctionRef, Sequence[tuple[TrainingStep, CallSite]]]"
 
 
 @dataclass(frozen=True)
@@ -114,24 +119,43 @@ def _read_function(
     gathered = gatherer(file, roles, left_out).gather(function, backwards, stepped_elsewhere=stepped)
     if isinstance(gathered, Refusal):
         return gathered
-    return _mixed_up(file, gathered.step, withs) or ApexStep(gathered, tuple(folds), switch, left_out)
+    return ApexStep(gathered, tuple(folds), switch, left_out)
 
 
-def _mixed_up(file: File, step: TrainingStep, withs: list[cst.With]) -> Refusal | None:
-    """A body that saw the gradients of one backward alone, and would see those of others with them."""
-    tree = file.tree
-    for with_ in withs:
-        item = with_.items[0].item
-        assert isinstance(item, cst.Call)
-        if not _rest(with_) or "delay_unscale" in (named_arguments(item, SCALE_LOSS) or ()):
-            continue
-        around = [tree.block(with_), *tree.ancestors(tree.block(with_))]
-        steps = [each.statement for each in step.optimizer_steps]
-        is_stepped = any(_always_in(tree, each) in around and tree.loop(each) is tree.loop(with_) for each in steps)
-        if len(step.backwards) > 1 or not is_stepped:
+def clips_under_scale(step: TrainingStep) -> Iterator[cst.Call]:
+    """The calls in a body of `amp.scale_loss` that clip its gradients, which are scaled there."""
+    for with_ in (each.statement for each in step.backwards if isinstance(each.statement, cst.With)):
+        calls = (call for statement in _rest(with_) for call in find(statement, cst.Call))
+        yield from (each for each in calls if step.file.names.callee(each).startswith("torch.nn.utils.clip_grad_"))
+
+
+def sees_others(step: TrainingStep, calls: Calls) -> Refusal | None:
+    """A body of `amp.scale_loss` that saw the gradients of one backward alone, and would see those of others with them.
+
+    Args:
+        calls: for each function that is called as a part of the step, its callers with the calls.
+    """
+    for with_ in (each.statement for each in step.backwards if isinstance(each.statement, cst.With)):
+        item = cst.ensure_type(with_.items[0].item, cst.Call)
+        is_delayed = "delay_unscale" in (named_arguments(item, SCALE_LOSS) or ())
+        if _rest(with_) and not is_delayed and not _is_alone(step, with_, calls):
             reason = "the body of amp.scale_loss sees the gradients of one backward(), without those before it"
-            return Refusal(file, with_, reason, USE_SHIM)
+            return Refusal(step.file, with_, reason, USE_SHIM)
     return None
+
+
+def _is_alone(step: TrainingStep, at: Statement, calls: Calls) -> bool:
+    """Whether the optimizer steps for each run of a statement that goes backward, and nothing else does before it."""
+    tree = step.file.tree
+    around = [tree.block(at), *tree.ancestors(tree.block(at))]
+    stepped = (each.statement for each in step.optimizer_steps)
+    if len(step.backwards) > 1:
+        return False
+    if any(_always_in(tree, each) in around and tree.loop(each) is tree.loop(at) for each in stepped):
+        return True
+    sites = [site for function, sites in calls.items() if function.node is step.function for site in sites]
+    alone = (_is_alone(caller, site.file.tree.statement(site.call), calls) for caller, site in sites)
+    return bool(sites) and tree.loop(at) is None and all(alone)
 
 
 def _always_in(tree: Tree, statement: Statement) -> Block:

@@ -11,7 +11,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.plan.move import Refusal
-from amp_migrate.steps.apex.step.apex_steps import ApexStep, gatherer, stepped_elsewhere
+from amp_migrate.steps.apex.step.apex_steps import ApexStep, gatherer, sees_others, stepped_elsewhere
 from amp_migrate.steps.apex.step.folded_branches import clip_folds
 from amp_migrate.steps.gradients.steppers import Steppers
 from amp_migrate.steps.model.route import Route
@@ -82,9 +82,10 @@ def join(
     joined: list[ApexStep | ApexSplit | Refusal] = []
     for each in Joiner(project, again, steppers).join([step.gathered for step in found]):
         if isinstance(each, Split):
-            joined.append(ApexSplit(each, parts))
+            mixed = (sees_others(part.step, each.calls) for part in each.parts)
+            joined.append(next(filter(None, mixed), None) or ApexSplit(each, parts))
         elif isinstance(each, Refusal):
             joined.append(each)
         else:
-            joined.append(replace(parts[key_of(each.step)], gathered=each))
+            joined.append(sees_others(each.step, {}) or replace(parts[key_of(each.step)], gathered=each))
     return joined

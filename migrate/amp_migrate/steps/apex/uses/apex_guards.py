@@ -18,6 +18,7 @@ from amp_migrate.tables.apex_names import AMP
 from amp_migrate.trees.nodes import Statement, block_of, is_constant, nested_statements, statements
 from amp_migrate.write.editor import Editor
 
+_IMPORTERS = ("importlib.import_module", "builtins.__import__", "__import__")
 _FINDERS = ("importlib.util.find_spec", "importlib.find_loader", "pkgutil.find_loader")
 
 
@@ -75,6 +76,14 @@ class Probe:
     node: cst.BaseExpression
     package: cst.SimpleString
     answer: bool
+
+
+def imports_by_name(file: File) -> Iterator[tuple[cst.Call, str]]:
+    """The calls of a file that import something of Apex by a string, each with its full name."""
+    for call in file.calls if "apex" in file.tree.text else ():
+        name = call.args[0].value if call.args else None
+        if isinstance(name, cst.SimpleString) and file.names.callee(call) in _IMPORTERS:
+            yield call, str(name.evaluated_value)
 
 
 def find_probes(file: File) -> Iterator[Probe]:

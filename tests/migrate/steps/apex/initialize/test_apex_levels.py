@@ -8,7 +8,7 @@ from typing import Any
 Check = Callable[..., Any]
 
 
-def test_o0_is_switched_off(rewrites: Check) -> None:
+def test_o0_is_plain_float32_and_stays_so(rewrites: Check) -> None:
     rewrites(
         """
         - from apex import amp
@@ -16,16 +16,36 @@ def test_o0_is_switched_off(rewrites: Check) -> None:
           model = nn.Linear(2, 2)
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O0")
-        + scaler = torch.amp.GradScaler("cuda", enabled=False)
           for x, y in loader:
-        -     loss = nn.functional.mse_loss(model(x), y)
+              loss = nn.functional.mse_loss(model(x), y)
         -     with amp.scale_loss(loss, optimizer) as scaled_loss:
         -         scaled_loss.backward()
-        +     with torch.amp.autocast(device_type="cuda", enabled=False):
-        +         loss = nn.functional.mse_loss(model(x), y)
-        +     scaler.scale(loss).backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        +     # amp-migrate: ignore[AMP501] (float32, as Apex's O0)
+        +     loss.backward()
+              optimizer.step()
+        """
+    )
+
+
+def test_o0_keeps_no_state_and_has_no_scale(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+        -
+          def train(args, model, loader):
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O0")
+              for x, y in loader:
+        -         with amp.scale_loss(nn.functional.mse_loss(model(x), y), optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -         torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
+        +         # amp-migrate: ignore[AMP501] (float32, as Apex's O0)
+        +         nn.functional.mse_loss(model(x), y).backward()
+        +         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                  optimizer.step()
+        -     return {"model": model.state_dict(), "amp": amp.state_dict()}
+        +     return {"model": model.state_dict()}
         """
     )
 

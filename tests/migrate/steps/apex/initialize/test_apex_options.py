@@ -322,3 +322,50 @@ def test_registration_that_changes_something_needs_the_shim(registration: str, m
     after = migrate(REGISTERING.format(registration=registration)).after
     assert "from amp_shim import amp\n" in after
     assert registration in after
+
+
+def test_settings_that_are_not_seen_are_asked_when_they_are_there(rewrites: Check) -> None:
+    asked = 'settings.get("loss_scale")'
+    plan = rewrites(
+        f"""
+        - from apex import amp
+        -
+
+          def main(model, **settings):
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -     model, optimizer = amp.initialize(model, optimizer, verbosity=0, **settings)
+        +     amp_enabled = bool(settings.get("enabled", True)) and settings.get("opt_level") != "O0"
+        +     scaler = torch.amp.GradScaler("cuda", init_scale=65536.0 if {asked} in (None, "dynamic") else float({asked}), enabled=amp_enabled)
+              for x, y in loader:
+        -         loss = nn.functional.mse_loss(model(x), y)
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=amp_enabled):
+        +             loss = nn.functional.mse_loss(model(x), y)
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+        """  # noqa: E501
+    )
+    assert any("what else settings says of casts" in each.message for each in plan.findings)
+
+
+def test_settings_that_are_written_out(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer, **{"opt_level": "O1", "loss_scale": 128})
+        + scaler = torch.amp.GradScaler("cuda", init_scale=128.0, growth_interval=2**31 - 1)
+          for x, y in loader:
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        +     scaler.scale(loss).backward()
+        ~     optimizer.step()
+        +     scaler.update()
+        """
+    )

@@ -18,6 +18,12 @@ Check = Callable[..., Any]
         ('args = TrainingArguments(half_precision_backend="apex")', 'half_precision_backend="apex"', "fp16_opt_level"),
         ("plugin = ApexMixedPrecisionPlugin(amp_level='O2')", "ApexMixedPrecisionPlugin", "16-mixed"),
         ('optim_wrapper = dict(type="ApexOptimWrapper", opt_level="O1")', "ApexOptimWrapper", "AmpOptimWrapper"),
+        (
+            "from sentence_transformers import SentenceTransformer\n\nmodel = SentenceTransformer('base')\n"
+            "model.fit(epochs=1, fp16=True, fp16_opt_level='O2')",
+            "fit(fp16=, fp16_opt_level=)",
+            "use_amp=True",
+        ),
         ("from mmengine.optim import ApexOptimWrapper\n\nw = ApexOptimWrapper(opt)", "ApexOptimWrapper", "AmpOptim"),
     ],
 )
@@ -35,6 +41,7 @@ def test_switch_that_asks_for_apex(leaves: Check, text: str, what: str, instead:
         'args = TrainingArguments(fp16=True, half_precision_backend="auto")  # not apex',
         'optim_wrapper = dict(type="AmpOptimWrapper", loss_scale="dynamic")',
         'wrapper = "ApexOptimWrapper"',
+        "model = keras.Model(x, y)\nmodel.fit(epochs=1, fp16=True, fp16_opt_level='O2')",
         'team = "apex"',
     ],
 )

@@ -84,7 +84,7 @@ def test_function_that_asks_for_apex_in_another_file_goes_with_the_step(rewrites
               def train(model, loader, levels):
                   optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
                   if is_apex_available():
-                      model, optimizer = apex.amp.initialize(model, optimizer, **levels)
+                      model, optimizer = apex.amp.initialize(model, optimizer, *levels)
                   for x, y in loader:
                       loss = torch.nn.functional.cross_entropy(model(x), y)
                       with apex.amp.scale_loss(loss, optimizer) as scaled:

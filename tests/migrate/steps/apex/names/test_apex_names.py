@@ -332,3 +332,17 @@ def test_torch_takes_what_is_written(native: TorchForm) -> None:
     assert {*native.goes, *native.requires} <= set(old)
     # The names of leading parameters matter where they are passed by keyword; the first never is.
     assert parameters[1 : native.leading] == old[1 : native.leading]
+
+
+def test_parallel_class_where_torch_comes_by_a_star() -> None:
+    before = "from apex.parallel import DistributedDataParallel as DDP\nfrom tools import *\n\nm = DDP(torch.f(m))\n"
+    after = "from tools import *\nimport torch\n\n"
+    plan = migrate_text(before, Settings())
+    assert plan.after == f"{after}m = torch.{DDP}(torch.f(m), broadcast_buffers=False)\n"
+
+
+def test_what_is_imported_by_a_string_is_told() -> None:
+    text = 'import importlib\n\namp = importlib.import_module("apex.amp")\nopt = importlib.import_module("apex.mlp")\n'
+    plan = migrate_text(text, Settings())
+    assert plan.after == text
+    assert [(each.code, each.kind, each.line) for each in plan.findings] == [("AMP390", Kind.LEFT, 3)]

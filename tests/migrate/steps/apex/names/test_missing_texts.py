@@ -18,7 +18,7 @@ except ImportError:
 
 model = nn.Linear(2, 2)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-model, optimizer = amp.initialize(model, optimizer, **options)
+model, optimizer = amp.initialize(model, optimizer, *options)
 for x in loader:
     loss = model(x).mean()
     with amp.scale_loss(loss, optimizer) as scaled_loss:
@@ -83,7 +83,7 @@ def test_text_stays_where_apex_is_still_imported(migrate: Check) -> None:
             raise ImportError("Please install apex")
 
         optimizer = FusedLAMB(model.parameters())
-        model, optimizer = amp.initialize(model, optimizer, **options)
+        model, optimizer = amp.initialize(model, optimizer, *options)
         """
     )
     assert 'raise ImportError("Please install apex")' in migrate(text).after

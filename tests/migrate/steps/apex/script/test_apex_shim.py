@@ -50,7 +50,7 @@ def test_starred_arguments(serves: Check) -> None:
 
         model = nn.Linear(2, 2)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        model, optimizer = amp.initialize(model, optimizer, **options)
+        model, optimizer = amp.initialize(model, optimizer, *options)
         for x in loader:
             loss = model(x).mean()
             with amp.scale_loss(loss, optimizer) as scaled_loss:
@@ -135,6 +135,29 @@ def test_gradients_of_one_of_two_losses_are_reduced_under_the_scale(serves: Chec
                 scaled_loss.backward()
                 all_reduce([p.grad for p in model.parameters()])
             optimizer.step()
+        """,
+        "sees the gradients of one backward(), without those before it",
+    )
+
+
+def test_function_that_clips_under_the_scale_of_one_of_several_micro_batches(serves: Check) -> None:
+    serves(
+        """
+        from apex import amp
+
+        def train_step(model, optimizer, x, y):
+            loss = nn.functional.mse_loss(model(x), y)
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+                nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
+
+        def main(model):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            model, optimizer = amp.initialize(model, optimizer)
+            for step, (x, y) in enumerate(loader):
+                train_step(model, optimizer, x, y)
+                if step % 4 == 3:
+                    optimizer.step()
         """,
         "sees the gradients of one backward(), without those before it",
     )

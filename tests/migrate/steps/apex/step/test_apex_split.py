@@ -372,3 +372,36 @@ def test_parts_that_do_not_fit_together_stay_on_the_shim(rest: str, reason: str,
     plan = migrate(_HELPER + "".join(f"        {line}\n" for line in rest.splitlines()))
     assert "from amp_shim import amp\n" in plan.after
     assert reason in {finding.message.partition(": ")[2] for finding in plan.findings}
+
+
+def test_function_that_clips_under_the_scale_for_a_caller_that_steps(rewrites: Check) -> None:
+    plan = rewrites(
+        """
+        - from apex import amp
+        -
+        - def train_step(model, optimizer, x, y):
+        + def train_step(model, optimizer, x, y, scaler):
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -         nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+              return loss.item()
+
+          def main(model):
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -     model, optimizer = amp.initialize(model, optimizer)
+        +     scaler = torch.amp.GradScaler("cuda")
+              for x, y in loader:
+                  optimizer.zero_grad()
+        -         train_step(model, optimizer, x, y)
+        -         optimizer.step()
+        +         train_step(model, optimizer, x, y, scaler)
+        +         scaler.step(optimizer)
+        +         scaler.update()
+        """
+    )
+    assert [each.line for each in plan.findings if each.code == "AMP504"] == [10]
