@@ -26,10 +26,11 @@ quick: $(QUICK)/.installed ## Run the linters and every 24th test that needs no 
 	PYTHONPATH=tests $(QUICK)/bin/pytest --quiet --numprocesses auto -p quick
 
 # One thread each: the tests already fill the cores, and PyTorch's threads would only wait for each other.
-# Byte code first: the tests start hundreds of processes, and where PYTHONDONTWRITEBYTECODE is set each would compile.
+# Byte code first: the tests start hundreds of processes, and where PYTHONDONTWRITEBYTECODE is set each would compile; and
+# every process of pytest would rewrite the assertions of all tests anew, at each run.
 test: lint docs ## Run the linters, the type checker, the documentation and all tests.
 	$(BIN)/python -m compileall -q migrate shim
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --durations 25
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --durations 25
 
 # The rest of what CI runs. TORCH=--torch: with torch, too, at the price of gigabytes.
 environments: $(INSTALLED) ## Run the commands in fresh environments: the oldest dependencies, every Python that is here.

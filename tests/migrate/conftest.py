@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from amp_migrate.engine.migrate import migrate as migrate_paths
 from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.engine.outcome import FilePlan
 from amp_migrate.engine.parsed_files import Parsed
-from amp_migrate.engine.planner import FilePlan
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding, Kind
@@ -80,7 +80,8 @@ def migrate() -> Callable[..., FilePlan]:
         plan = migrate_text(head + dedent(text).removeprefix("\n"), settings)
         assert [finding for finding in plan.findings if finding.kind is Kind.ERROR] == []
         compile(plan.after, plan.source.name, "exec")
-        assert migrate_text(plan.after, settings).after == plan.after
+        if plan.changed:  # what stays is what that run was of
+            assert migrate_text(plan.after, settings).after == plan.after
         return plan
 
     return run
@@ -146,7 +147,8 @@ def rewrites_files(tmp_path: Path) -> Callable[..., tuple[Finding, ...]]:
             plan.source.path.write_text(plan.after)
         for name, (_, after) in texts.items():
             same(name, after, (tmp_path / name).read_text(), outcome.findings)
-        assert migrate_paths([tmp_path], settings).changed == ()
+        if outcome.changed:
+            assert migrate_paths([tmp_path], settings).changed == ()
         return outcome.findings
 
     return check

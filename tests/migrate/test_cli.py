@@ -316,8 +316,7 @@ def test_the_package_runs_as_a_module() -> None:
     assert subprocess.check_output(command, env=environment, text=True) == run("--version").stdout
 
 
-def test_help_names_the_exit_codes_and_imports_no_parser() -> None:
-    code = """
+SLOW_MODULES = """
 import sys
 from amp_migrate.cli import main
 try:
@@ -325,9 +324,20 @@ try:
 finally:
     print(sorted({name.split(".")[0] for name in sys.modules} & {"libcst", "torch", "rich"}))
 """
-    result = in_a_process("--help", code=code)
+
+
+def test_help_names_the_exit_codes_and_imports_no_parser() -> None:
+    result = in_a_process("--help", code=SLOW_MODULES)
     assert "Exit codes:" in result.stdout
     assert result.stdout.endswith("[]\n")
+
+
+@pytest.mark.parametrize(("text", "slow"), [("import torch\n\nprint(torch.ones(2))\n", []), (OLD, ["libcst"])])
+def test_the_parser_is_imported_only_where_there_is_something_to_migrate(text: str, slow: list[str]) -> None:
+    Path("a.py").write_text(text)
+    result = in_a_process(".", code=SLOW_MODULES)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.endswith(f"{slow}\n")
 
 
 def test_usage_errors_of_the_script_have_no_traceback() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from amp_migrate.cli import command
 from amp_migrate.engine.migrate import migrate_text
-from amp_migrate.engine.planner import FilePlan
+from amp_migrate.engine.outcome import FilePlan
 from amp_migrate.report.finding import Kind
 from amp_migrate.settings import Dtype, Settings
 from click.testing import CliRunner

@@ -16,7 +16,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.workspace import TextDocument
 
 from amp_migrate import __version__
-from amp_migrate.engine.changes import changes_of
+from amp_migrate.engine.outcome import changes_of
 from amp_migrate.engine.parts.given_files import migrate_named
 from amp_migrate.engine.source import Source, display_name
 from amp_migrate.engine.workspace import Workspace

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
 
+from amp_migrate.catalog.rule import Rule
 from amp_migrate.command.output import note, print_changes, shown
 from amp_migrate.engine import work
-from amp_migrate.engine.changes import changes_of
 from amp_migrate.engine.disk.apply import apply_elsewhere, apply_in_place
 from amp_migrate.engine.disk.journal import undo_command
 from amp_migrate.engine.disk.leftovers import recover, tidy
 from amp_migrate.engine.disk.tree import find_root
 from amp_migrate.engine.find.selection import Selection
-from amp_migrate.engine.migrate import Outcome, migrate_source
 from amp_migrate.engine.notebooks.notebook import read_source
+from amp_migrate.engine.outcome import Outcome, changes_of
 from amp_migrate.engine.parts.given_files import migrate_named
 from amp_migrate.engine.parts.in_parts import default_workers
 from amp_migrate.engine.problems import refused, unreadable
@@ -31,7 +32,6 @@ from amp_migrate.report.forms.terminal import progress_bar
 from amp_migrate.report.forms.text import places
 from amp_migrate.report.plain import plain
 from amp_migrate.report.report import OldestTorch, Report
-from amp_migrate.rulebook import rules_of
 from amp_migrate.settings import DEFAULT_TORCH, Settings
 
 
@@ -129,6 +129,8 @@ def _migrated_stdin(request: MigrationRequest) -> Outcome:
         source = read_source(sys.stdin.buffer.read(), path)
     except SourceError as error:
         return Outcome((), (unreadable(display_name(path), error),), 1)
+    from amp_migrate.engine.migrate import migrate_source  # loads LibCST
+
     plan = migrate_source(source, request.settings)
     errors = tuple(finding for finding in plan.findings if finding.kind is Kind.ERROR)
     return Outcome((plan,), errors, 1)
@@ -178,7 +180,7 @@ def _print_report(
 ) -> None:
     changed = tuple(each.source.name for each in outcome.changed)
     findings = outcome.findings
-    rules = rules_of({finding.code for finding in findings})
+    rules = _rules_of({finding.code for finding in findings})
     torch = request.settings.target_torch
     # An older target may be why a name stays; the default concerns who gets something written.
     said = request.target_said if changed or torch < DEFAULT_TORCH else ""
@@ -193,6 +195,15 @@ def _print_report(
     if request.settings.prove:
         _print_checks(outcome, stream if request.form is Format.TEXT else sys.stderr)
     stream.write(render(report, request.form))
+
+
+def _rules_of(codes: Collection[str]) -> tuple[Rule, ...]:
+    """The rules with these codes; all of them are loaded where there is one."""
+    if not codes:
+        return ()
+    from amp_migrate.rulebook import rules_of
+
+    return rules_of(codes)
 
 
 def _print_checks(outcome: Outcome, stream: TextIO) -> None:

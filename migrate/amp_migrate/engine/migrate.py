@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
 
 from amp_migrate.catalog.apex_rules import APEX_INITIALIZE, APEX_STEP
 from amp_migrate.catalog.step_rules import STEP_LEFT
@@ -15,8 +14,9 @@ from amp_migrate.engine.garbage import collected_later
 from amp_migrate.engine.imports.import_graph import ImportGraph
 from amp_migrate.engine.imports.imports_of_text import imported_modules
 from amp_migrate.engine.notebooks.notebook import SUFFIX
+from amp_migrate.engine.outcome import FilePlan, Outcome, without_refused
 from amp_migrate.engine.parsed_files import Parsed
-from amp_migrate.engine.planner import FilePlan, plan
+from amp_migrate.engine.planner import plan
 from amp_migrate.engine.problems import OUR_FAULT, PLEASE_REPORT, in_the_file, refused
 from amp_migrate.engine.proof import checks_of, refuted
 from amp_migrate.engine.source import Source
@@ -30,38 +30,6 @@ from amp_migrate.settings import Settings
 
 _ONCE_RELEASED = "give its calls the new arguments by hand once it installs a version that takes them"
 _ONCE_WRITTEN = "migrate the file that the cell writes, and put what becomes of it into the cell"
-# Files that are planned together.
-Part: TypeAlias = "tuple[Path, ...]"
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a run came to.
-
-    Attributes:
-        plans: the files that change or have findings, in order of name; every new text is checked.
-        problems: what is to be said of files that could not be read, planned, checked or written.
-        files: how many files were looked at.
-    """
-
-    plans: tuple[FilePlan, ...]
-    problems: tuple[Finding, ...]
-    files: int
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """Everything to be said, in order of place."""
-        planned = (finding for each in self.plans for finding in each.findings)
-        return tuple(sorted({*self.problems, *planned}))
-
-    @property
-    def changed(self) -> tuple[FilePlan, ...]:
-        """The plans that would change their file."""
-        return tuple(each for each in self.plans if each.changed)
-
-    def plan_of(self, path: Path) -> FilePlan | None:
-        """The plan of one file; None where there is nothing to change or say."""
-        return next((each for each in self.plans if each.source.path == path), None)
 
 
 def migrate(paths: Sequence[Path], settings: Settings) -> Outcome:
@@ -170,22 +138,6 @@ def _of_written_scripts(workspace: Workspace, settings: Settings) -> Iterator[Fi
                 yield Finding(notebook.name, each.line, 1, STEP_LEFT.code, Kind.LEFT, message, _ONCE_WRITTEN)
 
 
-def without_refused(workspace: Workspace, outcome: Outcome, wrong: Mapping[Path, Finding]) -> Outcome:
-    """`outcome` without the changes to the files in `wrong`, and without those that only make sense with them."""
-    if not wrong:
-        return outcome
-    said = dict(wrong)
-    for group in ImportGraph(workspace).groups(each.source for each in outcome.changed):
-        causes = sorted((wrong[source.path] for source in group if source.path in wrong), key=lambda each: each.path)
-        for source in group:
-            if causes and source.path not in wrong:
-                message = f"file left as it was, because {causes[0].path} is and the two belong together"
-                said[source.path] = replace(causes[0], path=source.name, line=0, column=0, message=message, hint="")
-    plans = tuple(_withdrawn(each) if each.source.path in said else each for each in outcome.plans)
-    plans = tuple(each for each in plans if each.changed or each.findings)
-    return Outcome(plans, (*outcome.problems, *said.values()), outcome.files)
-
-
 def _apex_in(workspace: Workspace, outcome: Outcome, wrong: Mapping[Path, Finding]) -> tuple[tuple[str, str, str], ...]:
     """The files among those that are left whose Apex steps were to be native, with the reason and what to do."""
     codes = (APEX_STEP.code, APEX_INITIALIZE.code)
@@ -226,12 +178,6 @@ def _told_in_the_file(each: FilePlan) -> FilePlan:
 
 def _checked_by_proof(each: FilePlan) -> FilePlan:
     return replace(each, checked=checks_of(each) if each.changed else ())
-
-
-def _withdrawn(each: FilePlan) -> FilePlan:
-    # What was left before is still left, and hazards are still there; what was to be migrated is not.
-    findings = tuple(finding for finding in each.findings if finding.kind in (Kind.LEFT, Kind.HAZARD, Kind.ERROR))
-    return replace(each, after=each.source.text, findings=findings, edits=())
 
 
 def _plan_what_can_be(

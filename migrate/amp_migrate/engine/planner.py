@@ -7,12 +7,11 @@ creates the optimizer to the file that steps it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from amp_migrate.analysis.project import Project
 from amp_migrate.engine.find.prefilter import may_matter
+from amp_migrate.engine.outcome import FilePlan
 from amp_migrate.engine.parsed_files import Parsed, ParsedLibrary
-from amp_migrate.engine.source import Source
 from amp_migrate.engine.texts.annotate import annotate
 from amp_migrate.engine.work import Work, count
 from amp_migrate.engine.workspace import Workspace
@@ -23,32 +22,6 @@ from amp_migrate.plan.move import Move
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Settings
 from amp_migrate.write.consume import Settled, consume, new_text
-
-
-@dataclass(frozen=True)
-class FilePlan:
-    """What is to become of one file.
-
-    Attributes:
-        source: the file as it was read.
-        after: its new text; equal to `source.text` where only findings are to be told.
-        findings: everything to be said about the file, in order of place.
-        edits: what changes, edit by edit in words, where that was asked for.
-        checked: what of the new text was checked by `prove/`, by name, where that was asked for.
-        is_repair: whether something in it is to do what it was meant to do, and did not: it is another program.
-    """
-
-    source: Source
-    after: str
-    findings: tuple[Finding, ...]
-    edits: tuple[str, ...] = ()
-    checked: tuple[str, ...] = ()
-    is_repair: bool = False
-
-    @property
-    def changed(self) -> bool:
-        """Whether the file's text would change."""
-        return self.after != self.source.text
 
 
 def plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[FilePlan, ...]:
@@ -64,6 +37,7 @@ def plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[File
 def _plan_project(workspace: Workspace, settings: Settings, parsed: Parsed) -> Iterator[FilePlan]:
     library = ParsedLibrary(workspace, parsed, settings.target_torch)
     plan = settle(library, settings)
+    repairing = repairing_rules()
     count(Work.PLANS)
     count(Work.EDITS, sum(map(len, plan.edits.values())))
     files = {file.name: library.source(file) for file in library.parsed}
@@ -75,7 +49,7 @@ def _plan_project(workspace: Workspace, settings: Settings, parsed: Parsed) -> I
         tree, mine = edits.get(name, (None, ()))
         after = files[name].text if tree is None else new_text(tree, mine)
         in_words = map(described, sorted(mine, key=lambda each: each.line)) if settings.explain else ()
-        is_repair = not repairing_rules().isdisjoint(each.rule for each in mine)
+        is_repair = not repairing.isdisjoint(each.rule for each in mine)
         said = tuple(findings.get(name, ()))
         yield FilePlan(files[name], after, said, tuple(in_words), is_repair=is_repair)
 

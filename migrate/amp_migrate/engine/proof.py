@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from amp_migrate.engine.imports.import_graph import ImportGraph
-from amp_migrate.engine.planner import FilePlan
+from amp_migrate.engine.outcome import FilePlan
 from amp_migrate.engine.problems import PLEASE_REPORT, in_the_file, refused
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace

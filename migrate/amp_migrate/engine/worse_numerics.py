@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from functools import lru_cache
 from pathlib import Path
 
 from amp_migrate.catalog.apex_rules import APEX_STEP
 from amp_migrate.catalog.step_rules import FP32_STEP, RISKY_NUMERICS, ROUNDED_PROBABILITY, STEP_LEFT, UNSCALE_FIRST
 from amp_migrate.engine.flow_files import FlowFiles
-from amp_migrate.engine.planner import FilePlan
+from amp_migrate.engine.outcome import FilePlan
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.prove.precision import Harm, Trouble, harms
 from amp_migrate.report.finding import Finding, Kind, seen_from
@@ -132,10 +133,16 @@ def _line_before(plan: FilePlan | None, line: int) -> int:
     if plan is None:
         return line
     old, new = plan.source.text.splitlines(), plan.after.splitlines()
-    for what, first, last, begin, end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+    for what, first, last, begin, end in _opcodes(plan.source.text, plan.after):
         if begin < line <= end:
             if what == "equal":
                 return first + line - begin
             like = [SequenceMatcher(None, each.strip(), new[line - 1].strip()).ratio() for each in old[first:last]]
             return first + 1 + like.index(max(like)) if like else max(first, 1)
     return len(old)
+
+
+@lru_cache(maxsize=8)
+def _opcodes(old: str, new: str) -> Sequence[tuple[str, int, int, int, int]]:
+    """What became of the lines of a text, in which there may be many harms."""
+    return SequenceMatcher(None, old.splitlines(), new.splitlines(), autojunk=False).get_opcodes()

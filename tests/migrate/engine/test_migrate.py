@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from amp_migrate.engine.migrate import Outcome, migrate, migrate_file, migrate_text
+from amp_migrate.engine.migrate import migrate, migrate_file, migrate_text
+from amp_migrate.engine.outcome import FilePlan, Outcome
 from amp_migrate.engine.parsed_files import Parsed
-from amp_migrate.engine.planner import FilePlan
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Kind
 from amp_migrate.settings import Settings

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from amp_migrate.cli import command
-from amp_migrate.engine.planner import FilePlan
+from amp_migrate.engine.outcome import FilePlan
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.prove.check import Change, Project, faults
 from amp_migrate.prove.code.program import Others

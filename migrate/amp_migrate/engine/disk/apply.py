@@ -13,8 +13,7 @@ from amp_migrate.engine.disk import write
 from amp_migrate.engine.disk.folder import Folder, reason
 from amp_migrate.engine.disk.journal import Change, copying, recording, undo_command
 from amp_migrate.engine.imports.import_graph import ImportGraph
-from amp_migrate.engine.migrate import Outcome, without_refused
-from amp_migrate.engine.planner import FilePlan
+from amp_migrate.engine.outcome import FilePlan, Outcome, without_refused
 from amp_migrate.engine.problems import refused
 from amp_migrate.engine.source import display_name
 from amp_migrate.engine.workspace import Workspace

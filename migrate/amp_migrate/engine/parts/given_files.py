@@ -18,7 +18,7 @@ from amp_migrate.engine.find.discover import FoundFile
 from amp_migrate.engine.imports import resolve_import
 from amp_migrate.engine.imports.import_graph import ImportGraph
 from amp_migrate.engine.imports.imports_of_text import imported_modules
-from amp_migrate.engine.migrate import Outcome
+from amp_migrate.engine.outcome import Outcome
 from amp_migrate.engine.parts.in_parts import Progress, merged, migrate_in_parts
 from amp_migrate.engine.source import Source, from_here
 from amp_migrate.engine.workspace import OnDisk, Workspace, text_of_imports

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from amp_migrate.analysis.components import Components
+from amp_migrate.engine.garbage import collected_later
 from amp_migrate.engine.imports.import_graph import ImportGraph
-from amp_migrate.engine.migrate import Outcome, Part, migrate_workspace
-from amp_migrate.engine.parsed_files import Parsed, forget_oldest
-from amp_migrate.engine.planner import FilePlan
+from amp_migrate.engine.outcome import FilePlan, Outcome, Part
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding
 from amp_migrate.settings import Dtype, Settings
@@ -95,6 +94,11 @@ def _by_project(workspace: Workspace) -> list[list[Path]]:
 def _outcomes(
     workspace: Workspace, settings: Settings, parts: Sequence[Part], workers: int
 ) -> Iterator[tuple[Part, Outcome]]:
+    # LibCST and all rules take longer to load than many a tree takes to be searched in vain.
+    with collected_later():
+        from amp_migrate.engine.migrate import migrate_workspace
+        from amp_migrate.engine.parsed_files import Parsed, forget_oldest
+
     if workers > 1 and len(parts) > 1:
         from amp_migrate.engine.parts.processes import in_processes  # a single part never needs it
 

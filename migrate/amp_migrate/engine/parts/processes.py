@@ -14,7 +14,8 @@ from pathlib import Path
 from threading import Thread
 
 from amp_migrate.engine import work
-from amp_migrate.engine.migrate import Outcome, Part, migrate_workspace
+from amp_migrate.engine.migrate import migrate_workspace
+from amp_migrate.engine.outcome import Outcome, Part
 from amp_migrate.engine.parsed_files import Parsed, forget_oldest
 from amp_migrate.engine.problems import refused
 from amp_migrate.engine.source import display_name

@@ -12,7 +12,8 @@ import click
 from amp_migrate.engine.disk.apply import apply_in_place
 from amp_migrate.engine.disk.journal import undo_command
 from amp_migrate.engine.disk.tree import find_root
-from amp_migrate.engine.migrate import Outcome, workspace_of
+from amp_migrate.engine.migrate import workspace_of
+from amp_migrate.engine.outcome import Outcome
 from amp_migrate.engine.source import display_name, from_here
 from amp_migrate.report.finding import Kind
 from amp_migrate.report.forms.diff import unified

@@ -24,7 +24,7 @@ from amp_migrate.verify.runs.target import Target
 from amp_migrate.verify.usage import UsageError
 
 if TYPE_CHECKING:
-    from amp_migrate.engine.migrate import Outcome
+    from amp_migrate.engine.outcome import Outcome
 
 _MISSING = 3
 _LOOK_FOR_TORCH = f"import importlib.util, sys; sys.exit({_MISSING} * (importlib.util.find_spec('torch') is None))"

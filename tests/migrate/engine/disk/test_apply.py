@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from amp_migrate.engine.disk import write
 from amp_migrate.engine.disk.apply import apply_elsewhere, apply_in_place, is_original
-from amp_migrate.engine.migrate import Outcome, migrate_workspace
+from amp_migrate.engine.migrate import migrate_workspace
+from amp_migrate.engine.outcome import Outcome
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.settings import Settings
 

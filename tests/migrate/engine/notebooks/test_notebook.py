@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from amp_migrate.engine.disk.apply import apply_in_place
 from amp_migrate.engine.disk.undo import undo
-from amp_migrate.engine.migrate import Outcome, migrate_workspace
+from amp_migrate.engine.migrate import migrate_workspace
 from amp_migrate.engine.notebooks.notebook import NotebookSource, read_source
+from amp_migrate.engine.outcome import Outcome
 from amp_migrate.engine.parts.in_parts import migrate_in_parts
 from amp_migrate.engine.source import Source, SourceError
 from amp_migrate.engine.workspace import Workspace

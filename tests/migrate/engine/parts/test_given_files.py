@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from amp_migrate.engine.migrate import Outcome
+from amp_migrate.engine.outcome import Outcome
 from amp_migrate.engine.parts.given_files import migrate_named
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Kind

@@ -7,11 +7,11 @@ import signal
 from pathlib import Path
 
 import pytest
-from amp_migrate.engine.migrate import Part, migrate_workspace
+from amp_migrate.engine.migrate import migrate_workspace
+from amp_migrate.engine.outcome import FilePlan, Part
 from amp_migrate.engine.parsed_files import Parsed
 from amp_migrate.engine.parts import in_parts
 from amp_migrate.engine.parts.in_parts import migrate_in_parts, split
-from amp_migrate.engine.planner import FilePlan
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Dtype, Settings

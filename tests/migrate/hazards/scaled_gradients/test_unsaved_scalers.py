@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from amp_migrate.engine.migrate import migrate_text
-from amp_migrate.engine.planner import FilePlan
+from amp_migrate.engine.outcome import FilePlan
 from amp_migrate.report.finding import Kind
 from amp_migrate.settings import Settings
 
