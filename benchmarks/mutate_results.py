@@ -20,6 +20,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -30,12 +31,13 @@ from amp_migrate.engine.proof import project_of
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.prove.check import Change, Project, faults
+from idle_mutants import is_scaler, why_idle
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "mutants.json"
 PAGE = HERE.parent / "docs" / "mutants.md"
 _TORCH = (2, 6)
-_LARGEST = 24_000  # characters of the files that belong together: a sample has to come to an end
+_LARGEST = 48_000  # characters of the files that belong together: a sample has to come to an end
 _SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign)
 
 Edit = tuple[int, int, list[str]]  # the lines from here to there, and what stands there instead
@@ -54,18 +56,21 @@ class Code:
     def of(self, node: ast.stmt) -> list[str]:
         return self.lines[node.lineno - 1 : node.end_lineno]
 
-    def blocks(self) -> Iterator[list[ast.stmt]]:
+    @cached_property
+    def blocks(self) -> list[list[ast.stmt]]:
         """All lists of statements in which each begins a line of its own."""
+        found = []
         for node in ast.walk(self.tree):
             for name in ("body", "orelse", "finalbody"):
                 block = getattr(node, name, None)
                 if not isinstance(block, list) or not block or not isinstance(block[0], ast.stmt):
                     continue
                 if not any(self.lines[each.lineno - 1][: each.col_offset].strip() for each in block):
-                    yield block
+                    found.append(block)
+        return found
 
     def statements(self) -> Iterator[ast.stmt]:
-        for block in self.blocks():
+        for block in self.blocks:
             yield from block
 
     def without(self, node: ast.stmt) -> Edit:
@@ -82,15 +87,10 @@ def _method(node: ast.stmt) -> str:
     return value.func.attr if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) else ""
 
 
-def _is_scaler(node: ast.AST | None) -> bool:
-    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-    return "scaler" in name.lower()
-
-
 def _of_scaler(node: ast.stmt, method: str) -> bool:
     value = node.value if isinstance(node, (ast.Expr, ast.Assign)) else None
     func = value.func if isinstance(value, ast.Call) else None
-    return _method(node) == method and isinstance(func, ast.Attribute) and _is_scaler(func.value)
+    return _method(node) == method and isinstance(func, ast.Attribute) and is_scaler(func.value)
 
 
 def _scales(node: ast.stmt) -> ast.Call | None:
@@ -118,7 +118,7 @@ def drop_statement(code: Code) -> Iterator[Edit]:
 
 
 def swap_statements(code: Code) -> Iterator[Edit]:
-    for block in code.blocks():
+    for block in code.blocks:
         for one, other in pairwise(block):
             texts = "\n".join(code.of(one)), "\n".join(code.of(other))
             is_simple = isinstance(one, _SIMPLE) and isinstance(other, _SIMPLE) and texts[0].strip() != texts[1].strip()
@@ -189,7 +189,7 @@ def drop_argument(code: Code) -> Iterator[Edit]:
 
 def drop_scaler_statement(method: str) -> Callable[[Code], Iterator[Edit]]:
     def made(code: Code) -> Iterator[Edit]:
-        for block in code.blocks():
+        for block in code.blocks:
             for index, node in enumerate(block):
                 # An `unscale_` that nothing reads behind is made up for by `step`.
                 if _of_scaler(node, method) and (method != "unscale_" or any(map(_is_clip, block[index:]))):
@@ -205,14 +205,14 @@ def repeat_unscale(code: Code) -> Iterator[Edit]:
 
 
 def clip_first(code: Code) -> Iterator[Edit]:
-    for block in code.blocks():
+    for block in code.blocks:
         for one, other in pairwise(block):
             if _of_scaler(one, "unscale_") and _is_clip(other):
                 yield one.lineno, other.end_lineno or 0, [*code.of(other), *code.of(one)]
 
 
 def update_first(code: Code) -> Iterator[Edit]:
-    for block in code.blocks():
+    for block in code.blocks:
         for one, other in pairwise(block):
             if _of_scaler(one, "step") and _of_scaler(other, "update"):
                 yield one.lineno, other.end_lineno or 0, [*code.of(other), *code.of(one)]
@@ -240,7 +240,7 @@ def rename_scaler(code: Code) -> Iterator[Edit]:
 
 
 def make_scaler_on_one_way(code: Code) -> Iterator[Edit]:
-    for block in code.blocks():
+    for block in code.blocks:
         for index, node in enumerate(block):
             text = "\n".join(code.of(node))
             is_made = isinstance(node, ast.Assign) and text.lstrip().startswith("scaler =") and "GradScaler" in text
@@ -254,7 +254,7 @@ def _reads_scaler(node: ast.AST) -> bool:
 
 
 def backward_in_region(code: Code) -> Iterator[Edit]:
-    for block in code.blocks():
+    for block in code.blocks:
         for one, other in pairwise(block):
             if isinstance(one, ast.With) and "autocast" in code.lines[one.lineno - 1] and _scales(other) is not None:
                 by = code.indent(one.body[0])[len(code.indent(one)) :]
@@ -368,9 +368,10 @@ def measure(
         pools: folders of checkouts, each with the folder of what became of them.
         missed: where the mutants that are not caught are kept.
     """
-    chance = random.Random(0)
     rows: list[dict[str, Any]] = []
-    files, false = 0, 0
+    idle: Counter[str] = Counter()
+    refused: list[str] = []
+    files = 0
     began = time.process_time()
     for known, folder in (
         (known, path) for known, kept in pools for path in sorted(kept.iterdir()) if (known / path.name).is_dir()
@@ -380,20 +381,24 @@ def measure(
         for result in results(known / folder.name, folder / dtype / "written"):
             name = str(result.source.path)
             after = next(change.after for change in result.changes if change.name == name)
+            file = f"{folder.name}/{result.source.path.relative_to(known / folder.name)}"
             if "\r" in after or result.is_refused(after):
-                false += "\r" not in after
+                refused += [] if "\r" in after else [file]
                 continue
             files += 1
-            for operator, line, text in mutants(after, each, chance):
+            for operator, line, text in mutants(after, each, random.Random(file)):
+                why = why_idle(after, text)
+                if why:
+                    idle[why] += 1
+                    continue
                 said = result.is_refused(text)
-                place = f"{folder.name}/{result.source.path.relative_to(known / folder.name)}:{line}"
-                rows.append({"operator": operator, "caught": bool(said), "place": place})
+                rows.append({"operator": operator, "caught": bool(said), "place": f"{file}:{line}"})
                 if not said and missed is not None:
-                    kept = missed / f"{len(rows):05}.json"
+                    kept = missed / f"{file}:{line} {operator}.json".replace("/", "+")
                     changes = [(c.name, c.before, text if c.name == name else c.after) for c in result.changes]
                     kept.write_text(json.dumps({**rows[-1], "top": str(known / folder.name), "changes": changes}))
         print(folder.name, files, len(rows), sum(not row["caught"] for row in rows), file=sys.stderr, flush=True)
-    return {"results": files, "refused": false, "mutants": rows}
+    return {"results": files, "refused": refused, "idle": dict(sorted(idle.items())), "mutants": rows}
 
 
 def page(measured: dict[str, Any]) -> str:
@@ -432,7 +437,8 @@ def main() -> None:
         pools = list(zip(options.known, options.kept, strict=True))
         found = measure(pools, options.dtype, options.each, options.seconds, options.missed)
         options.output.write_text(json.dumps(found, indent=0) + "\n", encoding="utf-8")
-    PAGE.write_text(page(json.loads(options.output.read_text(encoding="utf-8"))), encoding="utf-8")
+    if options.output == RESULTS:
+        PAGE.write_text(page(json.loads(options.output.read_text(encoding="utf-8"))), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,12 +2,13 @@
 
     python benchmarks/output_net.py record ~/src/examples ~/src/apex ... --out net.json --keep ~/net
     python benchmarks/output_net.py compare net.json ~/src/examples ~/src/apex ... --keep ~/net
+    python benchmarks/output_net.py again ~/src/examples ~/src/apex ... --keep ~/net
 
 For every checkout and `--dtype`, the net holds a hash of each file that `amp-migrate` would write, and a hash of all
 that it says of each file: place, code, kind, message and hint. No text of a checkout is in it. `compare` does the same
 with the code as it is now, names what differs, and exits with 1 if anything does; where `record` kept its outputs
-(`--keep`, a folder outside of this repository), it shows unified diffs from what was written and said then. Checkouts
-stay as they are.
+(`--keep`, a folder outside of this repository), it shows unified diffs from what was written and said then. `again`
+runs over the checkouts as they are once that is written: a second run changes nothing. Checkouts stay as they are.
 
 The `amp_migrate` that Python imports is run, so `PYTHONPATH=~/other-worktree/migrate` nets other code. Every run is a
 fork of this process, which has imported all of it, and has one processor; times are processor time.
@@ -329,6 +330,47 @@ def compare(options: argparse.Namespace) -> int:
     return int(differing + failed > 0)
 
 
+def again(options: argparse.Namespace) -> int:
+    """Run over what was written, and return 1 if that would change again anywhere."""
+    folders = {folder.name: folder for folder in _folders(options.folders)}
+    changing, failed = 0, 0
+    with tempfile.TemporaryDirectory() as name:
+        jobs: list[Job] = []
+        for dtype in options.dtype or DTYPES:
+            for repository, folder in folders.items():
+                kept = options.keep / repository / dtype
+                texts = Texts.load(kept)
+                if texts is None:
+                    print(f"{repository} {dtype}: no outputs are kept in {kept}")
+                elif texts.written:
+                    migrated = Path(name, dtype, repository)
+                    _overlaid(folder, texts, migrated)
+                    jobs.append(Job(migrated, dtype, (), options.limit))
+        for job, output, texts in run(jobs, options.processes):
+            changing += bool(output.written)
+            failed += bool(output.skipped)
+            said = [output.skipped] if output.skipped else [f"{each}: is changed again" for each in output.written]
+            print("".join(f"{output.repository} {output.dtype}: {each}\n" for each in said), end="", flush=True)
+            if texts is not None:
+                (options.keep / output.repository / output.dtype / "again.json").write_text(
+                    json.dumps(sorted(output.written)) + "\n", encoding="utf-8"
+                )
+                before = {path: (job.folder / path).read_bytes() for path in texts.written}
+                print(
+                    "".join(f"    {e}\n" for e in diffs(job.folder, Texts(before, {}), Texts(texts.written, {}))),
+                    end="",
+                )
+    print(f"{len(jobs)} runs over results of {tool()}: {changing} change again, {failed} did not end")
+    return int(changing + failed > 0)
+
+
+def _overlaid(folder: Path, texts: Texts, copy: Path) -> None:
+    """A checkout as a run leaves it."""
+    shutil.copytree(folder, copy, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+    for path, data in texts.written.items():
+        (copy / path).write_bytes(data)
+
+
 def _show(job: Job, kept: Path, now: Texts) -> None:
     then = Texts.load(kept)
     if then is None:
@@ -382,11 +424,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--exclude", action="append", default=[], metavar="PATTERN", help="as for amp-migrate; may be repeated"
     )
     comparing.add_argument("net", type=Path, metavar="NET", help="what `record` wrote")
-    for each in (recording, comparing):
+    rerunning = command("again", again, "run over what `record` kept, and show what a second run would change")
+    for each in (recording, comparing, rerunning):
         each.add_argument("folders", type=Path, nargs="+", metavar="FOLDER", help="a checkout")
         each.add_argument("--dtype", choices=DTYPES, action="append", help="only this one; may be repeated")
         each.add_argument(
-            "--keep", type=Path, metavar="DIR", help="where the whole outputs are, outside of this repository"
+            "--keep",
+            type=Path,
+            required=each is rerunning,
+            metavar="DIR",
+            help="where the whole outputs are, outside of this repository",
         )
         each.add_argument("--limit", type=int, default=600, metavar="SECONDS", help="of one run (default: %(default)s)")
         each.add_argument("--processes", type=int, choices=(1, 2), default=2, help="at once (default: %(default)s)")

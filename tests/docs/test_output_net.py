@@ -145,6 +145,22 @@ def test_a_run_over_the_limit_or_without_a_report_is_told_and_not_compared(tmp_p
     assert "a fp16: not compared: took longer than 1 s of processor time when it was recorded\n0 runs" in again.stdout
 
 
+def test_what_a_second_run_would_change_is_shown(tmp_path: Path) -> None:
+    folder, file, keep, package = checkout(tmp_path / "a"), tmp_path / "net.json", tmp_path / "keep", tmp_path / "code"
+    arguments = ("--dtype", "fp16", "--keep", keep)
+    net("record", folder, *arguments, "--out", file, package=package)
+    done = net("again", folder, *arguments, package=package)
+    assert done.returncode == 0, done.stderr
+    assert "0 change again, 0 did not end" in done.stdout
+    assert (keep / "a/fp16/again.json").read_text(encoding="utf-8") == "[]\n"
+    net("record", folder, *arguments, "--out", file, package=package, NEW="older")
+    done = net("again", folder, *arguments, package=package, NEW="oldest")
+    assert done.returncode == 1
+    assert done.stdout.startswith("a fp16: train.py: is changed again\n")
+    assert "    -x = older\n    +x = oldester\n" in done.stdout
+    assert "x = old\n" in (folder / "train.py").read_text(encoding="utf-8")
+
+
 def test_wrong_usage_is_one_line(tmp_path: Path) -> None:
     folder, file, package = checkout(tmp_path / "a"), tmp_path / "net.json", tmp_path / "code"
     (tmp_path / "b").mkdir()

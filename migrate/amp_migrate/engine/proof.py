@@ -12,7 +12,7 @@ from amp_migrate.engine.outcome import FilePlan
 from amp_migrate.engine.problems import PLEASE_REPORT, in_the_file, refused
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
-from amp_migrate.prove.check import CHECKS, NEWER_SYNTAX, Change, Fault, Project, faults, is_readable
+from amp_migrate.prove.check import CHECKS, Change, Fault, Project, faults, is_readable
 from amp_migrate.prove.code.program import Others
 from amp_migrate.report.finding import Finding
 from amp_migrate.settings import NEWEST_TORCH, Settings
@@ -22,9 +22,9 @@ from amp_migrate.tables.signatures import Version
 def refuted(workspace: Workspace, plans: Iterable[FilePlan], settings: Settings) -> dict[Path, Finding]:
     """A finding for each file whose result is not the original but for its precision, or would not run.
 
-    Files that import one another are looked at together. What is written in a Python that is newer than the one which
-    runs here cannot be looked at. Where that was asked for, casts must be shown to be of
-    floating values, and machines count on which packages are missing.
+    Files that import one another are looked at together. What is written for a newer Python than this one is not looked
+    at. With `settings.prove`, casts must be shown to be of floating values, machines count on which packages are
+    missing, and a repair is asked, too, whether it is the same program.
     """
     changing = {each.source: each for each in plans}
     found: dict[Path, Finding] = {}
@@ -37,14 +37,14 @@ def refuted(workspace: Workspace, plans: Iterable[FilePlan], settings: Settings)
         ]
         project = project_of(workspace, (source.path for source in sources.values()), settings.target_torch)
         try:
-            found_here = faults(changes, project, is_strict=settings.prove)
-            wrong = {name: fault for name, fault in found_here.items() if fault.message != NEWER_SYNTAX}
+            wrong = faults(changes, project, is_strict=settings.prove)
         except Exception as error:  # a checker that fails has shown nothing
             frame = traceback.extract_tb(error.__traceback__)[-1]
             message = f"its check fails: {type(error).__name__} ({Path(frame.filename).name}:{frame.lineno})"
             wrong = dict.fromkeys(sources, Fault(message))
         for name, fault in wrong.items():
-            found[sources[name].path] = _finding(sources[name], fault)
+            if not fault.is_unread:
+                found[sources[name].path] = _finding(sources[name], fault)
     return found
 
 

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
+from amp_migrate.prove.code.atoms import is_carrier
+from amp_migrate.prove.code.program import Program
 from amp_migrate.prove.code.scopes import COMPREHENSIONS, DEFINITIONS, parameters
 from amp_migrate.prove.code.ways import Walk
 
@@ -46,17 +48,24 @@ class Unbound:
     line: int
 
 
-def unbound(before: ast.Module, after: ast.Module) -> Unbound | None:
-    """The first use of a name that the second text adds, where it may have no value."""
-    old = dict(_bodies(before))
-    for name, node in _bodies(after):
-        known = _names(old[name]) if name in old else set()
-        new = _names(node) - known
-        if name not in old or all(_is_given_first(node, each) for each in new):
+def unbound(before: Program, after: Program, name: str) -> Unbound | None:
+    """The first use in one file of a name that the result adds, where it may have no value.
+
+    A name that carries precision counts as added, if the original has a value for it wherever it is used: what is
+    erased is not held to its place.
+    """
+    file = after.files[name]
+    old = dict(_bodies(before.files[name].tree))
+    for place, node in _bodies(file.tree):
+        if place not in old:
             continue
-        found = _Walk(node, new).run()
-        if found is not None:
-            return found
+        scope = file.scopes.inside(node, file.scopes.module)
+        names, known = _names(node), _names(old[place])
+        carriers = ({each} for each in sorted(names & known) if is_carrier(after.values.at(scope, each)))
+        for new in (names - known, *carriers):
+            found = None if all(_is_given_first(node, each) for each in new) else _Walk(node, new).run()
+            if found is not None and not (new <= known and _Walk(old[place], new).run()):
+                return found
     return None
 
 

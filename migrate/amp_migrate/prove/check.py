@@ -23,9 +23,6 @@ CHECKS = ("erasure", "names", "calls", "scaler order")
 _ALL = frozenset({*PACKAGES, OLD})
 _TODAY = frozenset(PACKAGES)
 _Switches = dict[str, list[str]]
-NEWER_SYNTAX = (
-    "it is written for a newer Python than the one that amp-migrate runs on, which cannot read what it would check"
-)
 
 
 @dataclass(frozen=True)
@@ -51,11 +48,19 @@ class Fault:
     Attributes:
         message: the fact, in one line.
         line_before, line_after: the places in both texts; 0 where there is none.
+        is_unread: whether nothing was asked, because this Python is too old to read the file.
     """
 
     message: str
     line_before: int = 0
     line_after: int = 0
+    is_unread: bool = False
+
+
+_UNREAD = Fault(
+    "it is written for a newer Python than the one that amp-migrate runs on, which cannot read what it would check",
+    is_unread=True,
+)
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,7 @@ def faults(changes: Sequence[Change], project: Project, *, is_strict: bool = Tru
     found: dict[str, Fault] = {}
     sides = _Sides(changes, project, is_strict)
     if not sides.are_readable:
-        found = {each.name: Fault(NEWER_SYNTAX) for each in changes if not is_readable(each)}
+        found = {each.name: _UNREAD for each in changes if not is_readable(each)}
         sides = _Sides([each for each in changes if each.name not in found], project, is_strict)
     for name, fault in sides.faults():
         found.setdefault(name, fault)
@@ -125,7 +130,7 @@ class _Sides:
         before, after = self._both(_ALL)
         yield from self._erased(before, after)
         for name in self._names:
-            lacking = unbound(before.files[name].tree, after.files[name].tree)
+            lacking = unbound(before, after, name)
             if lacking is not None:
                 yield name, Fault(f"the result uses `{lacking.name}` where it may have no value", 0, lacking.line)
             wrong = wrong_call(before, after, name, self._project.torch)

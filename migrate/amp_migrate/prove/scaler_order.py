@@ -71,8 +71,9 @@ def disorders(program: Program) -> dict[str, list[Disorder]]:
     code = _Code(program)
     for file, node, scope, label in code.starts():
         walk = _Order(code, scope, label, {})
-        body = node.body
-        walk.block(body, frozenset({Between()}))
+        ended = walk.block(node.body, frozenset({Between()})) | walk.returned
+        if not isinstance(node, ast.Module):  # somebody calls it, and then again
+            walk.block(node.body, frozenset(each for each in ended if each.scaled and each.stepped))
         found[file] += walk.found
     return found
 
@@ -253,9 +254,10 @@ class _Order(Walk[Between]):
         if isinstance(func, ast.Attribute) and func.attr == "step" and not takes_scaler:
             key = _key(func.value, self._names)
             for state in states:
-                is_scaled = key in self._code.stepped or (key in self._code.cleared and not state.is_latest_plain)
-                if is_scaled and state.scaled and key not in state.unscaled:
-                    self._note("an optimizer steps past its scaler, on scaled gradients", call)
+                is_its = key in self._code.stepped or (key in self._code.cleared and not state.is_latest_plain)
+                if state.scaled and (is_its or key in state.unscaled):
+                    which = "that may be infinite" if key in state.unscaled else "that are scaled"
+                    self._note(f"an optimizer steps past its scaler, on gradients {which}", call)
                     break
         is_scaled = any(state.scaled and not state.read_safely for state in states)
         is_scaled |= bool(self._scaled_by_apex) and any(state.is_latest_plain for state in states)

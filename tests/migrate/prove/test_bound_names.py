@@ -146,3 +146,22 @@ def test_a_function_inside_of_another_reads_names_when_it_runs(wrong: Check) -> 
     assert wrong(before, after.format(made=scaler)) == ""
     some = after.format(made=f"if model.training: {scaler}")
     assert wrong(before, some) == "the result uses `scaler` where it may have no value"
+
+
+def test_a_scaler_that_the_original_has_is_made_on_all_ways_as_before(wrong: Check) -> None:
+    before = """
+    import torch
+    def fit(model, loader, on):
+        optimizer = torch.optim.Adam(model.parameters())
+        scaler = torch.cuda.amp.GradScaler(enabled=on)
+        for x in loader:
+            scaler.scale(model(x).sum()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    """
+    new = 'torch.amp.GradScaler("cuda", enabled=on)'
+    after = before.replace("torch.cuda.amp.GradScaler(enabled=on)", new)
+    assert wrong(before, after) == ""
+    some = after.replace("scaler = ", "if on: scaler = ")
+    assert wrong(before, some) == "the result uses `scaler` where it may have no value"
+    assert wrong(before.replace("scaler = ", "if on: scaler = "), some) == ""  # as in the original

@@ -192,3 +192,28 @@ def test_an_error_of_what_is_computed_may_be_handled_and_one_of_a_step_is_the_en
     other = after.replace("    scaler.update()\n", "    torch.cuda.synchronize()\n    scaler.update()\n")
     before = before.replace("optimizer.step()\n", "optimizer.step()\n    torch.cuda.synchronize()\n")
     assert "twice" in wrong(handled(before, "loss =", "synchronize"), handled(other, "with torch", "update()"))
+
+
+def test_an_optimizer_that_steps_past_its_scaler_steps_on_infinite_gradients_too(wrong: Check) -> None:
+    past = AFTER.replace("scaler.step(optimizer)", "optimizer.step()")
+    assert "steps past its scaler, on gradients that may be infinite" in wrong(BEFORE, past)
+    assert wrong(past, past.replace("optimizer.zero_grad()", "optimizer.zero_grad( )")) == ""
+
+
+def test_a_step_that_nobody_in_the_files_calls_is_called_again_by_others(wrong: Check) -> None:
+    before = """
+    import torch
+    class Model:
+        def __init__(self):
+            self.net = torch.nn.Linear(3, 3)
+            self.optimizer = torch.optim.SGD(self.net.parameters(), 0.1)
+        def optimize(self, x):
+            self.optimizer.zero_grad()
+            self.net(x).sum().backward()
+            self.optimizer.step()
+    """
+    after = before.replace("0.1)\n", '0.1)\n            self.scaler = torch.amp.GradScaler("cuda")\n')
+    after = after.replace("self.net(x).sum().backward()", "self.scaler.scale(self.net(x).sum()).backward()")
+    lacking = after.replace("self.optimizer.step()", "self.scaler.step(self.optimizer)")
+    assert "steps twice without an update" in wrong(before, lacking)
+    assert wrong(before, lacking.rstrip() + "\n            self.scaler.update()\n") == ""
