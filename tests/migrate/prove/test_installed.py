@@ -105,3 +105,57 @@ def test_a_test_of_the_version_that_both_decide_alike_may_go(wrong: Check) -> No
         y = model(x)
     """
     assert wrong(before, after) == ""
+
+
+def test_what_raises_where_apex_is_missing_need_not_be_the_same_behind_it(wrong: Check) -> None:
+    before = """
+    import torch
+    from data import args, batches
+    model = torch.nn.Linear(3, 3)
+    if args.fp16:
+        try:
+            from apex.optimizers import FP16_Optimizer, FusedAdam
+        except ImportError:
+            raise ImportError("Please install apex")
+        optimizer = FusedAdam(model.parameters(), max_grad_norm=1.0)
+        optimizer = FP16_Optimizer(optimizer, dynamic_loss_scale=True)
+    else:
+        optimizer = torch.optim.Adam(model.parameters())
+    for x in batches:
+        loss = model(x).sum()
+        if args.fp16:
+            optimizer.backward(loss)
+        else:
+            loss.backward()
+        optimizer.step()
+    """
+    after = """
+    import torch
+    from data import args, batches
+    model = torch.nn.Linear(3, 3)
+    scaler = torch.amp.GradScaler("cuda", enabled=args.fp16)
+    if args.fp16:
+        try:
+            from apex.optimizers import FusedAdam
+        except ImportError:
+            raise ImportError("Please install apex")
+        optimizer = FusedAdam(model.parameters())
+    else:
+        optimizer = torch.optim.Adam(model.parameters())
+    for x in batches:
+        with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=args.fp16):
+            loss = model(x).sum()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        for group in optimizer.param_groups if args.fp16 else ():
+            torch.nn.utils.clip_grad_norm_(group["params"], 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+    """
+    assert wrong(before, after) == ""
+    assert wrong(before, after.replace("scaler.scale(loss)", "scaler.scale(2 * loss)")) != ""
+    handled = '\n        except ImportError:\n            raise ImportError("Please install apex")'
+    quiet = "\n        except ImportError:\n            print()"
+    assert "where apex is not installed" in wrong(before.replace(handled, quiet), after.replace(handled, quiet))
+    changed = ("for x in batches:", "args.fp16 = bool(batches)\n    for x in batches:")
+    assert "where apex is not installed" in wrong(before.replace(*changed), after.replace(*changed))

@@ -151,3 +151,21 @@ for x, x2, y in loader:
 def test_one_program_and_another(wrong: Check, before: str, after: str, other: str) -> None:
     assert wrong(HEAD + before, HEAD + after) == ""
     assert wrong(HEAD + before, HEAD + other) != ""
+
+
+def test_a_model_is_made_half_in_a_statement_of_its_own(wrong: Check) -> None:
+    before = """
+    import torch
+    from data import args, batches
+    model = torch.nn.Linear(3, 3)
+    if args.fp16:
+        model = model.half()
+    for x in batches:
+        labels = torch.argmax(x)
+        loss = model(x).sum() + labels
+    """
+    after = before.replace("    if args.fp16:\n        model = model.half()\n", "")
+    assert wrong(before, after) == ""
+    whole = before.replace("        loss", "        labels = labels.half()\n        loss")
+    assert wrong(whole, before) != ""  # whole numbers are others in float16
+    assert wrong(before, after.replace("Linear(3, 3)", "Linear(3, 4)")) != ""

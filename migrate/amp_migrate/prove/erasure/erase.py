@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeAlias, TypeVar
 
 from amp_migrate.prove.code.arguments import arguments, bound
 from amp_migrate.prove.code.atoms import CONTEXT, FP16_OPTIMIZER, NONE, SCALE, SCALER, Value, is_carrier
@@ -32,6 +32,7 @@ from amp_migrate.prove.erasure.clips_in_step import CLIP, KEYWORD, OPTIMIZER, Li
 from amp_migrate.prove.erasure.simplify import IS_ON, PARAMETERS, is_method, simplified
 from amp_migrate.prove.erasure.simplify import SCALER as MARK
 
+MayGo: TypeAlias = "Callable[[ast.expr, Scope], bool]"
 _Node = TypeVar("_Node", bound=ast.AST)
 _MARKS = {SCALER: MARK, SCALE: "<scale>"}
 _PUTS = frozenset({"scatter_", "scatter_add_", "index_copy_", "index_add_", "index_put_", "masked_scatter_"})
@@ -53,12 +54,21 @@ class Eraser:
         switches: what decides whether each region and scaler of the file is on, in order, as code.
     """
 
-    def __init__(self, file: File, values: Values, limits: Limits, same: Mapping[ast.stmt, str]) -> None:
+    def __init__(
+        self,
+        file: File,
+        values: Values,
+        limits: Limits,
+        same: Mapping[ast.stmt, str],
+        may_be_halved: MayGo,
+    ) -> None:
         """
         Args:
             same: the statements that need not be looked into, with their texts.
+            may_be_halved: whether `x = x.half()` does nothing but to change the precision of this x in a scope.
         """
         self._limits = limits
+        self._may_be_halved = may_be_halved
         self._file = file
         self._values = values
         self._same = same
@@ -181,6 +191,9 @@ class Eraser:
         if _is_of_precision(value):
             self._switches(node.value)
             return
+        model = halved(node.value)
+        if model is not None and is_same([model], node.targets) and self._may_be_halved(model, self._scope):
+            return
         erased = self.expression(node.value)
         if len(node.targets) == 1:
             erased = _without_cast(self.expression(node.targets[0]), erased)
@@ -234,8 +247,8 @@ class Eraser:
             return  # a docstring, or nothing
         if isinstance(value, ast.Call):
             method = self._scaler_method(value)
-            is_half = is_method(value, "half") or is_method(value, "bfloat16")  # of a module, for its value is not kept
-            if (is_half and not value.args) or method in _NO_STATEMENTS or self._name(value.func) in _NO_FUNCTIONS:
+            # What is made half without its value being kept is a module.
+            if halved(value) is not None or method in _NO_STATEMENTS or self._name(value.func) in _NO_FUNCTIONS:
                 return
         yield ast.copy_location(ast.Expr(self.expression(value)), node)
 
@@ -652,6 +665,13 @@ def _without_cast(target: ast.expr, value: ast.expr) -> ast.expr:
     dtype = value.args[0] if len(value.args) == 1 and not value.keywords else None
     is_own = isinstance(dtype, ast.Attribute) and dtype.attr == "dtype" and is_same(dtype.value, target.value)
     return value.func.value if is_own and isinstance(value.func, ast.Attribute) else value
+
+
+def halved(node: ast.expr) -> ast.expr | None:
+    """What is made float16 or bfloat16; None for any other expression."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.args or node.keywords:
+        return None
+    return node.func.value if node.func.attr in ("half", "bfloat16") else None
 
 
 def is_scale(node: ast.expr) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from amp_migrate.prove.code.file import File
@@ -12,7 +12,7 @@ from amp_migrate.prove.code.scopes import Scope
 from amp_migrate.prove.code.trees import is_same
 from amp_migrate.prove.erasure.clips_in_step import Limits
 from amp_migrate.prove.erasure.compare import Comparison, Difference
-from amp_migrate.prove.erasure.erase import Eraser, is_scale
+from amp_migrate.prove.erasure.erase import Eraser, MayGo, halved, is_scale
 from amp_migrate.prove.erasure.simplify import is_method, is_parameters
 from amp_migrate.prove.erasure.tidy import tidied
 from amp_migrate.prove.erasure.unchanged import Texts, unchanged_statements, unchanged_units
@@ -39,9 +39,11 @@ def differences(before: Program, after: Program, *, shows_casts: bool) -> dict[s
     units = unchanged_units(before, after, touched)
     statements = unchanged_statements(before, after, touched)
     # Where the statements that both sides have stand in the same order, only the others need a look.
-    found = compared(_erased(before, after, ({**units[0], **statements[0]}, {**units[1], **statements[1]})))
+    halves = [_Halves(program, shows_casts).may_go for program in (before, after)]
+    both = tuple({**unit, **statement} for unit, statement in zip(units, statements, strict=True))
+    found = compared(_erased(before, after, both, halves))
     if found:
-        trees = _erased(before, after, units)
+        trees = _erased(before, after, units, halves)
         found = compared(trees)
     if found:
         tidied(*trees, before.others.mentions)
@@ -50,17 +52,35 @@ def differences(before: Program, after: Program, *, shows_casts: bool) -> dict[s
 
 
 def _erased(
-    before: Program, after: Program, same: tuple[Texts, Texts]
+    before: Program, after: Program, same: Sequence[Texts], halves: Sequence[MayGo]
 ) -> tuple[dict[str, ast.Module], dict[str, ast.Module]]:
     """The files of both sides without their precision."""
     trees: tuple[dict[str, ast.Module], dict[str, ast.Module]] = ({}, {})
-    for side, program, texts in zip(trees, (before, after), same, strict=True):
+    for side, program, texts, may_go in zip(trees, (before, after), same, halves, strict=True):
         limits = Limits(program.files)
         for name, file in program.files.items():
-            eraser = Eraser(file, program.values, limits, texts)
+            eraser = Eraser(file, program.values, limits, texts, may_go)
             side[name] = eraser.run()
             program.switches[name] = eraser.switches
     return trees
+
+
+class _Halves:
+    """What `x = x.half()` may be of, so that nothing but precision goes with it."""
+
+    def __init__(self, program: Program, shows_casts: bool) -> None:
+        self._program = program
+        self._shows_casts = shows_casts
+
+    @cached_property
+    def _floating(self) -> Floating:
+        return Floating(Origins(self._program))
+
+    def may_go(self, node: ast.expr, scope: Scope) -> bool:
+        """Whether an expression is a module, or floating; where that need not be shown, whether it may be."""
+        here = Source(node, scope)
+        is_one = self._floating.is_floating if self._shows_casts else self._floating.may_be_floating
+        return self._floating.is_module(here) or is_one(here)
 
 
 class _Allowed:
@@ -116,9 +136,9 @@ class _Allowed:
         if cast is not None and self._comparison.nodes(one, cast) is None:
             here = self._here(one, getattr(one, "lineno", 1))
             return _is_asked(other) or is_one(here)
-        halved = _halved(one)
-        if halved is not None and self._comparison.nodes(halved, other) is None:
-            here = self._here(halved, getattr(one, "lineno", 1))
+        model = halved(one)
+        if model is not None and self._comparison.nodes(model, other) is None:
+            here = self._here(model, getattr(one, "lineno", 1))
             return self._floating.is_module(here) or is_one(here)
         return self._is_loss_of_cast(one, other)
 
@@ -153,12 +173,6 @@ def _cast(node: ast.expr) -> ast.expr | None:
         is_type = len(node.args) == 1 and isinstance(node.args[0], ast.Name) and node.args[0].id in _FLOAT
         return node.func.value if node.func.attr == "to" and is_type else None
     return None
-
-
-def _halved(node: ast.expr) -> ast.expr | None:
-    """What is made float16."""
-    is_call = isinstance(node, ast.Call) and is_method(node, "half") and not node.args and not node.keywords
-    return node.func.value if is_call else None  # type: ignore[attr-defined]
 
 
 _FLOAT = ("torch.float", "torch.float32")

@@ -6,9 +6,11 @@ All that is done here keeps what the program does, precision or not, so that it 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
-from amp_migrate.prove.code.trees import is_quiet, is_same
+from amp_migrate.prove.code.trees import Same, is_quiet, is_same
 from amp_migrate.prove.erasure.compare import Comparison
 
 PARAMETERS = "<parameters>"  # what an optimizer updates
@@ -22,13 +24,26 @@ _OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
 
 def simplified(tree: ast.Module) -> ast.Module:
     """The same program without code that does nothing; the tree itself is changed."""
-    found = _Simplifier().visit(tree)
+    found = _Simplifier(tree).visit(tree)
     assert isinstance(found, ast.Module)
     return found
 
 
 class _Simplifier(ast.NodeTransformer):
+    def __init__(self, tree: ast.Module) -> None:
+        self._tree = tree
+
+    @cached_property
+    def _attributes(self) -> set[str]:
+        """The attributes that the program stores anywhere."""
+        return {each.attr for each in _stored(self._tree) if isinstance(each, ast.Attribute)}
+
     def generic_visit(self, node: ast.AST) -> Any:
+        for name in ("body", "orelse", "finalbody"):
+            body = getattr(node, name, None) or []
+            for index, each in enumerate(body if isinstance(body, list) else ()):
+                if isinstance(each, ast.If) and any(isinstance(inner, ast.Raise) for inner in each.body):
+                    self._know(each.test, body[index + 1 :])
         super().generic_visit(node)
         for name in ("body", "orelse", "finalbody"):
             body = getattr(node, name, None)
@@ -36,6 +51,14 @@ class _Simplifier(ast.NodeTransformer):
                 end = next((i for i, each in enumerate(body) if isinstance(each, _ENDS)), len(body))
                 del body[end + 1 :]
         return node
+
+    def _know(self, test: ast.expr, following: list[ast.stmt]) -> None:
+        """Take a test for false where an error was raised if it is true, and nothing changes what it asks."""
+        if all(isinstance(each, (ast.Name, ast.Attribute, ast.expr_context)) for each in ast.walk(test)):
+            stored = {each.id for body in following for each in _stored(body) if isinstance(each, ast.Name)}
+            if (stored | self._attributes).isdisjoint(ast.unparse(test).split(".")):
+                for each in following:
+                    _Known(test).visit(each)
 
     def visit_Pass(self, node: ast.Pass) -> Any:
         return None
@@ -86,6 +109,8 @@ class _Simplifier(ast.NodeTransformer):
     def visit_For(self, node: ast.For | ast.AsyncFor) -> Any:
         self.generic_visit(node)
         node.iter = _gone_through(node.iter)
+        if isinstance(node.iter, ast.Tuple) and not node.iter.elts:
+            return node.orelse
         return node if node.body or node.orelse or not is_quiet(node.iter) else None
 
     visit_AsyncFor = visit_For
@@ -140,6 +165,35 @@ class _Simplifier(ast.NodeTransformer):
         if isinstance(node.op, ast.Not):
             node.operand = _asked(node.operand)
         return _negated(node.operand) if isinstance(node.op, ast.Not) else node
+
+
+class _Known(ast.NodeTransformer):
+    """Has choices know that a test is false."""
+
+    def __init__(self, test: ast.expr) -> None:
+        self._test = test
+
+    def visit_If(self, node: ast.If | ast.IfExp) -> ast.AST:
+        self.generic_visit(node)
+        if is_same(node.test, self._test):
+            node.test = ast.copy_location(ast.Constant(False), node.test)
+        return node
+
+    visit_IfExp = visit_If
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> ast.AST:
+        return node  # its names may be others
+
+    visit_AsyncFunctionDef = visit_Lambda = visit_FunctionDef
+
+
+def _stored(node: ast.AST) -> Iterator[ast.Name | ast.Attribute]:
+    """What is given a value anywhere below a node."""
+    for each in ast.walk(node):
+        if isinstance(each, Same):
+            yield from _stored(each.node)
+        elif isinstance(each, (ast.Name, ast.Attribute)) and not isinstance(each.ctx, ast.Load):
+            yield each
 
 
 def _asked(test: ast.expr) -> ast.expr:
