@@ -219,7 +219,8 @@ def update_first(code: Code) -> Iterator[Edit]:
 
 
 def do_not_scale(code: Code) -> Iterator[Edit]:
-    for node in code.statements():
+    # Where no step goes through a scaler, gradients may be scaled or not: no order is broken.
+    for node in code.statements() if any(_of_scaler(each, "step") for each in code.statements()) else ():
         call = _scales(node)
         if call is not None:
             yield code.with_text(node, ast.unparse(call), ast.unparse(call.args[0]))

@@ -72,9 +72,9 @@ def disorders(program: Program) -> dict[str, list[Disorder]]:
     for file, node, scope, label in code.starts():
         walk = _Order(code, scope, label, {})
         ended = walk.block(node.body, frozenset({Between()})) | walk.returned
-        if not isinstance(node, ast.Module):  # somebody calls it, and then again
-            walk.block(node.body, frozenset(each for each in ended if each.scaled and each.stepped))
         found[file] += walk.found
+        if not walk.found and any(each.scaled and each.stepped for each in ended):
+            found[file].append(Disorder("the scale is not updated behind a step", label, getattr(node, "lineno", 0)))
     return found
 
 
@@ -98,7 +98,7 @@ class _Code:
         self._called: set[Function] = set()
         self._calls: dict[ast.expr, list[tuple[ast.Call, Scope]]] = {}
         self.stepped: set[str] = set()  # the optimizers that step through a scaler somewhere
-        self.cleared: set[str] = set()  # what is an optimizer if it steps: `zero_grad()` is called on it
+        self.optimizers: set[str] = set()  # what is one if it steps: `zero_grad()` is called on it, or PyTorch makes it
         for file in program.files.values():
             for node, scope in file.scopes.functions:
                 owner = f"{scope.node.name}." if isinstance(scope.node, ast.ClassDef) else ""
@@ -111,7 +111,11 @@ class _Code:
                         if self.scaler_method(call, at) == "step" and call.args:
                             self.stepped.add(_key(call.args[0], {}))
                         elif isinstance(call.func, ast.Attribute) and call.func.attr == "zero_grad":
-                            self.cleared.add(_key(call.func.value, {}))
+                            self.optimizers.add(_key(call.func.value, {}))
+                made = statement.value if isinstance(statement, ast.Assign) else None
+                name = self.values.name(made.func, scope) if isinstance(made, ast.Call) else ""
+                if name.startswith("torch.optim.") and isinstance(statement, ast.Assign):
+                    self.optimizers.update(_key(target, {}) for target in statement.targets)
 
     def starts(self) -> Iterator[tuple[str, ast.Module | Definition, Scope, str]]:
         """Where the code may be entered: modules, and functions that nobody in the files calls."""
@@ -254,7 +258,7 @@ class _Order(Walk[Between]):
         if isinstance(func, ast.Attribute) and func.attr == "step" and not takes_scaler:
             key = _key(func.value, self._names)
             for state in states:
-                is_its = key in self._code.stepped or (key in self._code.cleared and not state.is_latest_plain)
+                is_its = key in self._code.stepped or (key in self._code.optimizers and not state.is_latest_plain)
                 if state.scaled and (is_its or key in state.unscaled):
                     which = "that may be infinite" if key in state.unscaled else "that are scaled"
                     self._note(f"an optimizer steps past its scaler, on gradients {which}", call)

@@ -200,7 +200,25 @@ def test_an_optimizer_that_steps_past_its_scaler_steps_on_infinite_gradients_too
     assert wrong(past, past.replace("optimizer.zero_grad()", "optimizer.zero_grad( )")) == ""
 
 
-def test_a_step_that_nobody_in_the_files_calls_is_called_again_by_others(wrong: Check) -> None:
+def test_what_pytorch_makes_is_an_optimizer_whoever_clears_its_gradients(wrong: Check) -> None:
+    before, after = (text.replace("optimizer.zero_grad()", "model.zero_grad()") for text in (BEFORE, AFTER))
+    after = after.replace("    scaler.unscale_(optimizer)\n", "")
+    before, after = (
+        t.replace("    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n", "") for t in (before, after)
+    )
+    assert wrong(before, after) == ""
+    assert "steps past its scaler" in wrong(before, after.replace("scaler.step(optimizer)", "optimizer.step()"))
+
+
+def test_a_single_step_updates_the_scale_too(wrong: Check) -> None:
+    before, after = (text.replace("for x in batches:", "if batches:\n    x = batches[0]") for text in (BEFORE, AFTER))
+    assert wrong(before, after) == ""
+    assert wrong(before, after.replace("    scaler.update()\n", "")) == (
+        "in the result, the scale is not updated behind a step"
+    )
+
+
+def test_a_step_that_nobody_in_the_files_calls_updates_the_scale(wrong: Check) -> None:
     before = """
     import torch
     class Model:
@@ -215,5 +233,5 @@ def test_a_step_that_nobody_in_the_files_calls_is_called_again_by_others(wrong: 
     after = before.replace("0.1)\n", '0.1)\n            self.scaler = torch.amp.GradScaler("cuda")\n')
     after = after.replace("self.net(x).sum().backward()", "self.scaler.scale(self.net(x).sum()).backward()")
     lacking = after.replace("self.optimizer.step()", "self.scaler.step(self.optimizer)")
-    assert "steps twice without an update" in wrong(before, lacking)
+    assert "not updated behind a step" in wrong(before, lacking)
     assert wrong(before, lacking.rstrip() + "\n            self.scaler.update()\n") == ""
