@@ -25,6 +25,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import proved_results
 from amp_migrate.engine.check import Refused, check_text
 from amp_migrate.engine.imports.import_graph import ImportGraph
 from amp_migrate.engine.proof import project_of
@@ -101,6 +102,11 @@ def _scales(node: ast.stmt) -> ast.Call | None:
     return inner if isinstance(inner, ast.Call) and isinstance(func, ast.Attribute) and func.attr == "scale" else None
 
 
+def _makes_scaler(node: ast.stmt) -> bool:
+    """Whether a statement does nothing but say which scaler there is: whether mixed precision is on."""
+    return isinstance(node, ast.Assign) and all(map(is_scaler, node.targets))
+
+
 def _is_clip(node: ast.stmt) -> bool:
     value = node.value if isinstance(node, (ast.Expr, ast.Assign)) else None
     if not isinstance(value, ast.Call):
@@ -138,7 +144,7 @@ def drop_clip(code: Code) -> Iterator[Edit]:
 
 def drop_branch(code: Code) -> Iterator[Edit]:
     for node in code.statements():
-        if isinstance(node, ast.If):
+        if isinstance(node, ast.If) and not all(map(_makes_scaler, node.body)):
             first, last = node.body[0], node.body[-1]
             if first.lineno > node.lineno and not all(isinstance(each, ast.Pass) for each in node.body):
                 yield first.lineno, last.end_lineno or 0, [f"{code.indent(first)}pass"]
@@ -149,7 +155,7 @@ def turn_test(code: Code) -> Iterator[Edit]:
         if isinstance(node, ast.If) and node.test.lineno == node.test.end_lineno == node.lineno:
             line = code.lines[node.lineno - 1]
             start, end = node.test.col_offset, node.test.end_col_offset or 0
-            if line.isascii() and "scaler" not in line:
+            if line.isascii() and "scaler" not in line and not all(map(_makes_scaler, node.body + node.orelse)):
                 yield node.lineno, node.lineno, [f"{line[:start]}not ({line[start:end]}){line[end:]}"]
 
 
@@ -402,23 +408,24 @@ def measure(
     return {"results": files, "refused": refused, "idle": dict(sorted(idle.items())), "mutants": rows}
 
 
-def page(measured: dict[str, Any]) -> str:
-    """The docs page of a measurement."""
+def page(measured: dict[str, Any], proved: dict[str, Any]) -> str:
+    """The docs page of a measurement, and of what was proved (`proved_results.py`)."""
     counts: dict[str, Counter[bool]] = defaultdict(Counter)
     for row in measured["mutants"]:
         counts[row["operator"]][row["caught"]] += 1
     text = (HERE / "mutants.head.md").read_text(encoding="utf-8")
     seen = [name for name, (_, is_seen) in OPERATORS.items() if is_seen and counts[name]]
     caught, total = sum(counts[name][True] for name in seen), sum(counts[name].total() for name in seen)
-    text += f"\n{total} mutants of {measured['results']} results change the program or the order of its scaler; "
-    text += f"{caught} are caught ({100 * caught / max(total, 1):.1f} %).\n\n"
+    idle = ", ".join(f"{why} ({number})" for why, number in measured["idle"].items())
+    text += f"\n{total:,} mutants of {measured['results']} results change the program or the order of its scaler; "
+    text += f"{caught:,} are caught ({100 * caught / max(total, 1):.2f} %). Not counted: {idle}.\n\n"
     for names, head in (
         (seen, "| mutant | made | caught |"),
         ([name for name in OPERATORS if name not in seen and counts[name]], "| precision alone | made | caught |"),
     ):
         text += f"{head}\n|---|---|---|\n"
         text += "".join(f"| {name} | {counts[name].total()} | {counts[name][True]} |\n" for name in names) + "\n"
-    return text.rstrip() + "\n"
+    return text + proved_results.section(proved)
 
 
 def main() -> None:
@@ -439,7 +446,8 @@ def main() -> None:
         found = measure(pools, options.dtype, options.each, options.seconds, options.missed)
         options.output.write_text(json.dumps(found, indent=0) + "\n", encoding="utf-8")
     if options.output == RESULTS:
-        PAGE.write_text(page(json.loads(options.output.read_text(encoding="utf-8"))), encoding="utf-8")
+        measured, proved = (json.loads(e.read_text(encoding="utf-8")) for e in (RESULTS, proved_results.RESULTS))
+        PAGE.write_text(page(measured, proved), encoding="utf-8")
 
 
 if __name__ == "__main__":

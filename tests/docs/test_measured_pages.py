@@ -55,7 +55,8 @@ def test_the_page_of_the_shim_is_made_of_the_latest_measurements() -> None:
 
 
 def test_the_page_of_mutants_is_made_of_the_latest_measurement() -> None:
-    made = runpy.run_path(str(BENCHMARKS / "mutate_results.py"))["page"](measured("mutants.json"))
+    results = (measured(name) for name in ("mutants.json", "proved.json"))
+    made = runpy.run_path(str(BENCHMARKS / "mutate_results.py"))["page"](*results)
     assert (ROOT / "docs/mutants.md").read_text(encoding="utf-8") == made, "run benchmarks/mutate_results.py --table"
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from amp_migrate.prove.code.arguments import bound
 from amp_migrate.prove.code.atoms import CONTEXT, NONE, SCALE, SCALER, is_carrier
 from amp_migrate.prove.code.program import Program
-from amp_migrate.prove.code.public_names import NO_CONTEXTS
+from amp_migrate.prove.code.public_names import NO_CONTEXTS, OPTIMIZERS
 from amp_migrate.prove.code.scopes import DEFINITIONS, Definition, Function, Scope, heads
 from amp_migrate.prove.code.values import Values
 from amp_migrate.prove.code.ways import Walk
@@ -98,7 +98,9 @@ class _Code:
         self._called: set[Function] = set()
         self._calls: dict[ast.expr, list[tuple[ast.Call, Scope]]] = {}
         self.stepped: set[str] = set()  # the optimizers that step through a scaler somewhere
-        self.optimizers: set[str] = set()  # what is one if it steps: `zero_grad()` is called on it, or PyTorch makes it
+        self.optimizers: set[str] = (
+            set()
+        )  # what is one if it steps: `zero_grad()` is called on it, or it is made as one
         for file in program.files.values():
             for node, scope in file.scopes.functions:
                 owner = f"{scope.node.name}." if isinstance(scope.node, ast.ClassDef) else ""
@@ -114,7 +116,7 @@ class _Code:
                             self.optimizers.add(_key(call.func.value, {}))
                 made = statement.value if isinstance(statement, ast.Assign) else None
                 name = self.values.name(made.func, scope) if isinstance(made, ast.Call) else ""
-                if name.startswith("torch.optim.") and isinstance(statement, ast.Assign):
+                if f"{name.rpartition('.')[0]}." in OPTIMIZERS and isinstance(statement, ast.Assign):
                     self.optimizers.update(_key(target, {}) for target in statement.targets)
 
     def starts(self) -> Iterator[tuple[str, ast.Module | Definition, Scope, str]]:

@@ -169,3 +169,21 @@ def test_a_model_is_made_half_in_a_statement_of_its_own(wrong: Check) -> None:
     whole = before.replace("        loss", "        labels = labels.half()\n        loss")
     assert wrong(whole, before) != ""  # whole numbers are others in float16
     assert wrong(before, after.replace("Linear(3, 3)", "Linear(3, 4)")) != ""
+
+
+def test_a_name_that_is_imported_may_become_another(wrong: Check) -> None:
+    before = """
+    import torch
+    import torch.optim as optim
+    from data import batches, model
+    optim = torch.optim.Adam(model.parameters())
+    for x in batches:
+        loss = model(x).sum()
+        loss.backward()
+        optim.step()
+    """
+    after = before.replace("    for x", '    scaler = torch.amp.GradScaler("cuda")\n    for x')
+    after = after.replace("loss.backward()", "scaler.scale(loss).backward()")
+    after = after.replace("optim.step()", "scaler.step(optim)\n        scaler.update()")
+    assert wrong(before, after) == ""
+    assert wrong(before, after.replace("Adam(", "SGD(")) != ""

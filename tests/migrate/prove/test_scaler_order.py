@@ -208,6 +208,12 @@ def test_what_pytorch_makes_is_an_optimizer_whoever_clears_its_gradients(wrong: 
     )
     assert wrong(before, after) == ""
     assert "steps past its scaler" in wrong(before, after.replace("scaler.step(optimizer)", "optimizer.step()"))
+    before, after = (
+        text.replace("for x", "schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)\nfor x")
+        for text in (before, after)
+    )
+    before, after = (text.replace("    model.zero", "    schedule.step()\n    model.zero") for text in (before, after))
+    assert wrong(before, after) == ""
 
 
 def test_a_single_step_updates_the_scale_too(wrong: Check) -> None:

@@ -24,6 +24,7 @@ class Scope:
 
     Attributes:
         names: what it binds itself.
+        assigned: those of them that assignments, loops and contexts give a value to.
         elsewhere: the names that `global` and `nonlocal` give to another scope.
         imports: the full names that imports of this scope give to names.
         stars: the modules that it imports everything from.
@@ -34,6 +35,7 @@ class Scope:
     parent: Scope | None
     file: str
     names: set[str] = field(default_factory=set)
+    assigned: set[str] = field(default_factory=set)
     elsewhere: dict[str, Scope] = field(default_factory=dict)
     imports: dict[str, set[str]] = field(default_factory=dict)
     stars: list[str] = field(default_factory=list)
@@ -162,6 +164,7 @@ class Scopes:
     def _target(self, node: ast.expr | None, scope: Scope) -> None:
         if isinstance(node, ast.Name):
             scope.names.add(node.id)
+            scope.assigned.add(node.id)
         elif isinstance(node, (ast.Tuple, ast.List)):
             for element in node.elts:
                 self._target(element, scope)

@@ -405,6 +405,8 @@ class Values:
                 plain = [each for each in node.decorator_list if not self._is_wrapper(each, found)]
                 value.add(("function", node) if all(map(_keeps_function, plain)) else OTHER)
         known = self._known.get((found, name))
+        if known is None and value and name in found.assigned:
+            value.add(OTHER)  # `optim = optim.Adam(...)`: of no interest, and not what was imported
         return frozenset(value | known) if known is not None else frozenset(value) or self._at((found, name))
 
     def _is_wrapper(self, node: ast.expr, scope: Scope) -> bool:
