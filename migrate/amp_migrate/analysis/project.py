@@ -133,12 +133,17 @@ class Project:
         return function.owner is not None and function.name in _COMMON_METHODS
 
     def is_only_method(self, function: FunctionRef) -> bool:
-        """Whether a method is the only one of its name, which not everything has, in the project."""
-        return (
-            function.owner is not None
-            and not self.is_common_method(function)
-            and self._definitions_of_method(function.name) == [function.node]
+        """Whether a method is the only one of its name in the project, and it is known that each call means it."""
+        if function.owner is None or self._definitions_of_method(function.name) != [function.node]:
+            return False
+        if not self.is_common_method(function):
+            return True
+        sites = self.call_sites(function)  # where not everything has it: `loss.backward()` is no `backward(loss)`
+        known = (
+            isinstance(each.call.func, cst.Attribute) and self._methods_of(each.file, each.call.func) is not None
+            for each in sites or ()
         )
+        return bool(sites) and all(known)
 
     def call_sites(self, function: FunctionRef) -> tuple[CallSite, ...] | None:
         """Every call of a function in the project; None where it is used other than by calling it."""

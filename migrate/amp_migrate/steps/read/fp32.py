@@ -15,6 +15,7 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.catalog.step_rules import OTHER_PRECISION
 from amp_migrate.plan.move import Refusal
+from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.gradients.steppers import Steppers
 from amp_migrate.steps.model.training_step import Backward
 from amp_migrate.steps.read.gather import Gathered, Gatherer
@@ -132,7 +133,12 @@ def _is_other_function(file: File, roles: Roles, call: cst.Call) -> bool:
     if (bool(full) and not full.startswith("torch.")) or roles.project.own_method(file, call) is not None:
         return True
     method = roles.project.called(file, call)
-    return method is not None and _leaves_scale(method, roles)
+    return method is not None and (_goes_by_apex(method) or _leaves_scale(method, roles))
+
+
+def _goes_by_apex(method: FunctionRef) -> bool:
+    scaling = set(amp_calls(method.file, "scale_loss"))
+    return any(call in scaling for call in find(method.node, cst.Call))
 
 
 def _leaves_scale(method: FunctionRef, roles: Roles) -> bool:

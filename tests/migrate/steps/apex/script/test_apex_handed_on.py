@@ -209,3 +209,56 @@ def test_backward_that_others_may_call_is_not_given_a_scaler(tmp_path: Path) -> 
     )
     outcome = migrate_paths([tmp_path], Settings())
     assert all("autocast" not in each.after for each in outcome.changed)
+
+
+def test_backward_of_a_helper_object(rewrites_files: Check) -> None:
+    findings = rewrites_files(
+        {
+            "manager.py": """
+          import torch
+        - from apex import amp
+
+
+          class Manager:
+              def __init__(self, args):
+                  self.args = args
+
+              def prepare(self, model, optimizer):
+        -         if self.args.fp16:
+        -             model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+                  return model, optimizer
+
+        -     def backward(self, loss, optimizer):
+        -         if self.args.fp16:
+        -             with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -                 scaled_loss.backward()
+        -         else:
+        -             loss.backward()
+        +     def backward(self, loss, optimizer, scaler):
+        +         scaler.scale(loss).backward()
+        """,
+            "train.py": """
+          import torch
+          from manager import Manager
+
+
+          def main(args, loader):
+              manager = Manager(args)
+              model = torch.nn.Linear(2, 2)
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        +     scaler = torch.amp.GradScaler("cuda", enabled=bool(manager.args.fp16))
+              manager.prepare(model, optimizer)
+              for x, y in loader:
+                  optimizer.zero_grad()
+        -         loss = torch.nn.functional.mse_loss(model(x), y)
+        -         manager.backward(loss, optimizer)
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(manager.args.fp16)):
+        +             loss = torch.nn.functional.mse_loss(model(x), y)
+        +         manager.backward(loss, optimizer, scaler)
+        +         scaler.step(optimizer)
+        +         scaler.update()
+        """,
+        }
+    )
+    assert not [each for each in findings if each.code == "AMP591"]
