@@ -64,6 +64,15 @@ def is_constant(node: cst.CSTNode | None, name: str) -> bool:
     return isinstance(node, cst.Name) and node.value == name
 
 
+def compared_with_none(node: cst.CSTNode | None) -> tuple[cst.BaseExpression, bool] | None:
+    """What an expression compares with None, and what it is where that is something: of `x is not None`, x and True."""
+    if not isinstance(node, cst.Comparison) or len(node.comparisons) != 1:
+        return None
+    operator, other = node.comparisons[0].operator, node.comparisons[0].comparator
+    is_asked = isinstance(operator, (cst.Is, cst.IsNot, cst.Equal, cst.NotEqual)) and is_constant(other, "None")
+    return (node.left, isinstance(operator, (cst.IsNot, cst.NotEqual))) if is_asked else None
+
+
 def children(node: cst.CSTNode) -> list[cst.CSTNode]:
     """The nodes directly below `node` that carry meaning, in source order of their fields."""
     # Every pass over every tree comes through here: no generator, no more calls than there must be.

@@ -11,7 +11,7 @@ from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.names.versions import outcome
 from amp_migrate.renames.rename import Rename
-from amp_migrate.trees.nodes import walk
+from amp_migrate.trees.nodes import compared_with_none, walk
 from amp_migrate.trees.tree import Tree
 
 _VERSION_WORDS = ("version", "hasattr", "torch_greater", "torch_1", "torch_2", "_available")
@@ -53,11 +53,7 @@ def is_only_tested(tree: Tree, node: cst.CSTNode) -> bool:
     """Whether a value is only asked for being there: `if amp:`, `amp is not None and x`."""
     parent = tree.parents[node]
     if isinstance(parent, cst.Comparison) and parent.left is node:
-        return all(
-            isinstance(each.operator, (cst.Is, cst.IsNot, cst.Equal, cst.NotEqual))
-            and dotted(each.comparator) == "None"
-            for each in parent.comparisons
-        )
+        return compared_with_none(parent) is not None
     while isinstance(parent, cst.BooleanOperation):
         node, parent = parent, tree.parents[parent]
     if isinstance(parent, cst.UnaryOperation):

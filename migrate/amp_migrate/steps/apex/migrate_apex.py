@@ -44,6 +44,7 @@ from amp_migrate.steps.apex.uses.apex_calls import amp_calls, has_later_wrapper,
 from amp_migrate.steps.apex.uses.apex_guards import drop_imports, is_apex_import, probes_for_apex
 from amp_migrate.steps.apex.uses.cast_functions import float_functions
 from amp_migrate.steps.scaler.find_route import Traveller
+from amp_migrate.steps.scaler.in_checkpoints import keep_in_checkpoints
 from amp_migrate.steps.statements.bodies import bodies
 from amp_migrate.steps.told_beside import told_beside
 from amp_migrate.tables.apex_names import SHIM_SINCE, USE_SHIM
@@ -148,12 +149,23 @@ class ApexMigration:
             return (sited,)
         steps, traveller = sited
         ways = traveller if steps else None
+        kept = self._kept(script, traveller)
         decider = NativeDecider(self.project, self.roles, self.settings.dtype, script.initializes, ways)
         native = decider.decide(script.files, steps)
         if isinstance(native, Refusal):
             return (native,)
-        edits = tuple(write_apex(native, self.roles, self.settings))
+        edits = (*write_apex(native, self.roles, self.settings), *kept)
         return Move(edits, tuple(_told_of_native(script, native)))
+
+    def _kept(self, script: ApexScript, traveller: Traveller) -> tuple[Edit, ...]:
+        """The edits that save and restore new scalers, where the script said nothing of Apex's own state."""
+        about_state = ("state_dict", "load_state_dict")
+        says = any(True for file in script.files for name in about_state for _ in amp_calls(file, name))
+        if says or any(map(wrapper_calls, script.files)):
+            return ()
+        return tuple(
+            keep_in_checkpoints(self.roles, traveller, self._editor(script.files[0], APEX_STEP.code), self.wishes)
+        )
 
     def _native_move(self, files: Files, move: Move) -> Move:
         """The move of a script to native AMP; where a part of it is to be left alone, the script stays, and is told."""

@@ -89,6 +89,8 @@ class ApexImports:
     def statements(self) -> Iterator[tuple[ImportStatement, tuple[Item, ...]]]:
         """The statements that import something of Apex, with their items of Apex; `import apex` has its chains."""
         for node in self.file.tree.every(cst.Import, cst.ImportFrom):
+            if self.file.names.is_never_run(node):
+                continue
             if isinstance(node, cst.Import):
                 items = [i for index, alias in enumerate(node.names) for i in self._of_package(node, index, alias)]
             elif not node.relative and is_in(import_source(node), _ROOTS):

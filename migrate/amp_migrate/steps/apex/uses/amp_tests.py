@@ -18,7 +18,7 @@ from amp_migrate.steps.apex.initialize.switch import is_short
 from amp_migrate.steps.apex.uses.apex_calls import amp_name
 from amp_migrate.steps.apex.uses.apex_guards import answered, insists
 from amp_migrate.tables.apex_names import AMP, API
-from amp_migrate.trees.nodes import block_of, find, is_constant
+from amp_migrate.trees.nodes import block_of, compared_with_none, find, is_constant
 from amp_migrate.write.editor import Editor
 
 
@@ -76,13 +76,9 @@ def write_answer(editor: Editor, test: AmpTest, switch: str | None) -> Edit:
 
 def _test(file: File, name: cst.Name | cst.Attribute, *, is_switch: bool) -> AmpTest | None:
     parent = file.tree.parents[name]
-    if isinstance(parent, cst.Comparison) and parent.left is name and len(parent.comparisons) == 1:
-        compared = parent.comparisons[0]
-        if is_constant(compared.comparator, "None") and isinstance(
-            compared.operator, (cst.Is, cst.IsNot, cst.Equal, cst.NotEqual)
-        ):
-            is_there = isinstance(compared.operator, (cst.IsNot, cst.NotEqual))
-            return AmpTest(name, parent, answer=is_there, is_switch=is_switch)
+    asked = compared_with_none(parent)
+    if isinstance(parent, cst.Comparison) and asked is not None and asked[0] is name:
+        return AmpTest(name, parent, answer=asked[1], is_switch=is_switch)
     if isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Not):
         return AmpTest(name, parent, answer=False, is_switch=is_switch)
     is_asked = (

@@ -15,7 +15,7 @@ from amp_migrate.steps.apex.uses.apex_calls import handed_on, keepings
 from amp_migrate.steps.apex.uses.cast_functions import is_needless
 from amp_migrate.steps.statements.bodies import bodies
 from amp_migrate.tables.apex_names import AMP
-from amp_migrate.trees.nodes import Statement, block_of, is_constant, nested_statements, statements
+from amp_migrate.trees.nodes import Statement, block_of, compared_with_none, is_constant, nested_statements, statements
 from amp_migrate.write.editor import Editor
 
 _IMPORTERS = ("importlib.import_module", "builtins.__import__", "__import__")
@@ -26,8 +26,10 @@ def is_apex_import(file: File, statement: Statement) -> bool:
     """Whether a statement only brings in `apex.amp`, by itself or in a `try` that complains where it is missing.
 
     A registration that native AMP does without belongs to it, and a global or an attribute that `apex.amp` is kept in;
-    so does what insists that the import succeeded.
+    so does what insists that the import succeeded. What only another PyTorch would import stays with what uses it.
     """
+    if file.names.is_never_run(statement):
+        return False
     if isinstance(statement, cst.Global):
         return all(file.names.meanings(item.name) == {AMP} for item in statement.names)
     if isinstance(statement, cst.ImportFrom):
@@ -95,12 +97,10 @@ def find_probes(file: File) -> Iterator[Probe]:
         if file.names.callee(call) not in _FINDERS:
             continue
         parent = file.tree.parents[call]
-        if isinstance(parent, cst.Comparison) and len(parent.comparisons) == 1 and parent.left is call:
-            compared = parent.comparisons[0]
-            if is_constant(compared.comparator, "None"):
-                yield Probe(parent, package, answer=isinstance(compared.operator, (cst.IsNot, cst.NotEqual)))
-        else:
+        if not isinstance(parent, cst.Comparison):
             yield Probe(call, package, answer=True)
+        elif (asked := compared_with_none(parent)) is not None and asked[0] is call:
+            yield Probe(parent, package, answer=asked[1])
 
 
 def answered(editor: Editor, question: cst.BaseExpression, *, answer: bool) -> Edit:
@@ -126,14 +126,8 @@ def _tests_for(file: File, test: cst.BaseExpression, *, present: bool) -> bool:
     """Whether a test asks that `apex.amp` is there, or that it is not, and nothing else."""
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         return _tests_for(file, test.expression, present=not present)
-    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
-        compared = test.comparisons[0]
-        operators = (cst.IsNot, cst.NotEqual) if present else (cst.Is, cst.Equal)
-        return (
-            isinstance(compared.operator, operators)
-            and is_constant(compared.comparator, "None")
-            and AMP in file.names.meanings(test.left)
-        )
+    if (asked := compared_with_none(test)) is not None:
+        return asked[1] == present and AMP in file.names.meanings(asked[0])
     return present and isinstance(test, cst.Name) and AMP in file.names.meanings(test)
 
 

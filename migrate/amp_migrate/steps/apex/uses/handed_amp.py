@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from amp_migrate.analysis.arguments.argument_binding import parameter, passed
+from amp_migrate.analysis.arguments.argument_binding import passed
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.plan.edit import Edit, Remove
@@ -79,7 +79,7 @@ def _parameter_for(function: FunctionRef, call: cst.Call, arg: cst.Arg) -> cst.P
     for each in (*params.posonly_params, *params.params, *params.kwonly_params):
         given = passed(function.node, call, each.name.value, bound=function.is_bound)
         if given is not None and given.argument is arg:
-            return parameter(function.node, each.name.value)
+            return each
     return None
 
 

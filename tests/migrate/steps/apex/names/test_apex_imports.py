@@ -53,6 +53,31 @@ def test_import_that_nothing_uses_goes_with_its_guard(migrate: Check, package: s
     assert ["nothing uses it" in finding.message for finding in plan.findings] == [True]
 
 
+def test_import_that_only_an_older_pytorch_reaches_stays_with_its_uses(ignores: Check) -> None:
+    ignores(
+        """
+        amp, scaler = None, None
+        if torch.__version__ >= "1.6.0":
+            scaler = torch.amp.GradScaler("cuda")
+        else:
+            from apex import amp
+            model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        for x in loader:
+            optimizer.zero_grad()
+            if scaler is not None:
+                with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                    loss = model(x).mean()
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+            else:
+                with amp.scale_loss(model(x).mean(), optimizer) as scaled_loss:
+                    scaled_loss.backward()
+                optimizer.step()
+        """
+    )
+
+
 def test_star_import_that_nothing_uses_is_told(migrate: Check) -> None:
     text = "from apex.fp16_utils import *\nfrom apex import amp\n\nmodel = amp.initialize(model, **options)\n"
     plan = migrate(text)

@@ -385,3 +385,27 @@ def test_state_whose_key_cannot_be_seen_stays_with_the_shim(migrate: Check, save
 
 def test_state_that_nothing_restores_may_be_kept_anywhere(migrate: Check) -> None:
     assert migrate(f"{SCRIPT}save(path, amp.state_dict())\n").after.endswith("save(path, scaler.state_dict())\n")
+
+
+def test_scaler_is_saved_with_the_optimizer_where_apex_was_not(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          def train(args, model, loader):
+              optimizer = torch.optim.AdamW(model.parameters())
+        -     model, optimizer = amp.initialize(model, optimizer)
+        +     scaler = torch.amp.GradScaler("cuda")
+              for x, y in loader:
+        ~         loss = nn.functional.cross_entropy(model(x), y)
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        +         scaler.scale(loss).backward()
+        ~         optimizer.step()
+        +         scaler.update()
+                  model.zero_grad()
+        -         state = {"optimizer": optimizer.state_dict(), "x": 1}
+        +         state = {"optimizer": optimizer.state_dict(), "scaler": scaler.state_dict(), "x": 1}
+                  torch.save(state, "resume.bin")
+        """
+    )
