@@ -32,7 +32,7 @@ def test_o0_keeps_no_state_and_has_no_scale(rewrites: Check) -> None:
         """
         - from apex import amp
         -
-        -
+
           def train(args, model, loader):
               optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         -     model, optimizer = amp.initialize(model, optimizer, opt_level="O0")
