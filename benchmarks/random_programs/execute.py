@@ -72,7 +72,8 @@ def execute(files: Mapping[str, str], precision: Precision, noise: float = 0.0) 
     """Run `train.py` of a program in a process of its own.
 
     Args:
-        noise: relative, on the weights when an optimizer gets them; to find out what rounding does to a program.
+        noise: relative, on the weights when an optimizer gets them, and of the largest gradient on each at each step;
+            to find out what rounding does to a program.
     """
     server = _server(os.getpid())
     assert server.stdin is not None
@@ -169,8 +170,7 @@ def _recorded(optimizers: list[Optimizer], steps: list[Step], noise: float) -> I
             with torch.no_grad():
                 for group in self.param_groups:
                     for each in group["params"]:
-                        signs = torch.arange(each.numel()).remainder(2).mul(2).sub(1).view_as(each)
-                        each.mul_(1 + noise * signs)
+                        each.mul_(1 + noise * _signs(each))
 
     def stepping(optimizer: Optimizer, args: Any, options: Any) -> None:
         gradients = (
@@ -179,6 +179,11 @@ def _recorded(optimizers: list[Optimizer], steps: list[Step], noise: float) -> I
             for each in group["params"]
         )
         steps.append(Step(optimizers.index(optimizer), tuple(gradients)))
+        if noise:  # what should cancel to nothing, as the gradient of a bias before a batch norm, is rounding alone
+            there = [each.grad for group in optimizer.param_groups for each in group["params"] if each.grad is not None]
+            largest = max((float(each.norm()) for each in there), default=0.0)
+            for each in there:
+                each.add_(_signs(each), alpha=noise * largest / each.numel() ** 0.5)
 
     Optimizer.__init__ = made  # type: ignore[method-assign]
     handle = register_optimizer_step_pre_hook(stepping)
@@ -187,6 +192,11 @@ def _recorded(optimizers: list[Optimizer], steps: list[Step], noise: float) -> I
     finally:
         handle.remove()
         Optimizer.__init__ = make  # type: ignore[method-assign]
+
+
+def _signs(like: torch.Tensor) -> torch.Tensor:
+    """Plus and minus one, not as often, in the shape of a tensor."""
+    return torch.arange(1, like.numel() + 1).sin().sign().view_as(like)
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from amp_migrate.catalog.step_rules import RISKY_NUMERICS
 from amp_migrate.engine.migrate import migrate
 from amp_migrate.report.finding import Kind
 from amp_migrate.settings import Settings
@@ -27,6 +28,7 @@ class Judged:
         after: its files when migrated; empty where nothing in it changed.
         errors: what the codemod said that it should never have to say.
         wrong: what differs, by the precision that it was run with.
+        told: what was said of worse numerics in what was moved: with a finding, it is no surprise.
         unknown: what a CPU cannot run in half precision, by the same.
         runs: how many runs were compared with that of the program as it was.
     """
@@ -35,6 +37,7 @@ class Judged:
     after: Mapping[str, str] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
     wrong: Mapping[Precision, str] = field(default_factory=dict)
+    told: tuple[str, ...] = ()
     unknown: Mapping[Precision, str] = field(default_factory=dict)
     runs: int = 0
 
@@ -44,7 +47,7 @@ def judge(files: Mapping[str, str], settings: Settings) -> Judged:
     before = execute(files, Precision.AS_IT_IS)
     if not _is_fit(before):
         return Judged(unfit=before.error or "it takes no step")
-    after, errors = migrated(files, settings)
+    after, errors, told = migrated(files, settings)
     if after == files:
         return Judged(errors=errors)
     wrong: dict[Precision, str] = {}
@@ -61,11 +64,13 @@ def judge(files: Mapping[str, str], settings: Settings) -> Judged:
             return Judged(unfit="rounding alone changes its course")
         if difference:
             wrong[Precision.ON] = difference
-    return Judged(after=after, errors=errors, wrong=wrong, unknown=unknown, runs=2 - len(unknown))
+    return Judged(after=after, errors=errors, wrong=wrong, told=told, unknown=unknown, runs=2 - len(unknown))
 
 
-def migrated(files: Mapping[str, str], settings: Settings) -> tuple[Mapping[str, str], tuple[str, ...]]:
-    """The files of a program when it is migrated, and the errors that there were."""
+def migrated(
+    files: Mapping[str, str], settings: Settings
+) -> tuple[Mapping[str, str], tuple[str, ...], tuple[str, ...]]:
+    """The files of a program when it is migrated, the errors that there were, and what was told of its numerics."""
     with tempfile.TemporaryDirectory() as folder:
         for name, text in files.items():
             Path(folder, name).write_text(text)
@@ -77,7 +82,8 @@ def migrated(files: Mapping[str, str], settings: Settings) -> tuple[Mapping[str,
         # To refuse what it cannot prove is what --prove is for.
         if finding.kind is Kind.ERROR and not (settings.prove and finding.code == "AMP002")
     )
-    return {**files, **after}, errors
+    told = tuple(each.message for each in outcome.findings if each.code == RISKY_NUMERICS.code)
+    return {**files, **after}, errors, told
 
 
 def _is_fit(ran: Ran) -> bool:

@@ -59,8 +59,10 @@ def test_a_number_is_always_the_same_program_and_others_are_others() -> None:
 def judged_as(monkeypatch: pytest.MonkeyPatch, after: str) -> str:
     """What is said of a migration of PROGRAM to another text."""
 
-    def written(files: Mapping[str, str], settings: Settings) -> tuple[Mapping[str, str], tuple[str, ...]]:
-        return {"train.py": after}, ()
+    def written(
+        files: Mapping[str, str], settings: Settings
+    ) -> tuple[Mapping[str, str], tuple[str, ...], tuple[str, ...]]:
+        return {"train.py": after}, (), ()
 
     monkeypatch.setattr(judging, "migrated", written)
     judged = judge({"train.py": PROGRAM}, Settings())

@@ -10,8 +10,8 @@ from pathlib import Path
 from amp_migrate.engine.imports.import_graph import ImportGraph
 from amp_migrate.engine.outcome import FilePlan
 from amp_migrate.engine.problems import PLEASE_REPORT, in_the_file, refused
-from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
+from amp_migrate.engine.worse_numerics import left_for_its_scaler
 from amp_migrate.prove.check import CHECKS, Change, Fault, Project, faults, is_readable
 from amp_migrate.prove.code.program import Others
 from amp_migrate.report.finding import Finding
@@ -24,7 +24,8 @@ def refuted(workspace: Workspace, plans: Iterable[FilePlan], settings: Settings)
 
     Files that import one another are looked at together. What is written for a newer Python than this one is not looked
     at. With `settings.prove`, casts must be shown to be of floating values, machines count on which packages are
-    missing, and a repair is asked, too, whether it is the same program.
+    missing, and a repair is asked, too, whether it is the same program. A step whose scaler does not work on some way
+    through it is left, for no result would be right; whatever else is wrong is a fault of ours.
     """
     changing = {each.source: each for each in plans}
     found: dict[Path, Finding] = {}
@@ -44,7 +45,7 @@ def refuted(workspace: Workspace, plans: Iterable[FilePlan], settings: Settings)
             wrong = dict.fromkeys(sources, Fault(message))
         for name, fault in wrong.items():
             if not fault.is_unread:
-                found[sources[name].path] = _finding(sources[name], fault)
+                found[sources[name].path] = _finding(plans_here[name], fault)
     return found
 
 
@@ -53,9 +54,10 @@ def checks_of(plan: FilePlan) -> tuple[str, ...]:
     return CHECKS if is_readable(Change(plan.source.name, plan.source.text, plan.after)) else ()
 
 
-def _finding(source: Source, fault: Fault) -> Finding:
-    finding = refused(source.name, f"internal: {fault.message}", PLEASE_REPORT)
-    return in_the_file(source, replace(finding, line=fault.line_before))
+def _finding(plan: FilePlan, fault: Fault) -> Finding:
+    left = left_for_its_scaler(plan, fault.message, fault.line_after) if fault.is_disorder else None
+    finding = refused(plan.source.name, f"internal: {fault.message}", PLEASE_REPORT)
+    return in_the_file(plan.source, left or replace(finding, line=fault.line_before))
 
 
 def project_of(workspace: Workspace, changed: Iterable[Path], torch: Version) -> Project:

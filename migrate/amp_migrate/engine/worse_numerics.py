@@ -22,11 +22,14 @@ _REGION = "autocast("
 _BY_HAND = "put what it needs in float32 into torch.amp.autocast(..., enabled=False), and run again"
 _UNSCALABLE = "use --dtype bf16, which needs no scaler"
 _ELSEWHERE = "put the forward pass that its loss comes from into torch.amp.autocast(...) by hand, and scale this loss"
-_FOR_LEFT = {Trouble.IDLE: _ELSEWHERE, Trouble.SCALER: _UNSCALABLE}
+_UNCAST = "drop the cast to half precision, which autocast does where it may, and run again"
+_FOR_LEFT = {Trouble.HALVED: _UNCAST, Trouble.IDLE: _ELSEWHERE, Trouble.SCALER: _UNSCALABLE}
+_OF_THEMSELVES = (Trouble.HALVED, Trouble.IDLE, Trouble.SCALER)  # what is not for autocast's doing
 _UNCACHED = (
     "one weight is used under no_grad and with gradients: cache_enabled=False, for before PyTorch 2.15 the cast that "
     "is kept has no gradient"
 )
+_CLEARED = "call zero_grad() in each round, unless they are meant to add up: then use --dtype bf16"
 _EXACT = "let its inputs be float32 (.float()) where autocast is switched off"
 _IN_FLOAT32 = f"{_EXACT}, or use --dtype bf16"
 _BEFORE_IT_ROUNDS = "let the sigmoid or softmax that gives it see float32 (.float()), or the loss see logits"
@@ -36,6 +39,8 @@ _FOR_TOLD = {
     Trouble.CLIPPED: UNSCALE_FIRST,
     Trouble.ROUNDED: _EXACT,
     Trouble.PROBABILITY: _BEFORE_IT_ROUNDS,
+    Trouble.SCALER: _UNSCALABLE,
+    Trouble.UNCLEARED: _CLEARED,
 }
 
 
@@ -79,13 +84,13 @@ def worse_numerics(workspace: Workspace, plans: Iterable[FilePlan], settings: Se
         elif sure:
             where = _at(sure[0], changed)
             trouble = sure[0].trouble
-            is_said = trouble in (Trouble.IDLE, Trouble.SCALER) or sure[0].message.startswith("autocast ")
+            is_said = trouble in (Trouble.HALVED, Trouble.IDLE, Trouble.SCALER) or sure[0].message.startswith(
+                "autocast "
+            )
             what = sure[0].message if is_said else f"under autocast {sure[0].message}"
             file = "line " if where.path == step.path else f"{seen_from(where.path, step.path)}:"
-            message = f"{LEFT_AS_IT_WAS}{what} ({file}{where.line})"
-            hint = _FOR_LEFT.get(trouble, _BY_HAND)
-            left[changed[name].source.path] = replace(
-                step, code=STEP_LEFT.code, kind=Kind.LEFT, message=message, hint=hint
+            left[changed[name].source.path] = _left(
+                step, f"{what} ({file}{where.line})", _FOR_LEFT.get(trouble, _BY_HAND)
             )
         else:
             told.update((_at(harm, changed), None) for harm in found if not _is_said(harm, changed))
@@ -94,6 +99,21 @@ def worse_numerics(workspace: Workspace, plans: Iterable[FilePlan], settings: Se
     return WorseNumerics(
         left, tuple(each for each in told if settings.applies(each.code)), frozenset(uncached), frozenset(masked)
     )
+
+
+def left_for_its_scaler(plan: FilePlan, what: str, line: int) -> Finding | None:
+    """What is said of a plan whose scaler does not work on some way through its file; None where it moves no step.
+
+    Args:
+        what: what is wrong.
+        line: where, in the result.
+    """
+    steps = _steps(plan)
+    return _left(steps[0], f"{what} (line {_line_before(plan, line)})", _UNSCALABLE) if steps else None
+
+
+def _left(step: Finding, why: str, hint: str) -> Finding:
+    return replace(step, code=STEP_LEFT.code, kind=Kind.LEFT, message=f"{LEFT_AS_IT_WAS}{why}", hint=hint)
 
 
 def _masks(found: Iterable[Harm], changed: Mapping[str, FilePlan]) -> Iterator[tuple[str, int]]:

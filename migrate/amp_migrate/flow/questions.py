@@ -44,14 +44,15 @@ WRONG_BY_ITSELF = {
     Act.OVERFLOW: "a constant does not fit into float16",
     Act.DTYPE_REFUSED: "the script itself refuses half precision",
     Act.INDEX_STORE: "a value is stored by index into another precision",
-    Act.LOW_LEAF: "what is trained was made in half precision",
+    Act.LOW_LEAF: "what is trained is in half precision already",
     Act.LEFT_FLOAT: "computed in half precision outside of a region, where autocast computes in float32",
     Act.RISK: "may overflow, or round, in half precision",
-    Act.GAUGE: "depends on the loss scale",
+    Act.GAUGE: "a gradient is used while the loss scale is in it",
     Act.ON_CPU: "computed in half precision on the CPU",
     Act.FOREIGN: "code that could not be read gets a half-precision value",
 }
 SAVED_LOW = "saved in half precision"
+ADDED = "true gradients are added to scaled ones"
 SHARED = "a parameter that two optimizers have is unscaled twice"
 CLIPPED = "gradients are clipped while they are scaled"
 IDLE = "nothing is computed in half precision"
@@ -309,7 +310,7 @@ _STATES: dict[Act, tuple[tuple[str, _Test], ...]] = {
     Act.SCALER_STEP: (
         ("a scaler steps twice without an update", _in_stage(STEPPED)),
         ("a scaler steps an optimizer without gradients", _has_none),
-        ("true gradients are added to scaled ones", _is(MIXED)),
+        (ADDED, _is(MIXED)),
         (SHARED, _is_partly_and_ready),
         ("a scaler steps on gradients that are not scaled", _is_true_and_ready),
         ("gradients of another scaler are stepped on", _is_another_scalers),
@@ -320,7 +321,7 @@ _STATES: dict[Act, tuple[tuple[str, _Test], ...]] = {
     Act.UPDATE: (("a scaler updates without having looked at gradients", _is_unchecked),),
     Act.STEP: (
         ("an optimizer steps past its scaler", _is(SCALED)),
-        ("true gradients are added to scaled ones", _is(MIXED)),
+        (ADDED, _is(MIXED)),
     ),
     Act.CLIP: (
         (CLIPPED, _is_clipped_scaled),

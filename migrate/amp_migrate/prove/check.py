@@ -49,12 +49,14 @@ class Fault:
         message: the fact, in one line.
         line_before, line_after: the places in both texts; 0 where there is none.
         is_unread: whether nothing was asked, because this Python is too old to read the file.
+        is_disorder: whether a scaler does not work on some way through the result, which is the original for the rest.
     """
 
     message: str
     line_before: int = 0
     line_after: int = 0
     is_unread: bool = False
+    is_disorder: bool = False
 
 
 _UNREAD = Fault(
@@ -141,7 +143,7 @@ class _Sides:
         for name in self._names if known else ():
             disorder = new_disorder(known[name], found[name])
             if disorder is not None:
-                yield name, Fault(f"in the result, {disorder.what}", 0, disorder.line)
+                yield name, Fault(f"on some way, {disorder.what}", 0, disorder.line, is_disorder=True)
 
     def _differences(self, before: Program, after: Program) -> dict[str, Difference]:
         key = (before.code, after.code)

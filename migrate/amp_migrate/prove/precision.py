@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.events import A_ROUNDED_PROBABILITY, CANCELLED, Act
 from amp_migrate.flow.files import Files
 from amp_migrate.flow.questions import (
+    ADDED,
     CACHE_MENDED,
     CLIPPED,
     IDLE,
@@ -32,6 +33,7 @@ from amp_migrate.tables.signatures import Version
 _PATIENCE = 8
 _BY_ITSELF = frozenset((*WRONG_BY_ITSELF.values(), SAVED_LOW))
 _MAY_HARM = frozenset((WRONG_BY_ITSELF[Act.RISK], WRONG_BY_ITSELF[Act.GAUGE]))
+_NEVER_CLEARED = "gradients are never cleared, and add up: with a scaler, which divides them, only the latest count"
 _OF_THE_CACHE = WRONG_BY_ITSELF[Act.WEIGHT_CAST]
 # Gradients of several scales are clipped on ways that the analysis cannot tell from those that are gone.
 _OF_SCALERS = frozenset().union(*map(wrong_states, Act))
@@ -44,6 +46,7 @@ _RUNS = frozenset(
         WRONG_BY_ITSELF[Act.ON_CPU],
         WRONG_BY_ITSELF[Act.FOREIGN],
         SAVED_LOW,
+        _NEVER_CLEARED,
         CLIPPED,  # as the original may have done it: Apex's gradients are scaled in the body of `amp.scale_loss`
     )
 )
@@ -59,6 +62,8 @@ class Trouble(Enum):
     BEHIND = "what is low behind its region"
     MASK = "a fill with a number that float16 does not have: the least that it has will do"
     CLIPPED = "scaled gradients that are compared with a limit"
+    HALVED = "weights that are low without any region: a scaler raises at their gradients"
+    UNCLEARED = "gradients that add up from step to step"
     IDLE = "low precision that does nothing at all"
     OTHER = "any other"
 
@@ -72,6 +77,9 @@ _TROUBLES = {
     WRONG_BY_ITSELF[Act.OVERFLOW]: Trouble.MASK,
     CLIPPED: Trouble.CLIPPED,
     IDLE: Trouble.IDLE,
+    WRONG_BY_ITSELF[Act.LOW_LEAF]: Trouble.HALVED,
+    _NEVER_CLEARED: Trouble.UNCLEARED,
+    WRONG_BY_ITSELF[Act.GAUGE]: Trouble.SCALER,
 }
 
 
@@ -127,10 +135,12 @@ def _faults(files: Files, script: str) -> Iterable[Fault]:
     if not analysis.is_complete:  # of what is too large to be followed to its end, nothing is said
         return []
     questions = Questions(analysis)
-    # What never clears its gradients is an excerpt: what earlier rounds left of them is not known.
-    is_whole = bool(questions.events(Act.ZERO))
-    known = (each for each in questions.faults() if each.what not in _UNKNOWN)
-    return [*questions.idle_regions(), *(each for each in known if is_whole or each.what in _BY_ITSELF)]
+    found = [each for each in questions.faults() if each.what not in _UNKNOWN]
+    if not questions.events(Act.ZERO):
+        # What never clears its gradients may be an excerpt, and clear them elsewhere: it is told, and moves.
+        added = [replace(each, what=_NEVER_CLEARED, why="") for each in found if each.what == ADDED and each.is_seen]
+        found = [each for each in found if each.what in _BY_ITSELF] + added
+    return [*questions.idle_regions(), *found]
 
 
 def _key(fault: Fault) -> Sequence[object]:

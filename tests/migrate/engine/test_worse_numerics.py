@@ -147,9 +147,13 @@ def test_the_place_is_that_of_the_file_as_it_was(tmp_path: Path) -> None:
     assert [(Path(each.path).name, each.line) for each in told] == [("losses.py", 2)]
 
 
-def test_an_excerpt_that_never_clears_gradients_moves() -> None:
+def test_an_excerpt_that_never_clears_gradients_moves_and_is_told() -> None:
     text = f"{HEAD}    loss = model(x).mean()\n    loss.backward()\n    optimizer.step()\n"
-    assert "scaler.step(optimizer)" in migrate_text(text, Settings()).after
+    plan = migrate_text(text, Settings())
+    assert "scaler.step(optimizer)" in plan.after
+    told = [(each.line, each.hint) for each in plan.findings if "never cleared" in each.message]
+    assert told == [(18, "call zero_grad() in each round, unless they are meant to add up: then use --dtype bf16")]
+    assert not [each for each in migrate_text(text, Settings(Dtype.BF16)).findings if "cleared" in each.message]
 
 
 ATTENTION = """\
@@ -449,7 +453,7 @@ def test_the_scaled_gradient_of_an_input_is_not_made_something_of(reading: str, 
     plan = migrate_text(head + made.format(reading="pass", reading_behind=reading), Settings())
     assert ("AMP590" in {each.code for each in plan.findings}) is is_left
     if is_left:
-        assert "depends on the loss scale" in plan.findings[0].message
+        assert "a gradient is used while the loss scale is in it" in plan.findings[0].message
 
 
 APEX_CLIP = """\
@@ -471,7 +475,13 @@ for x in loader:
 
 @pytest.mark.parametrize(
     ("indent", "said"),
-    [("        ", [("AMP504", 12, "gradients are clipped while they are scaled")]), ("    ", [])],
+    [
+        (
+            "        ",
+            [("AMP504", 12, "gradients are clipped while they are scaled, as they were under amp.scale_loss")],
+        ),
+        ("    ", []),
+    ],
     ids=["inside", "behind"],
 )
 def test_clipping_in_the_body_of_scale_loss_stays_where_it_was_and_is_told(
@@ -602,6 +612,61 @@ def test_what_a_scaler_raises_at_on_some_way_stays(steps: str, message: str) -> 
     assert left[0].message.startswith(f"left as it was: {message}")
     assert left[0].hint == "use --dtype bf16, which needs no scaler"
     assert "autocast" in migrate_text(text, Settings(Dtype.BF16)).after
+
+
+HEADED = """\
+import torch
+from torch import nn
+
+model, head = nn.Linear(4, 2).cuda(), nn.Linear(2, 2).cuda()
+opt = torch.optim.SGD(model.parameters(), lr=0.05)
+opt2 = torch.optim.AdamW(head.parameters(), lr=0.01)
+{}
+for i, (x, y) in enumerate(loader):
+    opt.zero_grad()
+    opt2.zero_grad()
+    out = model(x)
+    if i >= 2:
+        out = head(out)
+    loss = (out - y).pow(2).mean()
+{}    opt.step()
+    opt2.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("helper", "backward"),
+    [
+        ("", "    loss.backward()\n"),
+        ("\n\ndef go_backward(loss):\n    loss.backward()\n\n", "    go_backward(loss)\n"),
+        (
+            "",
+            "    (slope,) = torch.autograd.grad(loss, [model.weight], create_graph=True)\n"
+            "    loss = loss + 0.01 * slope.pow(2).sum()\n    loss.backward()\n",
+        ),
+    ],
+)
+def test_an_optimizer_gets_no_gradients_where_a_test_spares_its_parameters(helper: str, backward: str) -> None:
+    text = HEADED.format(helper, backward)
+    plan = migrate_text(text, Settings())
+    assert plan.after == text
+    assert "a scaler steps an optimizer without gradients: i >= 2 is false" in plan.findings[0].message
+    assert "scaler.step(opt2)" in migrate_text(text.replace("    if i >= 2:\n    ", ""), Settings()).after
+
+
+def test_a_step_whose_scaler_has_no_right_order_on_some_way_stays() -> None:
+    steps = "    try:\n        print(sum(p.grad.norm().item() for p in head.parameters()))\n        opt.step()\n"
+    text = (
+        f"{SHARING.format('head.parameters()')}{steps}        opt2.step()\n    except ArithmeticError:\n        pass\n"
+    )
+    plan = migrate_text(text, Settings())
+    assert plan.after == text
+    (left,) = (each for each in plan.findings if each.kind is Kind.LEFT)
+    assert left.code == "AMP590"
+    assert left.message.startswith(
+        "left as it was: on some way, gradients are unscaled twice, or after the step (line "
+    )
+    assert left.hint == "use --dtype bf16, which needs no scaler"
 
 
 @pytest.mark.parametrize(
@@ -735,4 +800,33 @@ def test_what_is_trained_is_not_made_in_half_precision(made: str, is_left: bool)
     text = CODE.format(made=made)
     plan = migrate_text(text, Settings())
     assert (plan.after == text) is is_left
-    assert ("what is trained was made in half precision (line 9)" in plan.findings[0].message) is is_left
+    assert ("what is trained is in half precision already (line 9)" in plan.findings[0].message) is is_left
+
+
+TO_HALF = """\
+from torch import nn
+
+
+def norms_to_float(module):
+    if isinstance(module, nn.modules.batchnorm._BatchNorm):
+        module.float()
+    for child in module.children():
+        norms_to_float(child)
+    return module
+
+
+def to_half(network):
+    return norms_to_float(network.half())
+"""
+
+
+@pytest.mark.parametrize("cast", ["model = to_half(model)", "if fp16:\n    model = to_half(model)"])
+def test_weights_that_another_file_casts_leave_the_step(tmp_path: Path, cast: str) -> None:
+    (tmp_path / "halves.py").write_text(TO_HALF)
+    made = HEAD.replace("optimizer = ", f"{cast}\noptimizer = ", 1)
+    (tmp_path / "train.py").write_text(f"from halves import to_half\n{made}    loss = model(x).mean()\n{STEP}")
+    outcome = migrate([tmp_path], Settings())
+    assert not outcome.changed
+    (left,) = outcome.findings
+    assert "what is trained is in half precision already" in left.message
+    assert left.hint.startswith("drop the cast")

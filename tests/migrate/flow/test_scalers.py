@@ -207,12 +207,12 @@ def test_the_ways_of_a_fault_are_told_by_their_tests(told: Tell) -> None:
         (
             "    loss = (model(x) + bias).pow(2).mean()\n    loss.backward()\n    opt.step()\n"
             "    with torch.no_grad():\n        bias -= 0.1 * bias.grad\n    bias.grad = None\n",
-            "depends on the loss scale",
+            "a gradient is used while the loss scale is in it",
         ),
         (
             "    x.requires_grad_(True)\n    loss = model(x).pow(2).mean()\n    loss.backward()\n"
             "    print(x.grad.abs().max())\n    opt.step()\n",
-            "depends on the loss scale",
+            "a gradient is used while the loss scale is in it",
         ),
         (
             "    loss = model(x).pow(2).mean()\n    loss.backward()\n    opt.step()\n    opt2.step()\n",
@@ -222,7 +222,7 @@ def test_the_ways_of_a_fault_are_told_by_their_tests(told: Tell) -> None:
             "    loss = model(x).pow(2).mean()\n    loss.backward()\n"
             "    total = sum(p.grad.norm() ** 2 for p in model.parameters()) ** 0.5\n"
             "    print(total.item())\n    opt.step()\n",
-            "depends on the loss scale",
+            "a gradient is used while the loss scale is in it",
         ),
     ],
     ids=[
@@ -254,7 +254,7 @@ def test_a_gradients_direction_and_finiteness_do_not_depend_on_the_scale(told: T
         "    print(torch.isfinite(model.weight.grad).all())\n    opt.step()\n"
     )
     found = wrong(told, text, moved=True)
-    assert "depends on the loss scale" not in [each for line in found.values() for each in line]
+    assert "a gradient is used while the loss scale is in it" not in [each for line in found.values() for each in line]
 
 
 def test_a_scaler_made_anew_every_epoch(told: Tell) -> None:

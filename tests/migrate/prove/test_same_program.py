@@ -418,3 +418,11 @@ def test_the_body_of_a_method_that_nobody_calls_is_compared(wrong: Check) -> Non
             return self.loss(batch)
     """
     assert wrong(before, before.replace("return self.loss(batch)", "return self.loss(batch) / 2")) != ""
+
+
+def test_two_methods_of_one_text_are_told_apart_where_one_changes(wrong: Check) -> None:
+    both = "class {}:\n    def __init__(self):\n        self.reset()\n        return\n"
+    trainer = both.format("Trainer")
+    before = f"import torch\n\n\n{trainer}\n\n{both.format('Other')}"
+    made = trainer.replace("        return", '        self.scaler = torch.amp.GradScaler("cuda")\n        return')
+    assert not wrong(before, before.replace(trainer, made))

@@ -220,7 +220,7 @@ def test_a_single_step_updates_the_scale_too(wrong: Check) -> None:
     before, after = (text.replace("for x in batches:", "if batches:\n    x = batches[0]") for text in (BEFORE, AFTER))
     assert wrong(before, after) == ""
     assert wrong(before, after.replace("    scaler.update()\n", "")) == (
-        "in the result, the scale is not updated behind a step"
+        "on some way, the scale is not updated behind a step"
     )
 
 

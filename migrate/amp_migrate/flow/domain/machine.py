@@ -195,6 +195,13 @@ def assuming(worlds: Worlds, facts: Facts) -> Worlds:
     )
 
 
+def assuming_all(worlds: Worlds, facts: Facts) -> Worlds:
+    """The worlds in which all of some facts hold; none where they exclude each other."""
+    for each in sorted(facts, key=str):
+        worlds = assuming(worlds, frozenset({each}))
+    return worlds
+
+
 @remembered(10_000)
 def forgetting(worlds: Worlds, name: str) -> Worlds:
     """The worlds without what is known of a name, which gets a new value."""

@@ -46,6 +46,7 @@ UNKNOWN_UNITS: Units = frozenset({None, ANY_UNIT})
 _MOST_UNITS = 6
 _MOST_ORIGINS = 8
 _MOST_LEAVES = 24
+_MOST_TESTS = 2
 UNKNOWN_LEAF = "?"
 
 Fact: TypeAlias = "tuple[str, bool, frozenset[str]]"  # the text of a test, what it came to, the names in it
@@ -192,6 +193,32 @@ def told_apart(whole: Tensor, a: Tensor, b: Tensor, code: Any, in_a: Facts, in_b
     for one, other, here, there in ((a, b, in_a, in_b), (b, a, in_b, in_a)):
         found |= {(leaf, code, there, here) for leaf in one.reach - other.reach if leaf != UNKNOWN_LEAF}
     return whole.but(spared=found)
+
+
+def settled(tensor: Tensor, code: Any) -> list[tuple[Facts, Tensor]]:
+    """What a tensor is as tests of a function have come out that tell from what it is computed, with what they came to.
+
+    It is the tensor alone where no test tells, and where more of them do than are worth all their combinations.
+    """
+    tests = sorted({(there, here) for _, at, there, here in tensor.spared if at is code}, key=_in_words)
+    ways: list[tuple[Facts, Tensor]] = [(NOTHING, tensor)]
+    for spared, reached in tests if len(tests) <= _MOST_TESTS else ():
+        leaves = frozenset(
+            leaf for leaf, at, there, here in tensor.spared if (at, there, here) == (code, spared, reached)
+        )
+        ways = [
+            way
+            for facts, known in ways
+            for way in (
+                (facts | reached, known.but(surely=known.surely | leaves)),
+                (facts | spared, known.but(reach=known.reach - leaves, surely=known.surely - leaves)),
+            )
+        ]
+    return [(facts, known.but(spared=NOTHING)) for facts, known in ways] if len(ways) > 1 else ways
+
+
+def _in_words(test: tuple[Facts, Facts]) -> list[list[tuple[str, bool]]]:
+    return [sorted(fact[:2] for fact in facts) for facts in test]
 
 
 def spared_of(tensors: Sequence[Tensor]) -> frozenset[Spared]:

@@ -24,11 +24,12 @@ from amp_migrate.flow.domain.atoms import (
     const,
     join,
     one,
+    only,
 )
 from amp_migrate.flow.domain.contexts import ON, Context
-from amp_migrate.flow.domain.machine import Key, Machine, World, forgetting, merged
+from amp_migrate.flow.domain.machine import Key, Machine, World, assuming_all, forgetting, merged
 from amp_migrate.flow.domain.state import meet
-from amp_migrate.flow.domain.tensor import Tensor
+from amp_migrate.flow.domain.tensor import Tensor, settled
 from amp_migrate.flow.python import attributes, builtins, containers
 from amp_migrate.flow.python.arguments import Arguments, bind
 from amp_migrate.flow.python.classes import class_of, is_module_class, lineage
@@ -137,7 +138,36 @@ def call_function(frame: Frame, function: Func, args: Arguments, node: ast.AST) 
     if given is None:
         frame.is_dead = not args.rest and not args.others
         return NEVER if frame.is_dead else UNKNOWN
-    return invoke(frame, function, given, node)
+    return _as_tests_tell(frame, function, given, node)
+
+
+def _as_tests_tell(frame: Frame, function: Func, given: dict[str, Value], node: ast.AST) -> Value:
+    """Run a function that does something to gradients once for each of what a test makes of a tensor that it is given.
+
+    Such a test is one of the caller's: the function itself does not know of it.
+    """
+    before = frame.now.copy()
+    found = invoke(frame, function, given, node)
+    ways = [
+        (facts, {**given, name: one(tensor)})
+        for name, value in given.items()
+        for known in [only(value, Tensor)]
+        if known is not None and known.spared
+        for facts, tensor in settled(known, frame.code)
+    ]
+    if frame.is_dead or len(ways) < 2 or frame.now.worlds == before.worlds:
+        return found
+    after = None
+    for facts, each in ways:
+        frame.state = before.copy()
+        frame.now.worlds = assuming_all(before.worlds, facts)
+        if frame.now.worlds:
+            invoke(frame, function, each, node)
+            after = meet(after, None if frame.is_dead else frame.state)
+        frame.is_dead = False
+    frame.is_dead = after is None
+    frame.state = after or before
+    return found
 
 
 def invoke(frame: Frame, function: Func, given: dict[str, Value], node: ast.AST) -> Value:

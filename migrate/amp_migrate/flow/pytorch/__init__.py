@@ -225,6 +225,10 @@ class PyTorch:
             found = join(found, one(each.but(**kept) if isinstance(each, Tensor) else each))
         return found
 
+    def has_low_weights(self, frame: Frame, owner: Obj) -> bool:
+        """Whether the parameters of a module were cast to half precision, be it on one way only."""
+        return modules.weights(frame, owner).may_be_low
+
     def gauge(self, frame: Frame, value: Value, node: ast.AST, why: str) -> None:
         """Something is made of a value that shows its size."""
         gradients.gauge(frame, value, node, why)

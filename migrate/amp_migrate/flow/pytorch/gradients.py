@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from amp_migrate.flow.domain import machine as states
 from amp_migrate.flow.domain.atoms import (
@@ -42,12 +42,11 @@ from amp_migrate.flow.domain.machine import (
     TRUE,
     UNKNOWN_GRAD,
     UNSCALED,
-    Facts,
     Grad,
     Key,
     Machine,
-    Worlds,
-    assuming,
+    World,
+    assuming_all,
     changed,
     grad_key,
     merged,
@@ -65,11 +64,13 @@ from amp_migrate.flow.domain.tensor import (
     SHAPED,
     SOME_TENSOR,
     UNKNOWN_UNITS,
+    Leaves,
     Tensor,
     Unit,
     Units,
     made,
     multiplied,
+    settled,
 )
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import containers
@@ -80,7 +81,6 @@ from amp_migrate.flow.source import Code
 REGISTRY = External("<optimizers>")
 PARAMETERS = "<parameters>"
 AGAIN = ("again",)
-_MOST_CASES = 4  # of what a loss may come to
 ENABLED = "<enabled>"
 MADE_OF = "<made of>"  # the tensor that a leaf was before it got a gradient of its own
 VIRTUAL = External("<the scaler of the plan>")
@@ -286,33 +286,22 @@ def backward(frame: Frame, loss: Value, args: Arguments, node: ast.AST) -> None:
     if frame.site(node) in analysis.overlay.scaled:
         units = multiplied(units, frozenset({(VIRTUAL, 1)}))
         note_scaler(frame, VIRTUAL)
-    reach = NOTHING.union(*(each.reach | each.leaf for each in tensors))
-    surely = tensors[0].surely | (tensors[0].leaf if len(tensors[0].leaf) == 1 else NOTHING)
-    for each in tensors[1:]:
-        surely &= each.surely
+    ways = settled(tensors[0], frame.code) if len(tensors) == 1 else []
+    reached = [(facts, _reached([each])) for facts, each in ways if len(ways) > 1]
+    reach, surely = _reached(tensors)
     if not reach:
         reach = surely = frozenset({Part(Opaque(), "*")})
     optimizers = holders(frame, reach, surely)
     event = analysis.event(frame, Act.BACKWARD, node, subject=loss, optimizer=frozenset(optimizers), leaves=reach)
     event.units = event.units | units
+    _note_low_weights(frame, reach, node)
     kinds = [_kind(each) for each in units]
     event.scaler = join(event.scaler, frozenset(each.scaler for each in kinds if each.scaler is not None))
-    owned = [
-        leaf
-        for leaf in standalone_leaves(reach)
-        if not any(
-            answer
-            for each, answer in optimizers.items()
-            if overlap(analysis.pytorch.registry.optimizers[each], frozenset({leaf}))
-        )
-    ]
-    targets: dict[Atom, bool | None] = {**optimizers, **{leaf: leaf in surely or None for leaf in owned}}
-    is_any = len(kinds) > 1 or is_guess(frame, optimizers, reach)
 
-    def change(machine: Machine, told: Mapping[Atom, bool | None]) -> Iterable[Machine]:
+    def change(machine: Machine, targets: Mapping[Atom, bool | None], is_any: bool) -> Iterable[Machine]:
         for kind in kinds:
             found: list[dict[Key, object]] = [{}]
-            for atom, answer in told.items():
+            for atom, answer in targets.items():
                 old = machine.grad(atom) or UNKNOWN_GRAD
                 new = _accumulated(old, kind.but(guessed=is_any or not answer))
                 options = [new] if answer else [new, old.but(guessed=True)]
@@ -320,44 +309,45 @@ def backward(frame: Frame, loss: Value, args: Arguments, node: ast.AST) -> None:
             for changes in found:
                 yield machine.but(changes)
 
-    frame.task.touched.update([AGAIN, *map(grad_key, targets)])
-    frame.now.worlds = merged(
-        world
-        for facts, told in _decided(frame, targets, tensors[0] if len(tensors) == 1 else SOME_TENSOR)
-        for world in changed(_assuming_all(frame.now.worlds, facts), functools.partial(change, told=told))
-    )
+    worlds: list[World] = []
+    frame.task.touched.add(AGAIN)
+    for facts, leaves in reached or [(NOTHING, (reach, surely))]:
+        targets, is_any = _targets(frame, *leaves)
+        is_any |= len(kinds) > 1
+        frame.task.touched.update(map(grad_key, targets))
+        worlds += changed(
+            assuming_all(frame.now.worlds, facts), functools.partial(change, targets=targets, is_any=is_any)
+        )
+    frame.now.worlds = merged(worlds)
     _clear_graph(frame)
 
 
-def _decided(
-    frame: Frame, targets: dict[Atom, bool | None], loss: Tensor
-) -> list[tuple[Facts, Mapping[Atom, bool | None]]]:
-    """What a loss may come to, with what tests have come to then: a test may have decided about what is not sure."""
-    cases: list[tuple[Facts, Mapping[Atom, bool | None]]] = [(NOTHING, targets)]
-    registry = frame.analysis.pytorch.registry
-    for atom, answer in targets.items() if loss.spared else ():
-        parameters = registry.optimizers.get(atom, frozenset({atom}))
-        own = [leaf for leaf in loss.reach if overlap(parameters, frozenset({leaf})) is not False]
-        told = {(where, without) for leaf, code, where, without in loss.spared if leaf in own and code is frame.code}
-        is_told = {leaf for leaf, *_ in loss.spared}.issuperset(own)
-        if answer is None and len(told) == 1 and is_told and len(cases) <= _MOST_CASES:
-            ((spared, reached),) = told
-            cases = [
-                each
-                for facts, known in cases
-                for each in (
-                    (facts | reached, {**known, atom: True}),
-                    (facts | spared, {other: answer for other, answer in known.items() if other is not atom}),
-                )
-            ]
-    return cases
+def _note_low_weights(frame: Frame, reach: Leaves, node: ast.AST) -> None:
+    """Note that weights in half precision get a gradient: a scaler raises at it, autocast is for float32 weights."""
+    owners = [leaf.owner for leaf in reach if isinstance(leaf, Part) and isinstance(leaf.owner, Obj)]
+    if any(frame.analysis.pytorch.has_low_weights(frame, owner) for owner in owners):
+        frame.analysis.event(frame, Act.LOW_LEAF, node, why="a model's weights were cast")
 
 
-def _assuming_all(worlds: Worlds, facts: Facts) -> Worlds:
-    """The worlds in which all of some facts hold; none where they exclude each other."""
-    for each in sorted(facts, key=str):
-        worlds = assuming(worlds, frozenset({each}))
-    return worlds
+def _reached(tensors: Sequence[Tensor]) -> tuple[Leaves, Leaves]:
+    """The leaves that one of some tensors may depend on, and those that each of them does."""
+    reach = NOTHING.union(*(each.reach | each.leaf for each in tensors))
+    surely = tensors[0].surely | (tensors[0].leaf if len(tensors[0].leaf) == 1 else NOTHING)
+    for each in tensors[1:]:
+        surely &= each.surely
+    return reach, surely
+
+
+def _targets(frame: Frame, reach: Leaves, surely: Leaves) -> tuple[dict[Atom, bool | None], bool]:
+    """The optimizers and single tensors that get a gradient for some leaves, None for one that may; see `is_guess`."""
+    optimizers = holders(frame, reach, surely)
+    registered = frame.analysis.pytorch.registry.optimizers
+    owned = [
+        leaf
+        for leaf in standalone_leaves(reach)
+        if not any(answer for each, answer in optimizers.items() if overlap(registered[each], frozenset({leaf})))
+    ]
+    return {**optimizers, **{leaf: leaf in surely or None for leaf in owned}}, is_guess(frame, optimizers, reach)
 
 
 def _clear_graph(frame: Frame) -> None:
@@ -888,6 +878,7 @@ def gradient_of(frame: Frame, args: Arguments, node: ast.AST) -> Value:
             flows=FLOWS if create else CUT,
             reach=source.reach if create else NOTHING,
             surely=source.surely if create else NOTHING,
+            spared=source.spared if create else NOTHING,
             units=units,
             reads=frozenset({frame.site(node)}) if units != PURE else NOTHING,
         )

@@ -188,10 +188,7 @@ def leaves(frame: Frame, start: Atom) -> frozenset[Atom]:
 
 def weights(frame: Frame, owner: Obj, name: str = "*") -> Tensor:
     """The parameters of a layer as one tensor."""
-    precision = 0
-    for each in frame.read(owner, DTYPE):
-        if isinstance(each, Const) and isinstance(each.value, int):
-            precision |= each.value
+    precision = frame.analysis.pytorch.precision_of(frame.read(owner, DTYPE))
     frozen = constant(frame.read(owner, FROZEN))
     place = 0
     for each in frame.read(owner, PLACE):
@@ -549,9 +546,11 @@ def moved(frame: Frame, owner: Atom, name: str, args: Arguments) -> None:
             place = pytorch.place_of(value) if pytorch.place_of(value) is not None else place
     if precision is None and place is None and name != "requires_grad_":
         return
+    names = {bit: name for name, bit in pytorch.DTYPES.items()}
+    dtypes = frozenset(External(name) for bit, name in names.items() if bit & (precision or 0))
     for each in inside(frame, owner):
         if precision is not None:
-            frame.write(each, DTYPE, const(precision), strong=False)
+            frame.write(each, DTYPE, dtypes, strong=False)
         if place is not None:
             frame.write(each, PLACE, const(place), strong=False)
         if name == "requires_grad_" and constant(args.get(0, "") or const(True)) is False:

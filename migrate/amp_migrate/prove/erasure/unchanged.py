@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 from itertools import accumulate
 
 from amp_migrate.prove.code.file import File
@@ -20,23 +20,24 @@ _SEEN = (
 
 def unchanged_units(before: Program, after: Program, touched: Set[str]) -> tuple[Texts, Texts]:
     """The parts of the files of both sides that are the same as a whole: functions, methods, statements of modules."""
-    sides: tuple[Texts, Texts] = ({}, {})
-    for name in before.files:
-        found = [_by_text(_units(p.files[name]), p, name, touched, whole_lines=True) for p in (before, after)]
-        for side, texts, others in zip(sides, found, reversed(found), strict=True):
-            shared = set(others.values())
-            side.update((node, text) for node, text in texts.items() if text in shared)
-    return sides
+    return _on_both(before, after, lambda program, name: _by_text(_units(program.files[name]), program, name, touched))
 
 
 def unchanged_statements(before: Program, after: Program, touched: Set[str]) -> tuple[Texts, Texts]:
-    """The single statements that both sides have, each as often: what is in a function that changes elsewhere, too."""
+    """The single statements that both sides have: what is in a function that changes elsewhere, too."""
+
+    def seen(program: Program, name: str) -> Texts:
+        own = (node for node, _ in program.files[name].scopes.statements if not isinstance(node, _SEEN))
+        return _by_text(own, program, name, touched, whole_lines=False)
+
+    return _on_both(before, after, seen)
+
+
+def _on_both(before: Program, after: Program, seen: Callable[[Program, str], Texts]) -> tuple[Texts, Texts]:
+    """What both sides of a file have as often: of one text that is left once of twice, nobody knows which it is."""
     sides: tuple[Texts, Texts] = ({}, {})
     for name in before.files:
-        found = []
-        for program in (before, after):
-            own = (node for node, _ in program.files[name].scopes.statements if not isinstance(node, _SEEN))
-            found.append(_by_text(own, program, name, touched, whole_lines=False))
+        found = [seen(program, name) for program in (before, after)]
         counts = [Counter(each.values()) for each in found]
         for side, texts in zip(sides, found, strict=True):
             side.update((node, text) for node, text in texts.items() if counts[0][text] == counts[1][text])
@@ -48,7 +49,9 @@ def _units(file: File) -> Iterator[ast.stmt]:
         yield from node.body if isinstance(node, ast.ClassDef) else [node]
 
 
-def _by_text(nodes: Iterator[ast.stmt], program: Program, name: str, touched: Set[str], *, whole_lines: bool) -> Texts:
+def _by_text(
+    nodes: Iterator[ast.stmt], program: Program, name: str, touched: Set[str], *, whole_lines: bool = True
+) -> Texts:
     """The statements that have none of some words in their lines, with their texts."""
     lines = program.texts[name].encode().splitlines()
     # How many lines up to each have such a word.

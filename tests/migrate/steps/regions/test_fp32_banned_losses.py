@@ -263,6 +263,7 @@ def test_sigmoid_that_the_model_returns_sees_float32(rewrites: Check) -> None:
           optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
+              optimizer.zero_grad()
         ~     output = net(x).squeeze(1)
         -     loss = criterion(output, y)
         +     loss = criterion(output.float(), y)
@@ -348,6 +349,7 @@ def test_sigmoid_that_cannot_be_seen_is_told(migrate: Check) -> None:
         criterion = nn.BCELoss()
         optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
         for x, y in loader:
+            optimizer.zero_grad()
             loss = criterion(net(x), y)
             loss.backward()
             optimizer.step()
@@ -387,6 +389,7 @@ def test_loss_of_logits_says_nothing_of_sigmoids(migrate: Check) -> None:
         net = nn.Sequential(nn.Linear(2, 1), nn.Sigmoid())
         optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
         for x, y in loader:
+            optimizer.zero_grad()
             loss = nn.functional.mse_loss(net(x), y)
             loss.backward()
             optimizer.step()
