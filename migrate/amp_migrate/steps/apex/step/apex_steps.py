@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -104,14 +104,10 @@ def _read_function(
     folds += [fold for fold in clip_folds(file, body, scaled) if fold not in folds]
     dead = {s for fold in folds for s in nested_statements(fold.dead)}
     backwards = [each for statement, each in scaled.items() if statement not in dead]
-    inside = {each.call for each in scaled.values()}
-    for statement, call in backward_calls(body):
-        if call not in inside and statement not in dead:
-            assert isinstance(call.func, cst.Attribute)
-            if is_scaled(call.func.value):
-                return Refusal(file, call, "Apex and native AMP stand side by side in one step", USE_SHIM)
-            backwards.append(Backward(statement, call, call.func.value))
-    backwards.sort(key=lambda each: file.tree.order[each.statement])
+    others = plain_backwards(file, body, {each.call for each in scaled.values()}, dead)
+    if isinstance(others, Refusal):
+        return others
+    backwards = sorted([*backwards, *others], key=lambda each: file.tree.order[each.statement])
     # What else stands under the scale sees scaled gradients there as it will behind the backward.
     under_scale = {s for with_ in withs for each in _rest(with_) for s in (each, *_inside(each))}
     left_out = frozenset(dead | under_scale)
@@ -127,6 +123,20 @@ def clips_under_scale(step: TrainingStep) -> Iterator[cst.Call]:
     for with_ in (each.statement for each in step.backwards if isinstance(each.statement, cst.With)):
         calls = (call for statement in _rest(with_) for call in find(statement, cst.Call))
         yield from (each for each in calls if step.file.names.callee(each).startswith("torch.nn.utils.clip_grad_"))
+
+
+def plain_backwards(
+    file: File, body: Block, known: Collection[cst.Call], dead: Collection[Statement]
+) -> list[Backward] | Refusal:
+    """The other calls of `backward` in a body: natively their losses are scaled as Apex's are."""
+    found: list[Backward] = []
+    for statement, call in backward_calls(body):
+        if call not in known and statement not in dead:
+            loss = cst.ensure_type(call.func, cst.Attribute).value
+            if is_scaled(loss):
+                return Refusal(file, call, "Apex and native AMP stand side by side in one step", USE_SHIM)
+            found.append(Backward(statement, call, loss))
+    return found
 
 
 def sees_others(step: TrainingStep, calls: Calls) -> Refusal | None:

@@ -11,7 +11,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.plan.move import Refusal
-from amp_migrate.steps.apex.step.apex_steps import ApexStep, gatherer, sees_others, stepped_elsewhere
+from amp_migrate.steps.apex.step.apex_steps import ApexStep, gatherer, plain_backwards, sees_others, stepped_elsewhere
 from amp_migrate.steps.apex.step.folded_branches import clip_folds
 from amp_migrate.steps.gradients.steppers import Steppers
 from amp_migrate.steps.model.route import Route
@@ -20,7 +20,6 @@ from amp_migrate.steps.read.gather import Gathered
 from amp_migrate.steps.read.split import Joiner, Key, Split, key_of
 from amp_migrate.steps.scaler.of_split_step import Reach, scale_parts
 from amp_migrate.steps.statements.amp_signs import uses_amp
-from amp_migrate.steps.statements.bodies import backward_calls
 from amp_migrate.tables.apex_names import USE_SHIM
 from amp_migrate.trees.nodes import block_of, nested_statements
 
@@ -68,11 +67,12 @@ def join(
         called = {each.call for each in backwards}
         if known is None and uses_amp(file, body, function):
             return Refusal(file, backwards[0].statement, "Apex and native AMP stand side by side in one step", USE_SHIM)
-        if known is None and any(call not in called for _, call in backward_calls(body)):
-            reason = "a function goes backward by itself, and calls one that does so by Apex"
-            return Refusal(file, backwards[0].statement, reason, USE_SHIM)
         folds = clip_folds(file, body, {}) if known is None else list(known.folds)
         dead = frozenset(s for f in folds for s in nested_statements(f.dead)) if known is None else known.left_out
+        others = plain_backwards(file, body, called, dead) if known is None else []
+        if isinstance(others, Refusal):
+            return others
+        backwards = sorted([*backwards, *others], key=lambda each: file.tree.order[each.statement])
         stepped = stepped_elsewhere(file, body, dead, steppers)
         gathered = gatherer(file, roles, dead).gather(function, backwards, stepped_elsewhere=stepped)
         if known is None and isinstance(gathered, Gathered):
