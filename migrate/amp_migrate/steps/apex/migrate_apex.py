@@ -38,11 +38,12 @@ from amp_migrate.steps.apex.script.decide_native import NativeDecider
 from amp_migrate.steps.apex.script.native_script import NativeScript, ScriptStep
 from amp_migrate.steps.apex.script.read_script import ScriptReader
 from amp_migrate.steps.apex.script.script_group import ApexScript, asks_apex, is_idle, scripts_of, starts
-from amp_migrate.steps.apex.script.write_apex import write_apex
 from amp_migrate.steps.apex.step.apex_steps import clips_under_scale
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, has_later_wrapper, wrapper_calls
-from amp_migrate.steps.apex.uses.apex_guards import drop_imports, is_apex_import, probes_for_apex
+from amp_migrate.steps.apex.uses.apex_guards import is_apex_import, probes_for_apex
 from amp_migrate.steps.apex.uses.cast_functions import float_functions
+from amp_migrate.steps.apex.write.write_apex import write_apex
+from amp_migrate.steps.apex.write.write_uses import drop_imports
 from amp_migrate.steps.scaler.find_route import Traveller
 from amp_migrate.steps.scaler.in_checkpoints import keep_in_checkpoints
 from amp_migrate.steps.statements.bodies import bodies

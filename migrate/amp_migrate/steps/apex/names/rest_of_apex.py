@@ -25,8 +25,9 @@ from amp_migrate.steps.apex.names.missing_texts import write_texts
 from amp_migrate.steps.apex.names.native_names import ApexUse, NoForm, native_of, uses_of_apex, write_native
 from amp_migrate.steps.apex.names.shim_imports import is_gone, write_guards, write_import
 from amp_migrate.steps.apex.uses.apex_calls import is_in
-from amp_migrate.steps.apex.uses.apex_guards import answered, find_probes, imports_by_name
+from amp_migrate.steps.apex.uses.apex_guards import find_probes, imports_by_name
 from amp_migrate.steps.apex.uses.norm_limits import norm_limits
+from amp_migrate.steps.apex.write.write_uses import answered
 from amp_migrate.tables.apex_names import COUNTERPARTS, DELETED, SHIM, SHIM_SINCE
 from amp_migrate.tables.apex_natives import TorchForm
 from amp_migrate.wishes import Wishes

@@ -13,13 +13,10 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
 from amp_migrate.analysis.files import File, object_bindings
-from amp_migrate.plan.edit import Edit
-from amp_migrate.steps.apex.initialize.switch import is_short
 from amp_migrate.steps.apex.uses.apex_calls import amp_name
-from amp_migrate.steps.apex.uses.apex_guards import answered, insists
+from amp_migrate.steps.apex.uses.apex_guards import insists
 from amp_migrate.tables.apex_names import AMP, API
-from amp_migrate.trees.nodes import block_of, compared_with_none, find, is_constant
-from amp_migrate.write.editor import Editor
+from amp_migrate.trees.nodes import compared_with_none, find, is_constant
 
 
 @dataclass(frozen=True)
@@ -50,28 +47,6 @@ def amp_tests(file: File) -> Iterator[AmpTest]:
         test = _test(file, name, is_switch=is_switch)
         if test is not None:
             yield test
-
-
-def write_answer(editor: Editor, test: AmpTest, switch: str | None) -> Edit:
-    """The edit that gives a test its answer, or lets it ask for the script's switch.
-
-    Of an `if` that asks nothing else, what runs then stays.
-
-    Args:
-        switch: the switch as code, where the test asks for it; None where mixed precision is always on.
-    """
-    if switch is not None:
-        asked = switch if is_short(switch) or switch.endswith(".is_enabled()") else f"({switch})"
-        return editor.replace(test.node, asked if test.answer else f"not {asked}")
-    around = editor.file.tree.parents[test.node]
-    if isinstance(around, cst.If) and around.test is test.node and editor.file.tree.statement(around) is around:
-        if test.answer:
-            return editor.splice(around, block_of(around))
-        if around.orelse is None:
-            return editor.remove(around)
-        if isinstance(around.orelse, cst.Else):
-            return editor.splice(around, block_of(around.orelse))
-    return answered(editor, test.node, answer=test.answer)
 
 
 def _test(file: File, name: cst.Name | cst.Attribute, *, is_switch: bool) -> AmpTest | None:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File, object_bindings
-from amp_migrate.plan.code import code
-from amp_migrate.plan.edit import Edit, Imported, Reimport
-from amp_migrate.steps.apex.uses.apex_calls import handed_on, keepings
+from amp_migrate.steps.apex.uses.apex_calls import keepings
 from amp_migrate.steps.apex.uses.cast_functions import is_needless
 from amp_migrate.steps.statements.bodies import bodies
 from amp_migrate.tables.apex_names import AMP
 from amp_migrate.trees.nodes import Statement, block_of, compared_with_none, is_constant, nested_statements, statements
-from amp_migrate.write.editor import Editor
 
 _IMPORTERS = ("importlib.import_module", "builtins.__import__", "__import__")
 _FINDERS = ("importlib.util.find_spec", "importlib.find_loader", "pkgutil.find_loader")
@@ -103,15 +100,6 @@ def find_probes(file: File) -> Iterator[Probe]:
             yield Probe(parent, package, answer=asked[1])
 
 
-def answered(editor: Editor, question: cst.BaseExpression, *, answer: bool) -> Edit:
-    """The edit that gives a question its answer: a true operand of `and` goes, else a constant takes its place."""
-    around = editor.file.tree.parents[question]
-    if answer and isinstance(around, cst.BooleanOperation) and isinstance(around.operator, cst.And):
-        rest = around.right if around.left is question else around.left
-        return editor.replace(around, code("{}", rest))
-    return editor.replace(question, str(answer))
-
-
 def insists(file: File, statement: Statement) -> bool:
     """Whether a statement only makes sure that `apex.amp` is there: `assert amp is not None`, an `if` that raises."""
     if isinstance(statement, cst.Assert):
@@ -153,30 +141,3 @@ def _only_tells(statement: Statement) -> bool:
         targets = [dotted(each.target) for each in statement.targets]
         return targets == ["amp"] and is_constant(statement.value, "None")
     return isinstance(statement, (cst.Raise, cst.Pass, cst.Expr))
-
-
-def drop_imports(editor: Editor) -> Iterator[Edit]:
-    """The edits that take out of a file whatever only brings in `apex.amp`, once nothing uses it."""
-    file = editor.file
-    still_apex = any(
-        name.startswith("apex.") and name != AMP and not name.startswith(AMP + ".")
-        for node in file.uses.get("apex", ())
-        for name in file.names.meanings(file.tree.parents[node])
-    )
-    for _, body in bodies(file):
-        for statement in nested_statements(body):
-            if is_apex_import(file, statement) and not (isinstance(statement, cst.Import) and still_apex):
-                yield editor.remove(statement)
-    for node, gone in _by_statement(handed_on(file)).items():
-        assert not isinstance(node.names, cst.ImportStar)
-        staying = tuple(Imported(alias) for alias in node.names if alias not in gone)
-        yield editor.edit(node, Reimport(staying)) if staying else editor.remove(node)
-
-
-def _by_statement(
-    items: Iterable[tuple[cst.ImportFrom, cst.ImportAlias]],
-) -> dict[cst.ImportFrom, list[cst.ImportAlias]]:
-    found: dict[cst.ImportFrom, list[cst.ImportAlias]] = {}
-    for node, alias in items:
-        found.setdefault(node, []).append(alias)
-    return found

@@ -12,12 +12,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.plan.code import code
-from amp_migrate.plan.edit import Edit
 from amp_migrate.steps.apex.uses.apex_calls import amp_name
 from amp_migrate.tables.apex_names import AS_REGISTERED
 from amp_migrate.trees.nodes import Statement
-from amp_migrate.write.editor import Editor
 
 # What can be written natively, and since when.
 _SINCE = {"disable_casts": (1, 12), "float_function": (2, 4)}
@@ -53,28 +50,12 @@ def is_needless(file: File, statement: Statement) -> bool:
     )
 
 
-def write_functions(editor: Editor) -> Iterator[Edit]:
-    """The edits that write every use in a file as torch's own."""
-    for node in _uses(editor.file):
-        parent = editor.file.tree.parents[node]
-        device = f'device_type="{editor.settings.device_type}"'
-        if amp_name(editor.file, node) == "disable_casts":
-            yield editor.replace(parent, code("{}({}, enabled=False)", editor.amp("autocast", node), device))
-            continue
-        options = code("{}, cast_inputs={}.float32", device, editor.torch(node))
-        name = editor.amp("custom_fwd", node)
-        if isinstance(parent, cst.Call):
-            yield editor.replace(parent, code("{}({}, {})", name, parent.args[0].value, options))
-        else:
-            yield editor.replace(node, code("{}({})", name, options))
-
-
 def float_functions(file: File) -> list[cst.Name | cst.Attribute]:
     """The uses of `float_function`, inside which Apex went on casting and torch does not."""
-    return [node for node in _uses(file) if amp_name(file, node) == "float_function"]
+    return [node for node in cast_uses(file) if amp_name(file, node) == "float_function"]
 
 
-def _uses(file: File) -> Iterator[cst.Name | cst.Attribute]:
+def cast_uses(file: File) -> Iterator[cst.Name | cst.Attribute]:
     local = {
         name
         for scope in file.scopes.all()

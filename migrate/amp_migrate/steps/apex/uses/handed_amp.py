@@ -12,10 +12,8 @@ import libcst as cst
 from amp_migrate.analysis.arguments.argument_binding import passed
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
-from amp_migrate.plan.edit import Edit, Remove
 from amp_migrate.tables.apex_names import AMP, SHIM
 from amp_migrate.trees.nodes import is_constant
-from amp_migrate.write.editor import Editor
 
 _PACKAGES = (AMP, f"{SHIM}.amp")
 
@@ -41,14 +39,6 @@ def handed_arguments(project: Project, file: File) -> Iterator[tuple[File, cst.A
         function = project.called(file, call)
         if function is not None and _parameter_for(function, call, arg) in function.file.names.given:
             yield function.file, arg
-
-
-def write_handed(editor: Editor, project: Project) -> Iterator[Edit]:
-    """The edits that take such parameters and arguments out of a file."""
-    for node in editor.file.names.given:
-        yield editor.edit(node, Remove())
-    for _, arg in handed_arguments(project, editor.file):
-        yield editor.edit(arg, Remove())
 
 
 def _passing(file: File) -> Iterator[tuple[cst.Call, cst.Arg, str]]:

@@ -8,10 +8,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.plan.edit import Edit
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_name
 from amp_migrate.trees.nodes import Statement
-from amp_migrate.write.editor import Editor
 
 _SCALERS = re.compile(r"(_amp_state\.)+loss_scalers")
 _SAVED = re.compile(r"loss_scaler\d+")
@@ -63,11 +61,6 @@ def understood(file: File) -> set[cst.CSTNode]:
         *(node for _, node in scale_reads(file)),
         *(node for statement, node in scale_settings(file) if statement in first),
     }
-
-
-def write_read(editor: Editor, read: cst.BaseExpression, scaler: str | None) -> Edit:
-    """The edit that asks the scaler for its scale; without a scaler it is 1."""
-    return editor.replace(read, "1.0" if scaler is None else f"{scaler}.get_scale()")
 
 
 def _scaler_lists(file: File) -> Iterator[cst.CSTNode]:

@@ -9,7 +9,7 @@ import libcst as cst
 from amp_migrate.plan.code import code, plain
 from amp_migrate.plan.edit import AddArgument, Edit, SetKeyword
 from amp_migrate.steps.apex.script.native_script import WrapperUses
-from amp_migrate.steps.apex.uses.loss_scale import write_read
+from amp_migrate.steps.apex.write.write_uses import write_read
 from amp_migrate.steps.scaler.checkpoint_entries import key_beside, write_restored, write_saved
 from amp_migrate.write.editor import Editor
 

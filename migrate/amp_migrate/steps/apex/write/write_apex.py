@@ -14,14 +14,16 @@ from amp_migrate.plan.edit import Annotate, Edit
 from amp_migrate.settings import Dtype, Settings
 from amp_migrate.steps.apex.initialize.switch import VARIABLE, is_off, is_short, switch_code
 from amp_migrate.steps.apex.script.native_script import NativeFile, NativeScript, NativeStart
-from amp_migrate.steps.apex.script.write_fp16_optimizer import write_wrapped
-from amp_migrate.steps.apex.uses import apex_state
-from amp_migrate.steps.apex.uses.amp_tests import write_answer
-from amp_migrate.steps.apex.uses.apex_guards import drop_imports
-from amp_migrate.steps.apex.uses.cast_functions import write_functions
-from amp_migrate.steps.apex.uses.handed_amp import write_handed
-from amp_migrate.steps.apex.uses.loss_scale import write_read
-from amp_migrate.steps.apex.uses.norm_limits import write_clips, write_limits_gone
+from amp_migrate.steps.apex.write import write_state
+from amp_migrate.steps.apex.write.write_clips import write_clips, write_limits_gone
+from amp_migrate.steps.apex.write.write_fp16_optimizer import write_wrapped
+from amp_migrate.steps.apex.write.write_uses import (
+    drop_imports,
+    write_answer,
+    write_functions,
+    write_handed,
+    write_read,
+)
 from amp_migrate.steps.model.training_step import TrainingStep
 from amp_migrate.steps.outputs.region_outputs import cast_outputs
 from amp_migrate.steps.write.write_route import write_ways
@@ -82,11 +84,11 @@ def _write_file(editor: Editor, file: NativeFile, roles: Roles) -> Iterator[Edit
     for read, scaler in file.reads:
         yield write_read(editor, read, scaler)
     for call, scaler in file.saved:
-        yield from apex_state.write_saved(editor, call, scaler)
+        yield from write_state.write_saved(editor, call, scaler)
     for call, scaler in file.restored:
-        yield from apex_state.write_restored(editor, call, scaler)
+        yield from write_state.write_restored(editor, call, scaler)
     for call, index, scaler in file.given:
-        yield from apex_state.write_given(editor, call, index, scaler)
+        yield from write_state.write_given(editor, call, index, scaler)
     for call, parameters in file.parameters:
         yield editor.replace(call, parameters)
     yield from write_functions(editor)

@@ -1,0 +1,1 @@
+"""The edits of an Apex script, once it is decided what it becomes."""
