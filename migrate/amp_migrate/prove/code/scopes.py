@@ -24,7 +24,7 @@ class Scope:
 
     Attributes:
         names: what it binds itself.
-        assigned: those of them that assignments, loops and contexts give a value to.
+        assigned: those of them that assignments, loops and contexts give another value than None.
         elsewhere: the names that `global` and `nonlocal` give to another scope.
         imports: the full names that imports of this scope give to names.
         stars: the modules that it imports everything from.
@@ -134,8 +134,12 @@ class Scopes:
             self._block(node.body, inner)
             return
         if isinstance(node, ast.Assign):
+            is_none = isinstance(node.value, ast.Constant) and node.value.value is None
+            known = set(scope.assigned)
             for target in node.targets:
                 self._target(target, scope)
+            if is_none:  # what stands for something else is still that, or nothing
+                scope.assigned &= known
         elif isinstance(node, (ast.AugAssign, ast.AnnAssign, ast.For, ast.AsyncFor)):
             self._target(node.target, scope)
         elif isinstance(node, (ast.With, ast.AsyncWith)):
