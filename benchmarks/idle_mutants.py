@@ -14,6 +14,7 @@ from types import CodeType, SimpleNamespace
 from typing import Any
 
 SAME_CODE, UNREAD = "the same byte code", "nobody reads what it changes"
+SAME_BRANCHES = "both branches are the same"
 OLD_TORCH, PRECISION = "code for a PyTorch that results are not written for", "of precision alone"
 _TORCH = "2.6.0"  # as a script that compares texts sees it
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -33,7 +34,12 @@ def why_idle(result: str, mutant: str) -> str:
     trees = [ast.parse(text) for text in (result, mutant)]
     if _is_same(trees):
         return SAME_CODE
-    for reason, taken_out in ((UNREAD, _Unread), (OLD_TORCH, _OldTorch), (PRECISION, _OfPrecision)):
+    for reason, taken_out in (
+        (SAME_BRANCHES, _SameBranches),
+        (UNREAD, _Unread),
+        (OLD_TORCH, _OldTorch),
+        (PRECISION, _OfPrecision),
+    ):
         trees = [taken_out().visit(each) for each in trees]
         if _is_same(trees):
             return reason
@@ -84,6 +90,15 @@ class _Unread(ast.NodeTransformer):
                 if name not in read or (name not in inside | handled and _is_written_first(name, block[index + 1 :])):
                     block[index], changed = ast.Pass(), True
         return changed
+
+
+class _SameBranches(ast.NodeTransformer):
+    """Takes choices away that make no difference."""
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        body, orelse = (ast.unparse(ast.Module(each, [])) for each in (node.body, node.orelse))
+        return node.body if body == orelse and _is_pure(node.test) else node
 
 
 class _OldTorch(ast.NodeTransformer):

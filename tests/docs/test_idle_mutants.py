@@ -24,6 +24,11 @@ def inside(*lines: str) -> str:
         (inside("n = 1", "return x"), inside("n = 2", "return x"), IDLE["UNREAD"]),
         (inside("n = None", "n, m = x", "return n"), inside("pass", "n, m = x", "return n"), IDLE["UNREAD"]),
         ("if torch.__version__ < '1.2':\n    x = 1\n", "if torch.__version__ < '1.2':\n    pass\n", IDLE["OLD_TORCH"]),
+        (
+            inside("if x:", "    state()", "else:", "    state()"),
+            inside("if not x:", "    state()", "else:", "    state()"),
+            IDLE["SAME_BRANCHES"],
+        ),
         (inside("if x:", "    model.half()"), inside("if x:", "    pass"), IDLE["PRECISION"]),
         (inside("if state:", "    scaler.load_state_dict(state)"), inside("if state:", "    pass"), IDLE["PRECISION"]),
     ],
