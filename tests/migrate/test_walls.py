@@ -53,6 +53,7 @@ ALLOWED = {
     "engine": (
         "moves",
         "prove",
+        "flow",
         "analysis",
         "catalog",
         "plan",

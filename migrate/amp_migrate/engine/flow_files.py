@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from amp_migrate.engine.source import Source, display_name
@@ -29,6 +30,16 @@ class FlowFiles:
         source = self._source(importer)
         path = None if source is None else self._workspace.locate(dotted, source.path)
         return None if path is None else display_name(path)
+
+    @property
+    def texts(self) -> dict[str, str | None]:
+        """The texts of the files that were asked for."""
+        return {file: None if source is None else source.text for file, source in self._sources.items()}
+
+    def is_like(self, texts: Mapping[str, str | None]) -> bool:
+        """Whether files have these texts."""
+        sources = ((self._source(file), text) for file, text in texts.items())
+        return all((None if source is None else source.text) == text for source, text in sources)
 
     def _source(self, file: str) -> Source | None:
         if file not in self._sources:

@@ -14,6 +14,8 @@ from amp_migrate.engine.garbage import collected_later
 from amp_migrate.engine.imports.import_graph import ImportGraph
 from amp_migrate.engine.imports.imports_of_text import imported_modules
 from amp_migrate.engine.notebooks.notebook import SUFFIX
+from amp_migrate.engine.numerics.float_casts import with_casts
+from amp_migrate.engine.numerics.worse_numerics import LEFT_AS_IT_WAS, Examined, worse_numerics
 from amp_migrate.engine.outcome import FilePlan, Outcome, without_refused
 from amp_migrate.engine.parsed_files import Parsed
 from amp_migrate.engine.planner import plan
@@ -23,13 +25,14 @@ from amp_migrate.engine.source import Source
 from amp_migrate.engine.texts.layout import LayoutError, restore
 from amp_migrate.engine.texts.parse import parse
 from amp_migrate.engine.workspace import Workspace
-from amp_migrate.engine.worse_numerics import LEFT_AS_IT_WAS, worse_numerics
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.repository import repository
 from amp_migrate.settings import Settings
 
 _ONCE_RELEASED = "give its calls the new arguments by hand once it installs a version that takes them"
 _ONCE_WRITTEN = "migrate the file that the cell writes, and put what becomes of it into the cell"
+# What a cast mends may show what is behind it.
+_ROUNDS = 3
 
 
 def migrate(paths: Sequence[Path], settings: Settings) -> Outcome:
@@ -89,11 +92,21 @@ def migrate_workspace(workspace: Workspace, settings: Settings, parsed: Parsed |
         plans, wrong = _checked(outcome.plans, settings, parsed)
         unproven = _apex_in(workspace, outcome, wrong)
         outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
-        numerics = worse_numerics(workspace, outcome.plans, settings)
+        examined = Examined(workspace, settings.target_torch)
+        numerics = worse_numerics(workspace, outcome.plans, settings, examined)
         if numerics.uncached or numerics.masked:
             uncached, masked = settings.uncached | numerics.uncached, settings.masked | numerics.masked
             again = replace(settings, uncached=uncached, masked=masked)
             return migrate_workspace(workspace, again, parsed)
+        for _ in range(_ROUNDS):
+            cast = with_casts(outcome.plans, numerics.casts, settings, parsed)
+            if not cast:
+                break
+            plans, wrong = _checked(cast, settings, parsed)
+            new = {each.source: each for each in plans}
+            plans = tuple(new.get(each.source, each) for each in outcome.plans)
+            outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
+            numerics = worse_numerics(workspace, outcome.plans, settings, examined)
         unproven += _apex_in(workspace, outcome, numerics.left)
         outcome = without_refused(workspace, outcome, numerics.left)
         outcome = _with_told(outcome, numerics.told)
@@ -173,7 +186,7 @@ def _with_told(outcome: Outcome, told: Iterable[Finding]) -> Outcome:
 
 
 def _told_in_the_file(each: FilePlan) -> FilePlan:
-    return replace(each, findings=tuple(in_the_file(each.source, finding) for finding in each.findings))
+    return replace(each, findings=tuple(in_the_file(each.source, finding) for finding in each.findings), planned=())
 
 
 def _checked_by_proof(each: FilePlan) -> FilePlan:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from amp_migrate.engine.imports.import_graph import ImportGraph
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.change import FileChange
 from amp_migrate.report.finding import Finding, Kind
+
+if TYPE_CHECKING:  # which needs LibCST
+    from amp_migrate.plan.edit import Edit
 
 # Files that are planned together.
 Part: TypeAlias = "tuple[Path, ...]"
@@ -28,6 +31,7 @@ class FilePlan:
         edits: what changes, edit by edit in words, where that was asked for.
         checked: what of the new text was checked by `prove/`, by name, where that was asked for.
         is_repair: whether something in it is to do what it was meant to do, and did not: it is another program.
+        planned: its edits, for as long as others may be added.
     """
 
     source: Source
@@ -36,6 +40,7 @@ class FilePlan:
     edits: tuple[str, ...] = ()
     checked: tuple[str, ...] = ()
     is_repair: bool = False
+    planned: tuple[Edit, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def changed(self) -> bool:

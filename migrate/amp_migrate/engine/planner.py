@@ -51,7 +51,7 @@ def _plan_project(workspace: Workspace, settings: Settings, parsed: Parsed) -> I
         in_words = map(described, sorted(mine, key=lambda each: each.line)) if settings.explain else ()
         is_repair = not repairing.isdisjoint(each.rule for each in mine)
         said = tuple(findings.get(name, ()))
-        yield FilePlan(files[name], after, said, tuple(in_words), is_repair=is_repair)
+        yield FilePlan(files[name], after, said, tuple(in_words), is_repair=is_repair, planned=mine)
 
 
 def settle(library: ParsedLibrary, settings: Settings) -> Settled:

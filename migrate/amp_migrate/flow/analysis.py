@@ -79,6 +79,7 @@ class Analysis:
         beside: files that are run as well, because they may call what is in the others.
         overlay: regions and casts that are taken to be there.
         patience: how many times as far files that are only consulted are followed into.
+        keeps_all: whether the values and callees of the other files are kept, too.
 
     Attributes:
         values: what each expression of the files in focus may be.
@@ -102,12 +103,14 @@ class Analysis:
         beside: Iterable[str] = (),
         overlay: Overlay | None = None,
         patience: int = 1,
+        keeps_all: bool = False,
     ) -> None:
         overlay = overlay or Overlay()
         self.files = files
         self.focus = tuple(dict.fromkeys(focus))
         self.beside = tuple(each for each in dict.fromkeys(beside) if each not in self.focus)
         self._own = frozenset((*self.focus, *self.beside))
+        self.keeps_all = keeps_all
         self.overlay = overlay
         self.float32 = overlay.float32
         self.heap = Heap(self._outdate)
@@ -636,6 +639,7 @@ class Analysis:
         inner.code = function.code
         inner.ref = FrameRef(function.code, (*frame.ref.context, frame.site(node))[-3:], function.frame)
         inner.is_recorded = module.file in self.focus
+        inner.keeps_values = self.keeps_all or inner.is_recorded
         for name in [each for each in given if each in function.code.captured]:
             self.heap.write(inner.ref, name, given[name])
 
@@ -726,7 +730,7 @@ class Analysis:
 
     def note_callee(self, frame: Frame, node: ast.AST, code: Code) -> None:
         """Note that a call may run a function."""
-        if frame.is_recorded:
+        if frame.keeps_values:
             self.callees.setdefault(node, {})[code] = None
 
     def asks_dtype(self, values: list[Value]) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from amp_migrate.flow.analysis import Analysis
@@ -55,6 +55,7 @@ SAVED_LOW = "saved in half precision"
 ADDED = "true gradients are added to scaled ones"
 SHARED = "a parameter that two optimizers have is unscaled twice"
 CLIPPED = "gradients are clipped while they are scaled"
+NO_BFLOAT16 = "NumPy has no bfloat16"
 IDLE = "nothing is computed in half precision"
 _NOT_ALWAYS = frozenset(
     (
@@ -82,6 +83,7 @@ class Fault:
         always: whether on all ways that lead there, at first or in every later round of a loop; else on some.
         is_seen: whether no guess lies on some of these ways, so that it does happen where they are gone.
         why: what there is to say beside it: the operator, the reason.
+        event: what happens, where it is a single thing.
     """
 
     site: Site
@@ -89,6 +91,7 @@ class Fault:
     always: bool = True
     why: str = ""
     is_seen: bool = False
+    event: Event | None = field(default=None, compare=False, repr=False)
 
 
 class Questions:
@@ -180,11 +183,11 @@ class Questions:
             if what is not None:
                 # Where a tensor may be in another precision as well, it is wrong only in the calls in which it is low.
                 is_sure = event.act not in _NOT_ALWAYS or any(event.sure_in.values())
-                yield Fault(event.site, what, is_sure, event.why)
+                yield Fault(event.site, what, is_sure, event.why, event=event)
             elif event.act is Act.SAVED and event.why:
                 yield Fault(event.site, SAVED_LOW)
             elif event.act is Act.TO_NUMPY and event.tensor is not None and event.tensor.precision & BF16:
-                yield Fault(event.site, "NumPy has no bfloat16")
+                yield Fault(event.site, NO_BFLOAT16, any(event.sure_in.values()), event=event)
             elif event.act is Act.BACKWARD and event.context is not None and event.context.cuda.may_be_on:
                 yield Fault(event.site, "a loss goes backward inside a region", event.context.cuda.on == ON)
             elif event.act is Act.BACKWARD and event.scaler and not self.has_regions:

@@ -8,11 +8,13 @@ to look at.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import TypeAlias
 
 from amp_migrate.flow.analysis import Analysis
+from amp_migrate.flow.casts import Casts, FloatCast
 from amp_migrate.flow.events import A_ROUNDED_PROBABILITY, CANCELLED, Act
 from amp_migrate.flow.files import Files
 from amp_migrate.flow.questions import (
@@ -20,6 +22,7 @@ from amp_migrate.flow.questions import (
     CACHE_MENDED,
     CLIPPED,
     IDLE,
+    NO_BFLOAT16,
     SAVED_LOW,
     WRONG_BY_ITSELF,
     Fault,
@@ -29,13 +32,25 @@ from amp_migrate.flow.questions import (
 from amp_migrate.flow.source import Site
 from amp_migrate.tables.signatures import Version
 
+Key: TypeAlias = "tuple[str, str, bool, str]"
 # A wrong result costs more than the seconds to look further than other questions do.
 _PATIENCE = 8
-_BY_ITSELF = frozenset((*WRONG_BY_ITSELF.values(), SAVED_LOW))
+_BY_ITSELF = frozenset((*WRONG_BY_ITSELF.values(), SAVED_LOW, NO_BFLOAT16))
 _MAY_HARM = frozenset((WRONG_BY_ITSELF[Act.RISK], WRONG_BY_ITSELF[Act.GAUGE]))
 _NEVER_CLEARED = "gradients are never cleared, and add up: with a scaler, which divides them, only the latest count"
 _OF_THE_CACHE = WRONG_BY_ITSELF[Act.WEIGHT_CAST]
 # Gradients of several scales are clipped on ways that the analysis cannot tell from those that are gone.
+# What a cast of the value that leaves a region mends; of the second, what may raise.
+_MENDED = frozenset(
+    (
+        WRONG_BY_ITSELF[Act.LEFT_FLOAT],
+        WRONG_BY_ITSELF[Act.ON_CPU],
+        WRONG_BY_ITSELF[Act.MISMATCH],
+        WRONG_BY_ITSELF[Act.INDEX_STORE],
+        NO_BFLOAT16,
+    )
+)
+_MAY_RAISE = frozenset((WRONG_BY_ITSELF[Act.MISMATCH], WRONG_BY_ITSELF[Act.INDEX_STORE], NO_BFLOAT16))
 _OF_SCALERS = frozenset().union(*map(wrong_states, Act))
 _UNKNOWN = wrong_states(Act.CLIP) - {CLIPPED}
 # What runs, and gives other numbers than autocast would, or than the CPU would in float32.
@@ -92,36 +107,53 @@ class Harm:
         message: what it is.
         is_sure: whether it happens whatever the data are, and the result must not be written.
         trouble: which kind of harm it is.
+        casts: what keeps it from happening; none where nobody can tell.
+        is_told: whether it is to be told where it is not mended so.
     """
 
     site: Site
     message: str
     is_sure: bool
     trouble: Trouble
+    casts: tuple[FloatCast, ...] = ()
+    is_told: bool = True
 
 
-def harms(before: Files | None, after: Files, script: str, torch: Version) -> list[Harm]:
+def faults_of(files: Files, script: str) -> Counter[Key]:
+    """What is wrong with the precision of a script already."""
+    return Counter(_key(each) for each in _read(files, script)[1])
+
+
+def harms(before: Counter[Key], after: Files, script: str, torch: Version) -> list[Harm]:
     """What is wrong with the precision of a result, and not of the original, in order of place.
 
-    Nothing is said of a script whose analysis does not come to its end.
+    Of a script whose analysis does not come to its end, only what a cast mends is given.
 
     Args:
-        before: the files as they were; None where no precision is low there.
+        before: what was wrong with the files as they were.
         script: the file that is run.
         torch: the oldest PyTorch that is written for.
     """
-    known = Counter(map(_key, () if before is None else _faults(before, script)))
+    known = before.copy()
     found: list[Harm] = []
-    for fault in _faults(after, script):
+    analysis, faults = _read(after, script)
+    casts = Casts(analysis)
+    for fault in faults:
         if known[_key(fault)]:
             known[_key(fault)] -= 1
             continue
         happens = fault.always or fault.is_seen
-        if not (fault.what == _OF_THE_CACHE and torch >= CACHE_MENDED) and (happens or fault.what in _MAY_HARM):
+        is_told = happens or fault.what in _MAY_HARM
+        mending = (
+            casts.against(fault.event) if fault.event and fault.what in (_MENDED if happens else _MAY_RAISE) else ()
+        )
+        if not (fault.what == _OF_THE_CACHE and torch >= CACHE_MENDED) and (is_told or mending):
             message = f"{fault.what}: {fault.why}" if fault.why else fault.what
             is_sure = happens and fault.what not in _RUNS
-            found.append(Harm(fault.site, message, is_sure, _trouble(fault)))
-    return found
+            found.append(Harm(fault.site, message, is_sure, _trouble(fault), mending, is_told))
+    return (
+        found if analysis.is_complete else [replace(each, is_sure=False, is_told=False) for each in found if each.casts]
+    )
 
 
 def _trouble(fault: Fault) -> Trouble:
@@ -129,19 +161,16 @@ def _trouble(fault: Fault) -> Trouble:
     return _REASONS.get(fault.why) or _TROUBLES.get(fault.what, by_kind)
 
 
-def _faults(files: Files, script: str) -> Iterable[Fault]:
-    analysis = Analysis(files, [script], patience=_PATIENCE)
-    analysis.run()
-    if not analysis.is_complete:  # of what is too large to be followed to its end, nothing is said
-        return []
+def _read(files: Files, script: str) -> tuple[Analysis, Sequence[Fault]]:
+    analysis = Analysis(files, [script], patience=_PATIENCE, keeps_all=True).run()
     questions = Questions(analysis)
     found = [each for each in questions.faults() if each.what not in _UNKNOWN]
     if not questions.events(Act.ZERO):
         # What never clears its gradients may be an excerpt, and clear them elsewhere: it is told, and moves.
         added = [replace(each, what=_NEVER_CLEARED, why="") for each in found if each.what == ADDED and each.is_seen]
         found = [each for each in found if each.what in _BY_ITSELF] + added
-    return [*questions.idle_regions(), *found]
+    return analysis, [*questions.idle_regions(), *found]
 
 
-def _key(fault: Fault) -> Sequence[object]:
+def _key(fault: Fault) -> Key:
     return (fault.site.file, fault.what, fault.always, fault.why)

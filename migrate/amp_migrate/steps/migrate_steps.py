@@ -27,7 +27,6 @@ from amp_migrate.steps.gradients.penalties import LOW_SCALE_NOTE, with_low_scale
 from amp_migrate.steps.gradients.steppers import Steppers
 from amp_migrate.steps.model.route import Route, ScaledStep, Ways
 from amp_migrate.steps.model.training_step import Backward, TrainingStep
-from amp_migrate.steps.outputs.region_outputs import cast_outputs
 from amp_migrate.steps.read import fp32
 from amp_migrate.steps.read.gather import Gathered
 from amp_migrate.steps.read.split import Joiner, Split
@@ -280,8 +279,6 @@ class StepMigration:
             yield write_region(editor, region, self.settings.dtype, conditions.get(region.first))
         for island in placed.islands:
             yield from write_island(editor, island)
-        trained = (region for move in self._moved.get(file, ()) for region in move.step.regions)
-        yield from cast_outputs(editor, file, self.roles, [*placed.regions, *trained], self.settings.dtype)
 
     def _what(self, scaler: str | None) -> str:
         names = {Dtype.FP16: "float16", Dtype.BF16: "bfloat16", Dtype.AUTO: "bfloat16 or float16"}

@@ -118,7 +118,7 @@ RESULT: dict[str, str] = {
         matmul mm mv bmm addmm addmv addbmm baddbmm addr dot vdot einsum linear chain_matmul linalg.multi_dot
         linalg.matmul conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d bilinear
         scaled_dot_product_attention tensordot inner cdist linalg.solve cholesky_solve
-        linalg.solve_triangular linalg.vecdot lstm_cell gru_cell rnn_tanh_cell
+        linalg.solve_triangular linalg.vecdot lstm_cell gru_cell rnn_tanh_cell stft
         """,
     ),
     **_each(COUNTED, "sum nansum prod cumsum cumprod"),
@@ -240,6 +240,8 @@ FILLED: dict[str, tuple[tuple[int, str], ...]] = {
     "clamp_min": ((1, "min"),), "clamp_max": ((1, "max"),), "pad": ((3, "value"),), "threshold": ((2, "value"),),
     "full_like": ((1, "fill_value"),), "new_full": ((2, "fill_value"),),
 }  # fmt: skip
+# Their last argument is put into a tensor at others, and must be of its precision.
+STORES = frozenset("index_add index_copy index_put masked_scatter scatter scatter_add".split())
 # No kernel takes these in half precision, or they raise.
 NO_HALF_KERNEL = frozenset(
     (

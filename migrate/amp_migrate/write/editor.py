@@ -114,6 +114,14 @@ class Editor:
         """`x.float()` in the place of `x`."""
         return self.edit(node, Cast(code("{}.float()", node)))
 
+    def cast(self, node: cst.BaseExpression, *, like: str = "", is_floating: bool = True) -> Edit:
+        """An expression as float32, as far as it is floating; or in the dtype of another."""
+        if like:
+            return self.edit(node, Cast(code("{}.to({}.dtype)", node, like)))
+        if is_floating:
+            return self.as_float(node)
+        return self.edit(node, Cast(code("({x}.float() if {x}.is_floating_point() else {x})", x=node)))
+
     def before(self, statement: Statement, *lines: NewLine | Code | str) -> Edit:
         """Lines before a statement."""
         return self.edit(statement, Before(tuple(map(_line, lines))))

@@ -120,19 +120,19 @@ def main(loader):
 """
 
 
-def test_what_is_told_of_half_precision_behind_a_region_is_so() -> None:
+def test_what_is_computed_of_half_precision_behind_a_region_is_float32() -> None:
     text = KEPT.replace(
         "torch.softmax(model(x.cuda()), dim=1)", "model(x.cuda())\n            shares = shares.softmax(1)"
     )
-    told = [each for each in migrate_text(text, Settings()).findings if each.code == "AMP504"]
+    plan = migrate_text(text, Settings())
+    told = [each for each in plan.findings if each.code == "AMP504"]
     lines = text.splitlines()
     assert [(lines[each.line - 1].strip(), each.message.rpartition(": ")[2]) for each in told] == [
         ("x = self.block(nn.functional.linear(x, self.weight))", "local_blocks.Block"),
-        ("shares = shares.softmax(1)", "softmax"),
-        ("return kept.argmax(1), kept.std(0), shares.max(1)", "std"),
     ]
     assert "another language" not in told[0].message
-    assert [each.hint for each in told[1:]] == ["let what comes out of the region be float32 (.float())"] * 2
+    assert "            shares = shares.float().softmax(1)\n" in plan.after
+    assert "    return kept.argmax(1), kept.float().std(0), shares.max(1)\n" in plan.after
 
 
 def test_what_is_told_can_be_ignored() -> None:
@@ -756,21 +756,22 @@ for x, target in [(torch.randn(2, 3, 8, 8), torch.randint(0, 2, (2, 1, 8, 8)).fl
 
 
 @pytest.mark.parametrize(
-    ("like", "index", "value", "is_left"),
+    ("like", "index", "value", "is_left", "cast"),
     [
-        ("logits", "positive", "positive.sum() * 1.0 / positive.numel()", True),
-        ("logits", "positive", "0.5", False),
-        ("logits", "0", "positive.sum() * 1.0 / positive.numel()", False),
-        ("target", "positive", "logits[positive]", True),
-        ("target", "positive", "logits[positive].float()", False),
+        ("logits", "positive", "positive.sum() * 1.0 / positive.numel()", True, ""),
+        ("logits", "positive", "0.5", False, ""),
+        ("logits", "0", "positive.sum() * 1.0 / positive.numel()", False, ""),
+        ("target", "positive", "logits[positive]", False, ".to(weight.dtype)"),
+        ("target", "positive", "logits[positive].float()", False, ""),
     ],
 )
 def test_what_is_stored_by_index_has_the_dtype_of_where_it_goes(
-    like: str, index: str, value: str, is_left: bool
+    like: str, index: str, value: str, is_left: bool, cast: str
 ) -> None:
     text = WEIGHTS.format(like=like, index=index, value=value)
     plan = migrate_text(text, Settings())
     assert (plan.after == text) is is_left
+    assert f"weight[{index}] = {value}{cast}\n" in plan.after
     assert ("a value is stored by index into another precision" in plan.findings[0].message) is is_left
 
 

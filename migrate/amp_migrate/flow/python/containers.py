@@ -237,6 +237,8 @@ def store_item(frame: Frame, owners: Value, index: Value, value: Value, node: as
     for atom in owners:
         if isinstance(atom, Tensor):
             frame.analysis.pytorch.index_store(frame, atom, index, value, node)
+        elif isinstance(atom, Some) and atom.kind == "ndarray":
+            frame.analysis.pytorch.to_numpy(frame, value, node)
         elif isinstance(atom, Opaque):
             if atom.tensor is not None:
                 frame.analysis.pytorch.index_store(frame, atom.tensor, index, value, node)

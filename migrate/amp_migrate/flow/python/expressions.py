@@ -59,7 +59,7 @@ def evaluate(frame: Frame, node: ast.expr) -> Value:
     analysis.evaluated += 1
     if analysis.float32 and site_of(frame.module.file, node) in analysis.float32:
         value = analysis.pytorch.cast_all(frame, value, node)
-    if frame.is_recorded:
+    if frame.keeps_values:
         old = analysis.values.get(node)
         analysis.values[node] = value if old is None else join(old, value)
     return value
@@ -294,6 +294,8 @@ def binary(frame: Frame, operator: type[ast.operator], left: Value, right: Value
     found = NEVER
     tensors = [any(isinstance(each, Tensor) for each in side) for side in (left, right)]
     unknown = [any(isinstance(each, Opaque) for each in side) for side in (left, right)]
+    if any(isinstance(each, Some) and each.kind == "ndarray" for each in left | right):
+        frame.analysis.pytorch.to_numpy(frame, left | right, node)
     if any(tensors) or any(unknown):
         found = frame.analysis.pytorch.operate(frame, name, [left, right], node)
         if not any(tensors) or (unknown[0] and not tensors[1]) or (unknown[1] and not tensors[0]):
@@ -532,7 +534,7 @@ def assign(frame: Frame, target: ast.expr, value: Value, source: ast.AST, *, sco
             frame.now.names[target.id] = value
         else:
             frame.bind(target.id, value)
-        if frame.is_recorded:
+        if frame.keeps_values:
             values = frame.analysis.values
             values[target] = join(values.get(target, NEVER), value)
     elif isinstance(target, (ast.Tuple, ast.List)):
@@ -543,7 +545,7 @@ def assign(frame: Frame, target: ast.expr, value: Value, source: ast.AST, *, sco
     elif isinstance(target, ast.Attribute):
         owner = evaluate(frame, target.value)
         attributes.store(frame, owner, target.attr, value, target)
-        if frame.is_recorded:
+        if frame.keeps_values:
             values = frame.analysis.values
             values[target] = join(values.get(target, NEVER), value)
     elif isinstance(target, ast.Subscript):

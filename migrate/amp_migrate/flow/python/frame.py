@@ -49,6 +49,7 @@ class Frame:
         self.depth = 0
         self.is_dead = False
         self.is_recorded = module.file in analysis.focus
+        self.keeps_values = analysis.keeps_all or self.is_recorded
         self.on_yield: list[object] = []
 
     @property

@@ -205,6 +205,10 @@ class PyTorch:
         """Store into a part of a tensor."""
         operators.index_store(frame, tensor, index, value, node)
 
+    def to_numpy(self, frame: Frame, value: Value, node: ast.AST) -> None:
+        """Make an array of a value, or a part of one."""
+        functions.to_numpy(frame, value, node)
+
     def cast_all(self, frame: Frame, value: Value, node: ast.AST) -> Value:
         """A value with its floating tensors cast to float32."""
         return operators.cast_all(frame, value, node)

@@ -349,13 +349,18 @@ def _data(frame: Frame, value: Value, node: ast.AST, around: tuple[Atom, ...] = 
 
 def _of_numpy(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     for value in args.all():
-        for each in tensors_in(value):
-            if each.may_be_low and each.regions:
-                frame.analysis.event(frame, Act.TO_NUMPY, node, tensor=each)
+        to_numpy(frame, value, node)
         gradients.gauge(frame, value, node, "given to NumPy")
     if name.startswith(("numpy.random.seed", "numpy.save")):
         return NONE_VALUE
     return some("ndarray")
+
+
+def to_numpy(frame: Frame, value: Value, node: ast.AST) -> None:
+    """Note that NumPy makes an array of a low value."""
+    for each in tensors_in(value):
+        if each.may_be_low and each.regions:
+            frame.analysis.event(frame, Act.TO_NUMPY, node, tensor=each)
 
 
 def _mixed(frame: Frame, name: str, args: Arguments, node: ast.AST) -> None:

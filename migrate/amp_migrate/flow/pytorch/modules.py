@@ -363,7 +363,9 @@ def unknown_result(frame: Frame, callee: Value, args: Arguments, node: ast.AST, 
     autocast, _ = frame.now.context.low(ANYWHERE if whole is None else whole.place)
     precision, regions = OTHER, NOTHING
     if autocast.may_be_on:
-        precision, regions = OTHER | autocast.dtype, autocast.regions
+        # What a module computes in a region is floating, though nobody knows what it is.
+        rest = F32 if is_module and autocast.on == ON else OTHER
+        precision, regions = rest | autocast.dtype, autocast.regions
     if whole is not None:
         precision |= whole.precision & LOW
         regions |= whole.regions

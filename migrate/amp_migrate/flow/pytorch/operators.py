@@ -129,6 +129,8 @@ def operate(
     said = dtype_of(frame, args)
     if said is not None and kind not in (table.INTEGER, table.BOOLEAN):
         precision = said
+    if name == "stft" and constant(args.keywords.get("return_complex", NEVER)) is not False:  # pairs of real numbers
+        precision = OTHER
     if in_place:
         precision = tensors[0].precision
     _watch(frame, name, treatment, tensors, operands, autocast, node, args, kind)
@@ -448,9 +450,10 @@ def _watch(
             if is_float and dtype_of(frame, args) is None:
                 analysis.event(frame, Act.LEFT_FLOAT, node, tensor=first, why=name)
             if kind == table.AGREEING:
-                others = [each for each in tensors if each.precision & (F32 | F64) and each.precision & ~LOW]
+                others = [each for each in tensors if each.precision & ~LOW]
                 if others:
-                    differs = first.is_low and any(not each.precision & LOW for each in others)
+                    known = [each for each in others if each.precision & (F32 | F64)]
+                    differs = first.is_low and any(not each.precision & LOW for each in known)
                     is_sure = differs and autocast.on == OFF
                     analysis.event(frame, Act.MISMATCH, node, tensor=first, why=name, is_sure=is_sure)
         is_on_cpu = any(each.place == CPU for each in low) and bool(first.regions)
@@ -546,10 +549,11 @@ def index_store(frame: Frame, tensor: Tensor, index: Value, value: Value, node: 
         filled(frame, tensor, value, node, "an item")
         return
     parts = [item for each in index if isinstance(each, Tup) for part in each.items for item in part]
-    by = [each for each in (*index, *parts) if isinstance(each, Tensor) and each.rank != SCALAR]
+    by = [facet(one(each)) for each in (*index, *parts) if isinstance(each, (Tensor, Opaque))]
+    by = [each for each in by if each is not None and each.rank != SCALAR]
     for low, other in ((given, tensor), (tensor, given)):
         if by and low.may_be_low and low.regions and other.precision & (F32 | F64):
-            is_index = all(each.rank == SHAPED or each.precision == BOOL for each in by)
+            is_index = all(each.rank == SHAPED or each.precision == BOOL for each in by if each is not None)
             is_sure = low.is_low and not other.precision & ~(F32 | F64) and is_index
             is_number = given.rank & SCALAR and given.place & ~DEVICE
             frame.analysis.event(frame, Act.INDEX_STORE, node, tensor=low, is_sure=is_sure and not is_number)

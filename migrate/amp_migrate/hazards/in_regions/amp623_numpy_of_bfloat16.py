@@ -8,13 +8,9 @@ import libcst as cst
 
 from amp_migrate.catalog.rule import Rule, example
 from amp_migrate.catalog.sources import TORCH
+from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
-from amp_migrate.steps.model.training_step import Region
-from amp_migrate.steps.outputs.held_outputs import HeldOutputs
-from amp_migrate.steps.outputs.numpy_outputs import numpy_roots, write_float
-from amp_migrate.steps.regions.find_regions import RegionFinder
-from amp_migrate.trees.nodes import Statement, statements
 
 RULE = Rule(
     code="AMP623",
@@ -59,25 +55,23 @@ FLOAT16_ONLY = False
 
 def detect(script: Script) -> Iterator[Hazard]:
     """Outputs that go from a bfloat16 region to NumPy: there, in a caller, or in a function that is handed it."""
-    file = script.file
-    regions = [_covered(region.node) for region in script.regions.values() if region.is_bfloat16]
+    regions = {region.call for region in script.regions.values() if region.is_bfloat16}
     if not regions:
         return
-    finder = RegionFinder(file, script.roles)
-    for root in numpy_roots(HeldOutputs(finder, regions)):
-        if not root.holds_loss:
-            quoted = root.finder.tree.quote(root.node)
-            yield Hazard(
-                root.node,
-                f"{quoted} comes from a bfloat16 region, and .numpy() of it raises",
-                f"write {quoted}.float()",
-                (write_float(script.editor(RULE.code), root),),
-                root.finder.file,
-            )
-
-
-def _covered(node: cst.With) -> Region:
-    block = node.body
-    assert isinstance(block, (cst.IndentedBlock, cst.SimpleStatementSuite))
-    inside: tuple[Statement, ...] = statements(block)
-    return Region(inside[0], inside[-1])
+    flowing = script.flowing
+    for event in flowing.questions.events(Act.TO_NUMPY):
+        made_low = event.tensor.regions if event.tensor is not None else ()
+        if regions.isdisjoint(flowing.node_at(script.file, each) for each in made_low):
+            continue
+        for cast in flowing.casts.against(event):
+            file = flowing.file(cast.site.file)
+            node = None if file is None else flowing.node_at(file, cast.site)
+            if file is not None and isinstance(node, cst.BaseExpression):
+                quoted = file.tree.quote(node)
+                yield Hazard(
+                    node,
+                    f"{quoted} comes from a bfloat16 region, and .numpy() of it raises",
+                    f"write {quoted}.float()",
+                    (script.editor(RULE.code, file).cast(node, is_floating=cast.is_floating),),
+                    file,
+                )

@@ -12,6 +12,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.flow.analysis import Analysis
+from amp_migrate.flow.casts import Casts
 from amp_migrate.flow.domain.machine import Machine
 from amp_migrate.flow.events import Act, Event
 from amp_migrate.flow.files import Files
@@ -28,18 +29,28 @@ class Flowing:
 
     Args:
         texts: all files of the project.
-        files: those that rules may ask about; it is about those that train under AMP.
+        files: those that rules may ask about; it is about those that train under AMP, or give NumPy what it computes.
+        to_bfloat16: whether regions of float16 become regions of bfloat16, which NumPy does not take.
     """
 
-    def __init__(self, texts: Files, files: Iterable[File]) -> None:
+    def __init__(self, texts: Files, files: Iterable[File], *, to_bfloat16: bool) -> None:
         self._texts = texts
-        self._files = [file for file in files if _TRAINING.search(file.tree.text)]
+        self._files = [file for file in files if _is_asked(file.tree.text, to_bfloat16)]
         self._counterparts: dict[File, Counterparts | None] = {}
 
     @cached_property
     def questions(self) -> Questions:
         """Everything else that may be asked."""
-        return Questions(Analysis(self._texts, [file.name for file in self._files]).run())
+        return Questions(Analysis(self._texts, [file.name for file in self._files], keeps_all=True).run())
+
+    @cached_property
+    def casts(self) -> Casts:
+        """Where a cast to float32 mends something."""
+        return Casts(self.questions.analysis)
+
+    def file(self, name: str) -> File | None:
+        """One of the files that it is about."""
+        return next((file for file in self._files if file.name == name), None)
 
     def events(self, file: File, node: cst.CSTNode, *acts: Act) -> list[Event]:
         """What happens of some kinds at a node, as far as it is known in which states."""
@@ -112,3 +123,9 @@ class Flowing:
             self._counterparts[file] = None if module is None else Counterparts(file.tree, module.tree)
         found = self._counterparts[file]
         return None if found is None else found.back(node)
+
+
+def _is_asked(text: str, to_bfloat16: bool) -> bool:
+    """Whether rules may ask about a file with this text."""
+    gives_numpy = "autocast" in text and "numpy" in text and (to_bfloat16 or "bfloat16" in text)
+    return gives_numpy or _TRAINING.search(text) is not None

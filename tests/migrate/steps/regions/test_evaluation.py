@@ -72,7 +72,8 @@ def test_forwards_that_follow_each_other_in_cells_of_a_notebook_have_a_region_ea
           with torch.no_grad():
         ~     third = model(z)
           # amp-migrate: cell 4
-          print(nn.functional.mse_loss(one, third))
+        - print(nn.functional.mse_loss(one, third))
+        + print(nn.functional.mse_loss(one.float(), third.float()))
         """
     )
 
@@ -94,7 +95,8 @@ def test_functions_decorated_as_evaluation(rewrites: Check) -> None:
           @torch.no_grad()
           def score(x):
         ~     out = model(x)
-              return out.softmax(-1)
+        -     return out.softmax(-1)
+        +     return out.float().softmax(-1)
 
           model = nn.Linear(2, 2)
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -142,7 +142,6 @@ class NativeDecider:
             Placement((), ()) if self._is_off else evaluation_regions(file, self._roles, [each.step for each in mine])
         )
         evaluated = tuple(self._evaluated(file, placed.regions, left))
-        own = (region for each in mine for region in each.step.regions)
         reads = dict(scale_reads(file))
         folds = [fold for each in steps for fold in each.folds]
         apart = [fold for _, body in bodies(file) for fold in clip_folds(file, body, {}) if fold not in folds]
@@ -154,7 +153,6 @@ class NativeDecider:
             tuple(apart),
             evaluated,
             tuple(placed.islands),
-            computing=(*own, *(region for region, _ in evaluated)),
             tests=tuple(tests),
             reads=self._with_scalers(file, reads),
             saved=self._with_scalers(file, (c for c in amp_calls(file, "state_dict") if c not in reads.values())),

@@ -75,7 +75,6 @@ class NativeFile:
         folds: branches that clip as others do, in functions that have nothing else of a step.
         evaluated: regions of evaluation forwards, each with its switch; None where mixed precision is always on.
         islands: the losses of evaluation that read their inputs in float32.
-        computing: all regions of the file.
         tests: the tests of whether `apex.amp` is there that ask for the script's switch, each with that as code.
         reads: what asks Apex for the loss scale, each with the scaler that answers.
         saved, restored: the calls of `amp.state_dict` and `amp.load_state_dict`, each with the scaler.
@@ -88,7 +87,6 @@ class NativeFile:
     folds: tuple[FoldedBranch, ...]
     evaluated: tuple[tuple[Region, Code | None], ...]
     islands: tuple[Island, ...]
-    computing: tuple[Region, ...]
     tests: tuple[tuple[AmpTest, str | None], ...]
     reads: tuple[tuple[cst.BaseExpression, str | None], ...]
     saved: tuple[tuple[cst.Call, str | None], ...]

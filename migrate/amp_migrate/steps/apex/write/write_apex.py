@@ -25,7 +25,6 @@ from amp_migrate.steps.apex.write.write_uses import (
     write_read,
 )
 from amp_migrate.steps.model.training_step import TrainingStep
-from amp_migrate.steps.outputs.region_outputs import cast_outputs
 from amp_migrate.steps.write.write_route import write_ways
 from amp_migrate.steps.write.write_step import write_island, write_region, write_step
 from amp_migrate.trees.nodes import Statement, block_of
@@ -54,7 +53,7 @@ def write_apex(script: NativeScript, roles: Roles, settings: Settings) -> Iterat
         if is_off(starts):
             yield from _write_float32(own, each.step)
     for file in script.files:
-        yield from _write_file(editor.of(file.file), file, roles)
+        yield from _write_file(editor.of(file.file), file)
         yield from write_handed(editor.of(file.file), roles.project)
     for start in script.starts:
         yield from _write_start(start, settings)
@@ -73,14 +72,13 @@ def _write_float32(editor: Editor, step: TrainingStep) -> Iterator[Edit]:
             yield editor.edit(line, Annotate(_FLOAT32))
 
 
-def _write_file(editor: Editor, file: NativeFile, roles: Roles) -> Iterator[Edit]:
+def _write_file(editor: Editor, file: NativeFile) -> Iterator[Edit]:
     dtype = editor.settings.dtype
     yield from (editor.splice(fold.statement, fold.live) for fold in file.folds)
     for region, enabled in file.evaluated:
         yield write_region(editor, region, dtype, enabled)
     for island in file.islands:
         yield from write_island(editor, island)
-    yield from cast_outputs(editor, file.file, roles, file.computing, dtype)
     for read, scaler in file.reads:
         yield write_read(editor, read, scaler)
     for call, scaler in file.saved:

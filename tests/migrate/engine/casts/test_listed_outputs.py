@@ -96,7 +96,7 @@ def test_what_is_computed_of_outputs_is_float32_for_numpy_in_bfloat16(rewrites: 
 
 def test_what_a_division_gives_is_floating(migrate: Check) -> None:
     text = """
-model = nn.Linear(2, 2)
+model = build()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for x, y in loader:
     loss = nn.functional.mse_loss(model(x), y)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
-from functools import lru_cache
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from amp_migrate.catalog.apex_rules import APEX_STEP
 from amp_migrate.catalog.step_rules import FP32_STEP, RISKY_NUMERICS, ROUNDED_PROBABILITY, STEP_LEFT, UNSCALE_FIRST
 from amp_migrate.engine.flow_files import FlowFiles
+from amp_migrate.engine.numerics.float_casts import line_before
 from amp_migrate.engine.outcome import FilePlan
 from amp_migrate.engine.workspace import Workspace
-from amp_migrate.prove.precision import Harm, Trouble, harms
+from amp_migrate.flow.casts import FloatCast
+from amp_migrate.prove.precision import Harm, Key, Trouble, faults_of, harms
 from amp_migrate.report.finding import Finding, Kind, seen_from
 from amp_migrate.settings import Settings
+from amp_migrate.tables.signatures import Version
 
 LEFT_AS_IT_WAS = "left as it was: "
 _REGION = "autocast("
@@ -53,29 +55,57 @@ class WorseNumerics:
         told: what a reader has to look at in the others.
         uncached: the files that have to be planned again, with regions that keep no casts of weights.
         masked: the lines that have to be planned again with masks that float16 can hold.
+        casts: the expressions of each result that are to be cast, each with the rule that asks for it.
     """
 
     left: Mapping[Path, Finding]
     told: tuple[Finding, ...]
     uncached: frozenset[str]
     masked: frozenset[tuple[str, int]] = frozenset()
+    casts: Mapping[str, Mapping[FloatCast, str]] = field(default_factory=dict)
 
 
-def worse_numerics(workspace: Workspace, plans: Iterable[FilePlan], settings: Settings) -> WorseNumerics:
+class Examined:
+    """What was found so far, for as long as the files that it was found in stay what they are."""
+
+    def __init__(self, workspace: Workspace, torch: Version) -> None:
+        self._workspace, self._torch = workspace, torch
+        self._before: dict[str, Counter[Key]] = {}
+        self._after: dict[str, tuple[dict[str, str | None], list[Harm]]] = {}
+
+    def harms(self, script: str, after: Workspace, *, has_regions: bool) -> list[Harm]:
+        """What is wrong with the result of a script, and was not with the original."""
+        files = FlowFiles(after)
+        if script in self._after and files.is_like(self._after[script][0]):
+            return self._after[script][1]
+        if script not in self._before:
+            self._before[script] = faults_of(FlowFiles(self._workspace), script) if has_regions else Counter()
+        files = FlowFiles(after)
+        found = harms(self._before[script], files, script, self._torch)
+        self._after[script] = files.texts, found
+        return found
+
+
+def worse_numerics(
+    workspace: Workspace, plans: Iterable[FilePlan], settings: Settings, examined: Examined
+) -> WorseNumerics:
     """What the analysis of values finds in the results of a plan, and not in the originals."""
     changed = {each.source.name: each for each in plans if each.changed}
     stepping = {name: steps[0] for name, each in changed.items() if (steps := _steps(each))}
     if not stepping:
         return WorseNumerics({}, (), frozenset())
-    before = FlowFiles(workspace)
-    after = FlowFiles(workspace.with_texts(each.source.with_text(each.after) for each in changed.values()))
+    after = workspace.with_texts(each.source.with_text(each.after) for each in changed.values())
     has_regions = any(_REGION in each.source.text for each in changed.values())
     left: dict[Path, Finding] = {}
     told: dict[Finding, None] = {}
     uncached: set[str] = set()
     masked: set[tuple[str, int]] = set()
+    casts: dict[str, dict[FloatCast, str]] = {}
     for name, step in stepping.items():
-        found = harms(before if has_regions else None, after, name, settings.target_torch)
+        found = examined.harms(name, after, has_regions=has_regions)
+        for cast in dict.fromkeys(cast for harm in found for cast in harm.casts):
+            casts.setdefault(cast.site.file, {})[cast] = step.code
+        found = [harm for harm in found if harm.is_told]
         sure = [harm for harm in found if harm.is_sure]
         if any(harm.trouble is Trouble.CACHE for harm in sure) and name not in settings.uncached:
             uncached |= {name, *(harm.site.file for harm in sure if harm.site.file in changed)}
@@ -97,7 +127,11 @@ def worse_numerics(workspace: Workspace, plans: Iterable[FilePlan], settings: Se
             if name in settings.uncached:
                 told[replace(step, code=RISKY_NUMERICS.code, kind=Kind.NOTE, message=_UNCACHED)] = None
     return WorseNumerics(
-        left, tuple(each for each in told if settings.applies(each.code)), frozenset(uncached), frozenset(masked)
+        left,
+        tuple(each for each in told if settings.applies(each.code)),
+        frozenset(uncached),
+        frozenset(masked),
+        casts,
     )
 
 
@@ -149,20 +183,4 @@ def _steps(plan: FilePlan) -> list[Finding]:
 
 
 def _line_before(plan: FilePlan | None, line: int) -> int:
-    """The line of a file as it was that a line of the result comes from; the one before it where it is new."""
-    if plan is None:
-        return line
-    old, new = plan.source.text.splitlines(), plan.after.splitlines()
-    for what, first, last, begin, end in _opcodes(plan.source.text, plan.after):
-        if begin < line <= end:
-            if what == "equal":
-                return first + line - begin
-            like = [SequenceMatcher(None, each.strip(), new[line - 1].strip()).ratio() for each in old[first:last]]
-            return first + 1 + like.index(max(like)) if like else max(first, 1)
-    return len(old)
-
-
-@lru_cache(maxsize=8)
-def _opcodes(old: str, new: str) -> Sequence[tuple[str, int, int, int, int]]:
-    """What became of the lines of a text, in which there may be many harms."""
-    return SequenceMatcher(None, old.splitlines(), new.splitlines(), autojunk=False).get_opcodes()
+    return line if plan is None else line_before(plan, line)

@@ -23,8 +23,8 @@ def test_loss_on_the_cpu_reads_float32(rewrites: Check) -> None:
         -     loss = nn.functional.mse_loss(moved, y)
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
         +         out = model(x)
-        +         moved = out.float().view(-1).to(loss_device)
-        +         loss = nn.functional.mse_loss(moved, y)
+        +         moved = out.view(-1).to(loss_device)
+        +         loss = nn.functional.mse_loss(moved.float(), y)
         ~     loss.backward()
         ~     optimizer.step()
         +     scaler.update()
@@ -33,19 +33,20 @@ def test_loss_on_the_cpu_reads_float32(rewrites: Check) -> None:
 
 
 @pytest.mark.parametrize(
-    ("moved", "cast"),
+    ("moved", "read"),
     [
-        ("out.cpu()", "out.float().cpu()"),
-        ('out.to("cpu")', 'out.float().to("cpu")'),
-        ("model(x).cpu()", "model(x).float().cpu()"),
-        ("out.to(device)", "out.to(device)"),  # which may be a GPU
-        ("out.to(y)", "out.to(y)"),
-        ("out.cuda()", "out.cuda()"),
-        ("out.argmax(1).cpu()", "out.argmax(1).cpu()"),
+        ("out.cpu()", "moved.float()"),
+        ('out.to("cpu")', "moved.float()"),
+        ("model(x).cpu()", "moved.float()"),
+        ("out.to(device)", "moved"),  # which may be a GPU
+        ("out.to(y)", "moved"),
+        ("out.cuda()", "moved"),
+        ("out.argmax(1).cpu()", "moved"),
     ],
 )
-def test_only_what_goes_to_the_cpu_is_cast(migrate: Check, moved: str, cast: str) -> None:
-    assert f"moved = {cast}\n" in migrate(_training(moved, "moved"), "bf16").after
+def test_only_what_goes_to_the_cpu_is_cast(migrate: Check, moved: str, read: str) -> None:
+    after = migrate(_training(moved, "moved"), "bf16").after
+    assert f"moved = {moved}\n        loss = nn.functional.mse_loss({read}, y)\n" in after
 
 
 def test_what_no_loss_reads_and_regions_of_the_cpu_are_left_alone(migrate: Check) -> None:

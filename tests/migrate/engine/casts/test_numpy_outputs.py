@@ -24,7 +24,7 @@ for x, y in loader:
     [
         ("model(x).cpu().numpy()", "model(x).float().cpu().numpy()"),
         ("model(x)[0].cpu().numpy()", "model(x)[0].float().cpu().numpy()"),
-        ("model(x).softmax(1).numpy()", "model(x).float().softmax(1).numpy()"),
+        ("model(x).softmax(1).numpy()", "model(x).softmax(1).numpy()"),  # which autocast computes in float32
         ("torch.sigmoid(model(x)).numpy()", "torch.sigmoid(model(x).float()).numpy()"),
         ("model(x).argmax(1).numpy()", "model(x).argmax(1).numpy()"),
         ("model(x).float().numpy()", "model(x).float().numpy()"),

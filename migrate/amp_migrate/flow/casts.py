@@ -1,0 +1,238 @@
+"""Where a cast to float32 keeps a low value from what it must not meet: asked of an analysis about what happens in it.
+
+A value is cast as late as it has a name for what leaves the region: where it is used, or where a function is called
+that uses its parameter, so that all of that function computes as it did.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from amp_migrate.flow.analysis import Analysis
+from amp_migrate.flow.domain.atoms import NEVER, External, Opaque, Value, tensor_of
+from amp_migrate.flow.domain.contexts import OFF
+from amp_migrate.flow.domain.tensor import F32, LOW, Tensor
+from amp_migrate.flow.events import Act, Event
+from amp_migrate.flow.pytorch.functions import operator_name
+from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
+from amp_migrate.tables import operators as table
+
+# What a tensor is looked at through, and stays in its precision.
+_SAME = frozenset(("data", "T", "mT", "detach", "cpu", "cuda", "to"))
+
+
+@dataclass(frozen=True, order=True)
+class FloatCast:
+    """An expression that is to be float32.
+
+    Attributes:
+        site: where it stands.
+        like: the expression whose precision it is to have instead; empty for none.
+        is_floating: whether it is never anything but a floating tensor.
+    """
+
+    site: Site
+    like: str = ""
+    is_floating: bool = True
+
+
+class Casts:
+    """Answers where to cast, in an analysis that keeps the values of all its files."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self._analysis = analysis
+
+    def against(self, event: Event) -> tuple[FloatCast, ...]:
+        """The casts that keep an event from happening; none where it takes something else, or nobody can tell."""
+        if event.tensor is None or not event.tensor.regions:
+            return ()
+        if event.act is Act.INDEX_STORE:
+            return tuple(self._stored(event))
+        if event.act is Act.MISMATCH and not self._is_left(event):
+            return ()
+        found: dict[FloatCast, None] = {}
+        for each in self._operands(event.node):
+            if self._is_from(each, event.tensor):
+                for cast in self._outward(each, event.code, event):
+                    found[cast] = None
+        return tuple(found)
+
+    @staticmethod
+    def _is_left(event: Event) -> bool:
+        """Whether operands differ because one of them comes out of a region."""
+        context = event.context
+        is_outside = context is not None and context.cuda.on == OFF and not context.in_gradient
+        return is_outside and table.RESULT.get(event.why) == table.AGREEING
+
+    def _stored(self, event: Event) -> Iterator[FloatCast]:
+        """What is put into a more precise buffer, which gets the buffer's precision."""
+        node = event.node
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            buffer, value = node.func.value, node.args[-1]
+        elif isinstance(node, ast.Subscript) and (stored := self._assigned(node)) is not None:
+            buffer, value = node.value, stored
+        else:
+            return
+        if _path(buffer) and self._is_low(value):
+            yield FloatCast(site_of(event.code.file, value), ast.unparse(buffer))
+
+    def _assigned(self, target: ast.Subscript) -> ast.expr | None:
+        parent = self._parents.get(target)
+        return parent.value if isinstance(parent, ast.Assign) and parent.targets == [target] else None
+
+    # Which expression it is
+
+    def _outward(
+        self, node: ast.expr, code: Code, event: Event, seen: frozenset[Code] = frozenset()
+    ) -> Iterator[FloatCast]:
+        """The casts for an operand: at the calls of its function where it is a parameter, else where it stands."""
+        root = self._inward(node)
+        given = {} if code in seen else self._given(root, code, event)
+        if given:
+            for each, caller in given.items():
+                yield from self._outward(each, caller, event, seen | {code})
+            return
+        tensor = tensor_of(self._value(root))
+        others = 0 if tensor is None or _is_floating(root) else tensor.precision & ~(LOW | F32)
+        # A test whether it is floating names it three times.
+        if not others or (event.act is Act.TO_NUMPY and not any(isinstance(each, ast.Call) for each in ast.walk(root))):
+            yield FloatCast(site_of(code.file, root), is_floating=not others)
+
+    def _given(self, root: ast.expr, code: Code, event: Event) -> dict[ast.expr, Code]:
+        """The low arguments of a function that an operand in it comes from, each with the function of the call."""
+        assert event.tensor is not None
+        assert event.context is not None
+        if isinstance(root, ast.Name) and _is_parameter(code, root.id):
+            names = [root.id]
+        elif event.context.cuda.on == OFF and not any(_holds(code, each) for each in event.tensor.regions):
+            names = [each.arg for each in code.parameters]  # what is low there has come in with one of them
+        else:
+            return {}
+        calls = self._callers.get(code, ())
+        given = [(self._argument(call, code, name), caller) for name in names for call, caller in calls]
+        return {each: caller for each, caller in given if each is not None and self._is_from(each, event.tensor)}
+
+    def _inward(self, node: ast.expr) -> ast.expr:
+        """The low tensor at the start of a chain whose every link stays as precise as what it is given."""
+        while isinstance(node, (ast.Call, ast.Attribute)):
+            inner = self._link(node)
+            if inner is None or not self._is_low(inner):
+                break
+            node = inner
+        return node
+
+    def _link(self, node: ast.Call | ast.Attribute) -> ast.expr | None:
+        """What a method or function of tensors is called on; None for one that makes a precision of its own."""
+        if isinstance(node, ast.Attribute):
+            return node.value if node.attr in _SAME else None
+        func = node.func
+        names = [operator_name(each.name) for each in self._value(func) if isinstance(each, External)]
+        if names:
+            inner = node.args[0] if node.args else None
+        elif isinstance(func, ast.Attribute):
+            names, inner = [func.attr], func.value
+        else:
+            return None
+        keeps = all(each in _SAME or (each in table.RESULT and table.AUTOCAST.get(each) != table.LOW) for each in names)
+        return inner if keeps else None
+
+    def _operands(self, node: ast.AST) -> Iterator[ast.expr]:
+        if isinstance(node, ast.BinOp):
+            yield from (node.left, node.right)
+        elif isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute):
+                yield node.func.value
+            yield from (each for each in node.args if not isinstance(each, ast.Starred))
+            yield from (each.value for each in node.keywords if each.arg is not None)
+        elif isinstance(node, ast.Subscript) and (stored := self._assigned(node)) is not None:
+            yield stored
+        elif isinstance(node, ast.expr):  # what `x += y` adds
+            yield node
+
+    def _is_from(self, node: ast.expr, low: Tensor) -> bool:
+        """Whether an expression is a tensor that the regions have made low which have made another low."""
+        found = tensor_of(self._value(node))
+        return self._is_low(node) and found is not None and not found.regions.isdisjoint(low.regions)
+
+    def _is_low(self, node: ast.expr) -> bool:
+        value = self._value(node)
+        is_tensor = all(isinstance(each, Tensor) or (isinstance(each, Opaque) and each.tensor) for each in value)
+        found = tensor_of(value) if is_tensor else None
+        return found is not None and found.may_be_low and bool(found.regions)
+
+    def _value(self, node: ast.expr) -> Value:
+        return self._analysis.values.get(node, NEVER)
+
+    # Who calls whom
+
+    @staticmethod
+    def _argument(call: ast.Call, code: Code, name: str) -> ast.expr | None:
+        """What a call gives for a parameter; None where that cannot be told, or it is the default."""
+        named = next((each.value for each in call.keywords if each.arg == name), None)
+        if named is not None or any(isinstance(each, ast.Starred) for each in call.args):
+            return named
+        is_method = code.parent is not None and isinstance(code.parent.node, ast.ClassDef)
+        at = next(index for index, each in enumerate(code.parameters) if each.arg == name) - is_method
+        return call.args[at] if 0 <= at < len(call.args) else None
+
+    @cached_property
+    def _callers(self) -> dict[Code, list[tuple[ast.Call, Code]]]:
+        found: dict[Code, list[tuple[ast.Call, Code]]] = defaultdict(list)
+        for module in self._analysis.modules.values():
+            for node in () if module is None else ast.walk(module.tree):
+                if isinstance(node, ast.Call):
+                    for callee in self._analysis.callees.get(node, ()):
+                        found[callee].append((node, self._codes[node]))
+        return found
+
+    @cached_property
+    def _codes(self) -> dict[ast.Call, Code]:
+        """The function that each call is in."""
+        found: dict[ast.Call, Code] = {}
+        for module in filter(None, self._analysis.modules.values()):
+            stack: list[tuple[ast.AST, Code]] = [(module.tree, module.code)]
+            while stack:
+                node, code = stack.pop()
+                if isinstance(node, ast.Call):
+                    found[node] = code
+                stack += [(each, module.codes.get(each, code)) for each in ast.iter_child_nodes(node)]
+        return found
+
+    @cached_property
+    def _parents(self) -> dict[ast.AST, ast.AST]:
+        modules = (each for each in self._analysis.modules.values() if each is not None)
+        return {
+            target: node
+            for each in modules
+            for node in ast.walk(each.tree)
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+        }
+
+
+def _is_floating(node: ast.expr) -> bool:
+    """Whether something is a quotient, or computed with a floating number."""
+    if not isinstance(node, ast.BinOp):
+        return False
+    numbers = (each.value for each in (node.left, node.right) if isinstance(each, ast.Constant))
+    return isinstance(node.op, ast.Div) or any(isinstance(each, float) for each in numbers)
+
+
+def _is_parameter(code: Code, name: str) -> bool:
+    """Whether a name is a parameter of a function, and nothing else in it."""
+    is_own = any(each.arg == name for each in code.parameters) and name not in code.bound_again
+    stars = [code.node.args.vararg, code.node.args.kwarg] if isinstance(code.node, FUNCTIONS) else []
+    return is_own and all(each is None or each.arg != name for each in stars)
+
+
+def _holds(code: Code, site: Site) -> bool:
+    return code.file == site.file and code.site.line <= site.line <= code.site.end_line
+
+
+def _path(node: ast.expr) -> bool:
+    """Whether an expression is a name, or an attribute of one."""
+    return isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and _path(node.value))

@@ -1,1 +1,0 @@
-"""What leaves a region in low precision for where that cannot go."""
