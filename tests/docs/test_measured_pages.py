@@ -60,6 +60,42 @@ def test_the_page_of_mutants_is_made_of_the_latest_measurement() -> None:
     assert (ROOT / "docs/mutants.md").read_text(encoding="utf-8") == made, "run benchmarks/mutate_results.py --table"
 
 
+def test_what_the_proof_catches_and_lets_through_is_measured_widely_enough() -> None:
+    operators = runpy.run_path(str(BENCHMARKS / "mutate_results.py"))["OPERATORS"]
+    mutants, proved = measured("mutants.json"), measured("proved.json")
+    caught = [each["caught"] for each in mutants["mutants"] if operators[each["operator"]][1]]
+    assert mutants["results"] >= 200
+    assert len(caught) >= 2000
+    assert sum(caught) >= 0.99 * len(caught)
+    assert len(proved["fp16"]["repositories"]) >= 60
+    assert [each for row in proved.values() for each in row["changed again"]] == []
+
+
+def test_files_that_were_proved_and_refused_are_counted(tmp_path: Path) -> None:
+    kept = tmp_path / "repository/fp16"
+    (kept / "written/inner").mkdir(parents=True)
+    (kept / "written/train.py").touch()
+    (kept / "written/inner/engine.py").touch()
+    said = {
+        "a.py": ["3:0: AMP002 error: internal: the result is another program: `x` stands where `y` does [please]"],
+        "b.py": ["1:1: AMP290 note: kept on amp_shim instead of native AMP: internal: in the result, x [please]"],
+        "c.py": ["0:0: AMP002 error: file left as it was, because a.py is and the two belong together"],
+        "d.py": ["1:1: AMP290 note: kept on amp_shim instead of native AMP: it has two losses"],
+    }
+    (kept / "said.json").write_text(json.dumps(said), encoding="utf-8")
+    (kept / "again.json").write_text('["train.py"]', encoding="utf-8")
+    made = runpy.run_path(str(BENCHMARKS / "proved_results.py"))
+    found = made["gather"]([tmp_path])
+    assert found["fp16"] == {
+        "repositories": ["repository"],
+        "written": 2,
+        "refused": {"the result is another program: ... stands where ... does": 1, "in the result, x": 1},
+        "run again": 1,
+        "changed again": ["repository/train.py"],
+    }
+    assert "| fp16 | 1 | 2 | 2 | 1 | 1 |" in made["section"](found)
+
+
 def test_every_operator_makes_mutants_of_a_script_that_parse() -> None:
     made = runpy.run_path(str(BENCHMARKS / "mutate_results.py"))
     text = (ROOT / "fixtures/fp32_char_transformer/expected/fp16/train.py").read_text(encoding="utf-8")
