@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 
 import pytest
 from amp_migrate.flow import analysis
 from amp_migrate.flow.analysis import Analysis
-from amp_migrate.flow.domain.atoms import UNKNOWN, Opaque, Value, const, join_all, tensors_in
+from amp_migrate.flow.domain.atoms import UNKNOWN, Atom, Opaque, Value, const, join_all, tensors_in
 from amp_migrate.flow.domain.tensor import CPU
 from amp_migrate.flow.python import statements
+from amp_migrate.flow.pytorch import gradients
 from amp_migrate.flow.questions import faults
 
 from .conftest import HEAD, Texts
@@ -162,3 +164,45 @@ def test_data_sets_of_other_files_are_not_run() -> None:
     (tensor,) = tensors_in(given(told, "x"))
     assert tensor.place == CPU
     assert any(isinstance(each, Opaque) for each in given(told, "r"))
+
+
+ONE_OF_MANY = """
+def made(model, name):
+{0}    else:
+        raise ValueError(name)
+    return opt
+
+
+def main(name, clips):
+    model = nn.Linear(4, 4).cuda()
+    opt = made(model, name)
+    scaler = torch.amp.GradScaler("cuda")
+    for x in range(9):
+        loss = model(torch.ones(2, 4).cuda()).mean()
+        scaler.scale(loss).backward()
+        if clips:
+            scaler.unscale_(opt)
+        scaler.step(opt)
+        scaler.update()
+        opt.zero_grad()
+
+
+main(NAME, CLIPS)
+"""
+
+
+def test_which_optimizers_share_parameters_is_asked_once_for_each_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Counter[int]()
+    overlap = gradients.overlap
+
+    def counting(*args: frozenset[Atom]) -> bool | None:
+        asked[number] += 1
+        return overlap(*args)
+
+    monkeypatch.setattr(gradients, "overlap", counting)
+    for number in (10, 20):
+        branches = (
+            f"    elif name == {each}:\n        opt = optim.Adam(model.parameters())\n" for each in range(number)
+        )
+        counted({"a.py": HEAD + ONE_OF_MANY.format("".join(branches).replace("elif", "if", 1))}, ["a.py"])
+    assert 0 < asked[20] <= 5 * asked[10]

@@ -58,9 +58,10 @@ class Grad(Numbered):
         return self.kind + (" spent" if self.spent else "") + (" outdated" if self.outdated else "")
 
 
-def _order(item: tuple[Key, Any]) -> tuple[str, ...]:
+@remembered(10_000)
+def _order(key: Key) -> tuple[str, ...]:
     """In which order what is known is kept: by words, and by the numbers of atoms."""
-    return tuple(float.__repr__(each) if isinstance(each, float) else str(each) for each in item[0])
+    return tuple(float.__repr__(each) if isinstance(each, float) else str(each) for each in key)
 
 
 UNKNOWN_GRAD = Grad(UNKNOWN)
@@ -80,7 +81,7 @@ class Machine(Numbered):
 
     def __init__(self, items: frozenset[tuple[Key, Any]] = frozenset()) -> None:
         self.items = items
-        self._known = dict(sorted(items, key=_order))
+        self._known = dict(sorted(items, key=lambda each: _order(each[0])))
 
     def get(self, key: Key, default: Any = None) -> Any:
         """What is known under a key."""

@@ -240,15 +240,17 @@ def apply_summary(frame: Frame, task: Task) -> None:
 
 def _through(frame: Frame, task: Task, exits: dict[Machine, set[Machine]]) -> frozenset[World]:
     keys = frozenset(task.touched)
-    by_entry: dict[Machine, dict[Machine, dict[Key, Any]]] = {}
+    by_entry: dict[Machine, dict[Machine, dict[Key, Any]]] = {world.now.only(keys): {} for world in frame.now.worlds}
     for entry, leaving in exits.items():
         own = entry.only(keys)
-        ways = by_entry.setdefault(own, {})
+        ways = by_entry.get(own)
+        if ways is None:  # nobody enters so from here
+            continue
         for each in leaving:
             ways[each.only(keys)] = own.difference(each.only(keys))
     found: list[World] = []
     for world in frame.now.worlds:
-        for changes in by_entry.get(world.now.only(keys), {}).values():
+        for changes in by_entry[world.now.only(keys)].values():
             found.append(World(world.entry, world.facts, world.now.but(changes)) if changes else world)
     return merged(found)
 

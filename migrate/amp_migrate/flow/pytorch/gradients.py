@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice, product
 
 from amp_migrate.flow.domain import machine as states
 from amp_migrate.flow.domain.atoms import (
@@ -94,9 +95,19 @@ class Registry:
         self.whole: dict[Atom, None] = {}  # the optimizers that were given all parameters of a module
         self.scalers: dict[Atom, None] = {}
         self.homes: dict[Atom, set[Code]] = {}
+        self._sharing: dict[Atom, list[Atom]] = {}
+
+    def forget_sharing(self) -> None:
+        """To be called where an optimizer is new, or has more parameters."""
+        self._sharing.clear()
 
     def sharing(self, optimizer: Atom) -> list[Atom]:
         """The other optimizers that surely have a parameter of one."""
+        if optimizer not in self._sharing:
+            self._sharing[optimizer] = self._find_sharing(optimizer)
+        return self._sharing[optimizer]
+
+    def _find_sharing(self, optimizer: Atom) -> list[Atom]:
         mine = self.optimizers.get(optimizer)
         found: list[Atom] = []
         for other, theirs in self.optimizers.items():
@@ -117,6 +128,8 @@ def note_optimizer(frame: Frame, optimizer: Atom, leaves: frozenset[Atom] | None
     after = leaves if known is None else known | (leaves or NOTHING)
     is_new = optimizer not in registry.optimizers or after != known
     registry.optimizers[optimizer] = after
+    if is_new:
+        registry.forget_sharing()
     _note_home(frame, optimizer, is_new)
 
 
@@ -300,14 +313,13 @@ def backward(frame: Frame, loss: Value, args: Arguments, node: ast.AST) -> None:
 
     def change(machine: Machine, targets: Mapping[Atom, bool | None], is_any: bool) -> Iterable[Machine]:
         for kind in kinds:
-            found: list[dict[Key, object]] = [{}]
+            options = []
             for atom, answer in targets.items():
                 old = machine.grad(atom) or UNKNOWN_GRAD
                 new = _accumulated(old, kind.but(guessed=is_any or not answer))
-                options = [new] if answer else [new, old.but(guessed=True)]
-                found = [{**each, grad_key(atom): option} for each in found for option in options][:16]
-            for changes in found:
-                yield machine.but(changes)
+                options.append([new] if answer else [new, old.but(guessed=True)])
+            for chosen in islice(product(*options), 16):
+                yield machine.but(dict(zip(map(grad_key, targets), chosen, strict=True)))
 
     worlds: list[World] = []
     frame.task.touched.add(AGAIN)
@@ -498,6 +510,7 @@ def make_optimizer(frame: Frame, optimizer: Obj, args: Arguments, node: ast.AST)
     source = node.args[0] if isinstance(node, ast.Call) and node.args else None
     if isinstance(source, ast.Call) and isinstance(source.func, ast.Attribute) and source.func.attr == "parameters":
         frame.analysis.pytorch.registry.whole[optimizer] = None
+        frame.analysis.pytorch.registry.forget_sharing()
     if leaves is not None and any(
         isinstance(each, Part) and isinstance(each.owner, Opaque) and not each.owner.path for each in leaves
     ):
