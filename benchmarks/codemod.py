@@ -3,11 +3,12 @@
     python benchmarks/codemod.py --tree ~/src/pytorch-image-models --torchfix ~/torchfix/bin/python
     python benchmarks/codemod.py --beside ~/src/amp-migrate-of-last-week --output /tmp/beside.json
 
-Besides the trees that are named: ten thousand files without AMP, one script of 500 lines, and a growing number of
-copies of the fixtures. Everything is a process of its own, start-up included, and all of them take turns in one run;
-TorchFix, which takes minutes, has one turn. The table shows medians; a ratio compares with parsing the files that
-survive the prefilter, which no tool on LibCST can do without. With `--beside`, the codemod of another checkout of this
-repository takes its turns, too: whether a change of the code has cost time.
+Besides the trees that are named: one script of 500 lines, what a commit hook is given (three scripts, and three files
+without AMP), a growing number of copies of the fixtures, and ten thousand files without AMP. Everything is a process of
+its own, start-up included, and all of them take turns in one run; TorchFix, which takes minutes, has one turn. The
+table shows medians; a ratio compares with parsing the files that survive the prefilter, which no tool on LibCST can do
+without. With `--beside`, the codemod of another checkout of this repository takes its turns, too: whether a change of
+the code has cost time.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from amp_migrate.engine.workspace import Workspace
 
 RESULTS = Path(__file__).parent / "results"
 COPIES = (5, 10, 20)
+# Float32, Apex and deprecated names: what the hook of `.pre-commit-hooks.yaml` that stops a commit has to look at.
+COMMIT = ("fp32_resnet", "apex_o1", "cuda_amp_full")
 # The words of `amp_migrate.engine.find.prefilter`, for grep.
 PATTERN = "|".join([*map(bytes.decode, PARTS), *(rf"\b{word.decode()}\b" for word in WORDS), r"backward[[:blank:]]*\("])
 PARSE = "import sys, libcst\nfor path in sys.stdin.read().splitlines(): libcst.parse_module(open(path, 'rb').read())"
@@ -94,18 +97,21 @@ def run(command: Sequence[str], text: str = "", package: Path | None = None) -> 
     return Timing(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
-def measure(name: str, path: Path, repetitions: int, torchfix: str | None = None, beside: Sequence[Path] = ()) -> Tree:
-    """Time every command on a tree or a file, `repetitions` times in turn; TorchFix once."""
-    workspace = Workspace.open([path])
+def measure(
+    name: str, named: Sequence[Path], repetitions: int, torchfix: str | None = None, beside: Sequence[Path] = ()
+) -> Tree:
+    """Time every command on trees or files, `repetitions` times in turn; TorchFix once."""
+    workspace = Workspace.open(named)
     surviving = [source for source in workspace.candidates() if source.path.suffix == ".py"]
     paths = "\n".join(str(source.path) for source in surviving)
-    migrate = [sys.executable, "-c", MIGRATE, "--check", str(path)]
+    words = [str(each) for each in named]
+    migrate = [sys.executable, "-c", MIGRATE, "--check", *words]
     commands: dict[str, tuple[list[str], str, Path | None]] = {
-        "grep -rlE": (["grep", "-rlE", "--include=*.py", PATTERN, str(path)], "", None),
+        "grep -rlE": (["grep", "-rlE", "--include=*.py", PATTERN, *words], "", None),
         "import libcst": ([sys.executable, "-c", "import libcst"], "", None),
         "parse what survives": ([sys.executable, "-c", PARSE], paths, None),
         "amp-migrate --check": (migrate, "", None),
-        "the same without proof": ([sys.executable, "-c", UNPROVED, "--check", str(path)], "", None),
+        "the same without proof": ([sys.executable, "-c", UNPROVED, "--check", *words], "", None),
         **{f"the same of {other.name}": (migrate, "", other / "migrate") for other in beside},
     }
     timings: dict[str, list[Timing]] = {name: [] for name in commands}
@@ -113,7 +119,7 @@ def measure(name: str, path: Path, repetitions: int, torchfix: str | None = None
         for command_name, (command, text, package) in commands.items():
             timings[command_name].append(run(command, text, package))
     if torchfix is not None:
-        timings["torchfix"] = [run([torchfix, "-m", "torchfix", str(path)])]
+        timings["torchfix"] = [run([torchfix, "-m", "torchfix", *words])]
     lines = sum(source.text.count("\n") for source in surviving)
     return Tree(name, len(workspace.files), len(surviving), lines, timings)
 
@@ -164,18 +170,20 @@ def main() -> None:
         compileall.compile_dir(package, quiet=1)
     measured: list[Tree] = []
 
-    def add(name: str, path: Path, torchfix: str | None = None) -> None:
-        measured.append(measure(name, path, options.repetitions, torchfix, options.beside))
+    def add(name: str, *named: Path, torchfix: str | None = None) -> None:
+        measured.append(measure(name, named, options.repetitions, torchfix, options.beside))
         print(table(measured[-1]), flush=True)
 
     with tempfile.TemporaryDirectory() as name:
         made = Path(name)
         add("one script of 500 lines", trees.one_script(made / "script", 500))
+        add("a commit of three scripts", *trees.commit(made / "commit", COMMIT))
+        add("a commit of three files without AMP", *trees.idle_commit(made / "idle", 3))
         for copies in COPIES:
             add(f"{copies} copies of the fixtures", trees.projects(made / f"copies{copies}", copies))
         add("10,000 files without AMP", trees.without_amp(made / "library", 10_000))
         for folder in options.tree:
-            add(folder.name, folder, options.torchfix)
+            add(folder.name, folder, torchfix=options.torchfix)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     result = {"machine": machine(), "trees": [asdict(tree) for tree in measured]}
     options.output.write_text(json.dumps(result, indent=2) + "\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sysconfig
+from collections.abc import Sequence
 from itertools import cycle
 from pathlib import Path
 
@@ -41,6 +42,17 @@ def one_script(folder: Path, lines: int) -> Path:
     script = folder / "train.py"
     script.write_text(text, encoding="utf-8")
     return script
+
+
+def commit(folder: Path, names: Sequence[str]) -> tuple[Path, ...]:
+    """The scripts of some fixtures by name, as a commit hook is given them."""
+    projects(folder, 1)
+    return tuple(folder / "copy0" / name / "train.py" for name in names)
+
+
+def idle_commit(folder: Path, files: int) -> tuple[Path, ...]:
+    """So many files without AMP, as a commit hook is given them."""
+    return tuple(sorted(without_amp(folder, files).rglob("*.py")))
 
 
 def projects(folder: Path, copies: int) -> Path:
