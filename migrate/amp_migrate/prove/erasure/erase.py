@@ -392,8 +392,18 @@ class Eraser:
     def _Name(self, node: ast.Name) -> ast.expr:
         found = None
         if isinstance(node.ctx, ast.Load):
-            found = self._mark(node) or self._named(node)
+            found = self._mark(node) or self._named(node) or self._answered(node)
         return found or ast.copy_location(ast.Name(node.id, node.ctx), node)
+
+    def _answered(self, node: ast.Name) -> ast.expr | None:
+        """The answer that a module's name always has: `HAS_AMP` of `HAS_AMP = amp is not None`."""
+        test = self._constant_of(node)
+        if not isinstance(test, ast.Compare):
+            return None
+        around, self._scope = self._scope, self._file.scopes.module
+        answer = self.expression(test)
+        self._scope = around
+        return ast.copy_location(answer, node) if isinstance(answer, ast.Constant) else None
 
     def _Attribute(self, node: ast.Attribute) -> ast.expr:
         found = None

@@ -613,3 +613,39 @@ def test_name_that_the_script_itself_makes_none_is_no_question_about_apex(migrat
     plan = migrate(text)
     assert "from amp_shim import amp" in plan.after
     assert [each for each in plan.findings if "amp itself is used as a value" in each.message]
+
+
+def test_flag_of_an_object_that_asks_whether_apex_is_there(rewrites: Check) -> None:
+    rewrites(
+        """
+        - try:
+        -     from apex import amp
+        - except ImportError:
+        -     amp = None
+        - USE_AMP = amp is not None
+        + USE_AMP = True
+
+          class Trainer:
+              def __init__(self, args, model):
+                  self.model = model
+                  self.optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
+                  self.fp16 = args.fp16 and USE_AMP
+        -         if self.fp16:
+        -             self.model, self.optimizer = amp.initialize(self.model, self.optimizer)
+        +         self.scaler = torch.amp.GradScaler("cuda", enabled=bool(self.fp16))
+              def step(self, x, y):
+                  self.optimizer.zero_grad()
+        -         loss = nn.functional.mse_loss(self.model(x), y)
+        -         if self.fp16:
+        -             with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+        -                 scaled_loss.backward()
+        -         else:
+        -             loss.backward()
+        -         self.optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(self.fp16)):
+        +             loss = nn.functional.mse_loss(self.model(x), y)
+        +         self.scaler.scale(loss).backward()
+        +         self.scaler.step(self.optimizer)
+        +         self.scaler.update()
+        """
+    )
