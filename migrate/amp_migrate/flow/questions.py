@@ -43,6 +43,7 @@ WRONG_BY_ITSELF = {
     Act.MISMATCH: "operands differ in precision",
     Act.OVERFLOW: "a constant does not fit into float16",
     Act.DTYPE_REFUSED: "the script itself refuses half precision",
+    Act.NOT_A_TENSOR: "what a region computes is no tensor, but holds some, and has no `float()`",
     Act.INDEX_STORE: "a value is stored by index into another precision",
     Act.LOW_LEAF: "what is trained is in half precision already",
     Act.LEFT_FLOAT: "computed in half precision outside of a region, where autocast computes in float32",

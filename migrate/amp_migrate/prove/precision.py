@@ -77,6 +77,7 @@ class Trouble(Enum):
     BEHIND = "what is low behind its region"
     MASK = "a fill with a number that float16 does not have: the least that it has will do"
     CLIPPED = "scaled gradients that are compared with a limit"
+    HOLDS_TENSORS = "something that holds tensors, and is cast as if it were one"
     HALVED = "weights that are low without any region: a scaler raises at their gradients"
     UNCLEARED = "gradients that add up from step to step"
     IDLE = "low precision that does nothing at all"
@@ -93,6 +94,7 @@ _TROUBLES = {
     CLIPPED: Trouble.CLIPPED,
     IDLE: Trouble.IDLE,
     WRONG_BY_ITSELF[Act.LOW_LEAF]: Trouble.HALVED,
+    WRONG_BY_ITSELF[Act.NOT_A_TENSOR]: Trouble.HOLDS_TENSORS,
     _NEVER_CLEARED: Trouble.UNCLEARED,
     WRONG_BY_ITSELF[Act.GAUGE]: Trouble.SCALER,
 }

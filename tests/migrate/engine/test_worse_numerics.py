@@ -831,3 +831,47 @@ def test_weights_that_another_file_casts_leave_the_step(tmp_path: Path, cast: st
     (left,) = outcome.findings
     assert "what is trained is in half precision already" in left.message
     assert left.hint.startswith("drop the cast")
+
+
+PARTS = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encode, self.decode = nn.Linear(8, 4), nn.Linear(4, 8)
+
+    def forward(self, x):
+        code = self.encode(x)
+        return {"rebuilt": torch.sigmoid(self.decode(code)), "code": code}
+
+
+def loss_of(x, out):
+    return nn.functional.binary_cross_entropy(out["rebuilt"], x) + out["code"].abs().mean()
+
+
+net = Net().cuda()
+optimizer = torch.optim.Adam(net.parameters())
+for x in loader:
+    optimizer.zero_grad()
+    out = net(x)
+    loss = loss_of(x, out)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_what_holds_tensors_is_not_cast_like_one() -> None:
+    plan = migrate_text(PARTS, Settings())
+    assert plan.after == PARTS
+    (left,) = plan.findings
+    assert left.message == (
+        "left as it was: what a region computes is no tensor, but holds some, and has no `float()` (line 24)"
+    )
+    single = PARTS.replace(
+        'return {"rebuilt": torch.sigmoid(self.decode(code)), "code": code}', "return code.sigmoid()"
+    )
+    single = single.replace('out["rebuilt"]', "out").replace('out["code"]', "out")
+    assert "loss_of(x, out.float())" in migrate_text(single, Settings()).after

@@ -25,8 +25,14 @@ _BY_HAND = "put what it needs in float32 into torch.amp.autocast(..., enabled=Fa
 _UNSCALABLE = "use --dtype bf16, which needs no scaler"
 _ELSEWHERE = "put the forward pass that its loss comes from into torch.amp.autocast(...) by hand, and scale this loss"
 _UNCAST = "drop the cast to half precision, which autocast does where it may, and run again"
-_FOR_LEFT = {Trouble.HALVED: _UNCAST, Trouble.IDLE: _ELSEWHERE, Trouble.SCALER: _UNSCALABLE}
-_OF_THEMSELVES = (Trouble.HALVED, Trouble.IDLE, Trouble.SCALER)  # what is not for autocast's doing
+_EACH = "let the loss read each tensor in it in float32 (.float()), and run again"
+# What is not for autocast's doing, with what to do.
+_FOR_LEFT = {
+    Trouble.HALVED: _UNCAST,
+    Trouble.HOLDS_TENSORS: _EACH,
+    Trouble.IDLE: _ELSEWHERE,
+    Trouble.SCALER: _UNSCALABLE,
+}
 _UNCACHED = (
     "one weight is used under no_grad and with gradients: cache_enabled=False, for before PyTorch 2.15 the cast that "
     "is kept has no gradient"
@@ -114,9 +120,7 @@ def worse_numerics(
         elif sure:
             where = _at(sure[0], changed)
             trouble = sure[0].trouble
-            is_said = trouble in (Trouble.HALVED, Trouble.IDLE, Trouble.SCALER) or sure[0].message.startswith(
-                "autocast "
-            )
+            is_said = trouble in _FOR_LEFT or sure[0].message.startswith("autocast ")
             what = sure[0].message if is_said else f"under autocast {sure[0].message}"
             file = "line " if where.path == step.path else f"{seen_from(where.path, step.path)}:"
             left[changed[name].source.path] = _left(

@@ -30,6 +30,7 @@ from amp_migrate.flow.domain.contexts import ON, Context
 from amp_migrate.flow.domain.machine import Key, Machine, World, assuming_all, forgetting, merged
 from amp_migrate.flow.domain.state import meet
 from amp_migrate.flow.domain.tensor import Tensor, settled
+from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import attributes, builtins, containers
 from amp_migrate.flow.python.arguments import Arguments, bind
 from amp_migrate.flow.python.classes import class_of, is_module_class, lineage
@@ -47,6 +48,8 @@ MANAGER = External("contextlib._GeneratorContextManager")
 
 def call(frame: Frame, callee: Value, args: Arguments, node: ast.AST) -> Value:
     """What calling a value may give. Each thing that it may be runs on a state of its own."""
+    if callee and all(isinstance(each, Native) and containers.lacks(each) for each in callee):
+        frame.analysis.event(frame, Act.NOT_A_TENSOR, node)
     if len(callee) == 1:
         (atom,) = callee
         return call_atom(frame, atom, args, node)

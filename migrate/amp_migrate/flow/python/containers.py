@@ -260,6 +260,14 @@ def store_item(frame: Frame, owners: Value, index: Value, value: Value, node: as
                 frame.write(atom, name, value, strong=len(owners) == 1)
 
 
+def lacks(call: Native) -> bool:
+    """Whether a list, dictionary, set or tuple is taken for a tensor: none of them has a `float()`."""
+    owner = call.owner
+    return call.name == "float" and (
+        isinstance(owner, Tup) or (isinstance(owner, Obj) and owner.made_of in (LIST, DICT, SET))
+    )
+
+
 def method(frame: Frame, call: Native, args: list[Value], keywords: dict[str, Value], node: ast.Call) -> Value:
     """A call of a method of a list, dictionary, set, tuple, string or number."""
     owner, name = call.owner, call.name

@@ -77,7 +77,10 @@ def gradient_uses(
     wanted: dict[OptimizerStep, list[Statement]] = {}
     for statement in (each for each in using if each not in reducing):
         after = _steps_after(file, roles, statement, starts, steps)
-        if not after and steps and not any(_has_stepped(tree, step, statement, backwards) for step in steps):
+        if any(_has_stepped(tree, step, statement, backwards) for step in steps):
+            # What it reads is divided already; what the next backward pass adds, it does not see.
+            after = [step for step in after if not _goes_backward(tree, statement, step.statement, backwards)]
+        elif not after and steps:
             return Refusal(file, statement, *_NOT_ALWAYS)
         for step in after:
             wanted.setdefault(step, []).append(statement)
@@ -120,6 +123,13 @@ def _has_stepped(tree: Tree, step: OptimizerStep, statement: Statement, backward
     return is_passed and not any(between)
 
 
+def _goes_backward(tree: Tree, first: Statement, last: Statement, backwards: list[Backward]) -> bool:
+    """Whether a loss goes backward between two statements."""
+    order = tree.order
+    between = (b.statement for b in backwards if order[first] < order[b.statement] < order[last])
+    return not all(exclude(tree, first, each) for each in between)
+
+
 def _branches(tree: Tree, statements: list[Statement], backwards: list[Backward]) -> list[list[Statement]]:
     """Statements before a step, parted by the branches of an `if` each of which also goes backward by itself."""
     block = tree.common_block([*statements])
@@ -137,8 +147,7 @@ def _unscaled(
 ) -> GradientUse | tuple[str, str]:
     """Where to unscale for some statements before a step; the fact that is against it, and a hint, where one is."""
     order, first = tree.order, min(statements, key=lambda each: tree.order[each])
-    between = (b.statement for b in backwards if order[first] < order[b.statement] < order[step.statement])
-    if not all(exclude(tree, first, each) for each in between):
+    if _goes_backward(tree, first, step.statement, backwards):
         return (
             "gradients are read between two backward() calls of one step, where they cannot be unscaled yet",
             "read gradients after the last backward(), directly before optimizer.step()",

@@ -652,3 +652,48 @@ def test_gradients_read_when_all_optimizers_have_stepped(rewrites: Check) -> Non
               print(model.weight.grad.norm())
         """
     )
+
+
+def test_gradients_read_behind_the_step_of_their_optimizer_are_divided(rewrites: Check) -> None:
+    rewrites(
+        """
+          real, fake = nn.Linear(4, 1), nn.Linear(2, 4)
+          optimizer_d = torch.optim.Adam(real.parameters())
+          optimizer_g = torch.optim.Adam(fake.parameters())
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, z in loader:
+              real.zero_grad()
+        ~     loss = real(fake(z).detach()).mean() - real(x).mean()
+        ~     loss.backward()
+        -     optimizer_d.step()
+        +     scaler.step(optimizer_d)
+              for p in real.parameters():
+                  print(p.grad.norm().item())
+              fake.zero_grad()
+        ~     loss = -real(fake(z)).mean()
+        ~     loss.backward()
+        -     optimizer_g.step()
+        +     scaler.step(optimizer_g)
+        +     scaler.update()
+        """
+    )
+
+
+def test_gradients_of_another_optimizer_are_still_scaled_there(leaves: Check) -> None:
+    leaves(
+        """
+        real, fake = nn.Linear(4, 1), nn.Linear(2, 4)
+        optimizer_d = torch.optim.Adam(real.parameters())
+        optimizer_g = torch.optim.Adam(fake.parameters())
+        for z in loader:
+            optimizer_d.zero_grad()
+            optimizer_g.zero_grad()
+            real(fake(z)).mean().backward()
+            optimizer_d.step()
+            for p in fake.parameters():
+                print(p.grad.norm().item())
+            fake(z).mean().backward()
+            optimizer_g.step()
+        """,
+        "a gradient is used while the loss scale is in it: printed",
+    )

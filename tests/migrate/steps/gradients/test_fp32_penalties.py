@@ -17,7 +17,7 @@ def test_penalty_in_the_loop(rewrites: Check) -> None:
           for x in loader:
         ~     out = D(x)
         -     g = torch.autograd.grad(out.sum(), x, create_graph=True)[0]
-        +     g = torch.autograd.grad(scaler.scale(out.sum()), x, create_graph=True)[0]
+        +     g = torch.autograd.grad(scaler.scale(out.float().sum()), x, create_graph=True)[0]
         +     g = g / scaler.get_scale()
         ~     loss = out.mean() + 10 * ((g.norm(2, dim=1) - 1) ** 2).mean()
         ~     loss.backward()
