@@ -45,7 +45,7 @@ def refuted(workspace: Workspace, plans: Iterable[FilePlan], settings: Settings)
             wrong = dict.fromkeys(sources, Fault(message))
         for name, fault in wrong.items():
             if not fault.is_unread:
-                found[sources[name].path] = _finding(plans_here[name], fault)
+                found[sources[name].path] = _finding(plans_here[name], plans_here.values(), fault)
     return found
 
 
@@ -54,8 +54,8 @@ def checks_of(plan: FilePlan) -> tuple[str, ...]:
     return CHECKS if is_readable(Change(plan.source.name, plan.source.text, plan.after)) else ()
 
 
-def _finding(plan: FilePlan, fault: Fault) -> Finding:
-    left = left_for_its_scaler(plan, fault.message, fault.line_after) if fault.is_disorder else None
+def _finding(plan: FilePlan, belonging: Iterable[FilePlan], fault: Fault) -> Finding:
+    left = left_for_its_scaler(plan, belonging, fault.message, fault.line_after) if fault.is_disorder else None
     finding = refused(plan.source.name, f"internal: {fault.message}", PLEASE_REPORT)
     return in_the_file(plan.source, left or replace(finding, line=fault.line_before))
 

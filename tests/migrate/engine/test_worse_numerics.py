@@ -669,6 +669,20 @@ def test_a_step_whose_scaler_has_no_right_order_on_some_way_stays() -> None:
     assert left.hint == "use --dtype bf16, which needs no scaler"
 
 
+def test_it_stays_as_well_where_the_loss_goes_backward_in_another_file(tmp_path: Path) -> None:
+    (tmp_path / "losses.py").write_text("def go_backward(loss):\n    loss.backward()\n")
+    body = (
+        "    loss = model(x).mean()\n    optimizer.zero_grad()\n    go_backward(loss)\n    try:\n"
+        "        norms = [p.grad.norm().item() for p in model.parameters()]\n        print(sum(norms))\n"
+        "    except ArithmeticError:\n        continue\n    optimizer.step()\n"
+    )
+    (tmp_path / "train.py").write_text(f"from losses import go_backward\n{HEAD}{body}")
+    outcome = migrate([tmp_path], Settings())
+    assert not outcome.changed
+    assert {each.kind for each in outcome.findings} == {Kind.LEFT}
+    assert [each for each in outcome.findings if "gradients are unscaled twice" in each.message]
+
+
 @pytest.mark.parametrize(
     "steps",
     [

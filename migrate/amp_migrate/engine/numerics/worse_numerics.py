@@ -139,15 +139,20 @@ def worse_numerics(
     )
 
 
-def left_for_its_scaler(plan: FilePlan, what: str, line: int) -> Finding | None:
-    """What is said of a plan whose scaler does not work on some way through its file; None where it moves no step.
+def left_for_its_scaler(plan: FilePlan, belonging: Iterable[FilePlan], what: str, line: int) -> Finding | None:
+    """What is said of a plan whose scaler does not work on some way through its file; None where no step moves.
 
     Args:
+        belonging: the plans of the files that belong together: the step may be in another.
         what: what is wrong.
         line: where, in the result.
     """
-    steps = _steps(plan)
-    return _left(steps[0], f"{what} (line {_line_before(plan, line)})", _UNSCALABLE) if steps else None
+    if not any(map(_steps, belonging)):
+        return None
+    where = _line_before(plan, line)
+    for step in _steps(plan):
+        return _left(step, f"{what} (line {where})", _UNSCALABLE)
+    return _left(Finding(plan.source.name, where, 0, "", Kind.LEFT, ""), what, _UNSCALABLE)
 
 
 def _left(step: Finding, why: str, hint: str) -> Finding:
