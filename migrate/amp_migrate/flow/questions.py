@@ -23,6 +23,7 @@ from amp_migrate.flow.domain.machine import (
     STEPPED,
     TRUE,
     UNKNOWN_GRAD,
+    UNSCALED,
     UNSCALED_BY,
     Facts,
     Grad,
@@ -57,6 +58,7 @@ ADDED = "true gradients are added to scaled ones"
 SHARED = "a parameter that two optimizers have is unscaled twice"
 CLIPPED = "gradients are clipped while they are scaled"
 NO_BFLOAT16 = "NumPy has no bfloat16"
+LIMITED = "gradients that are not scaled are clipped by a scaled limit"
 IDLE = "nothing is computed in half precision"
 _NOT_ALWAYS = frozenset(
     (
@@ -302,6 +304,10 @@ def _is_clipped_scaled(machine: Machine, scaler: Atom | None, optimizer: Atom | 
     return scaler is None and _is(SCALED)(machine, scaler, optimizer)
 
 
+def _is_limited_unscaled(machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
+    return scaler is not None and _is(TRUE, UNSCALED)(machine, scaler, optimizer)
+
+
 _Test = Callable[[Machine, "Atom | None", "Atom | None"], bool]
 _STATES: dict[Act, tuple[tuple[str, _Test], ...]] = {
     Act.UNSCALE: (
@@ -329,6 +335,7 @@ _STATES: dict[Act, tuple[tuple[str, _Test], ...]] = {
     ),
     Act.CLIP: (
         (CLIPPED, _is_clipped_scaled),
+        (LIMITED, _is_limited_unscaled),
         ("gradients of several scales are clipped", _is(MIXED)),
     ),
 }

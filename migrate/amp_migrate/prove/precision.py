@@ -22,6 +22,7 @@ from amp_migrate.flow.questions import (
     CACHE_MENDED,
     CLIPPED,
     IDLE,
+    LIMITED,
     NO_BFLOAT16,
     SAVED_LOW,
     WRONG_BY_ITSELF,
@@ -52,7 +53,7 @@ _MENDED = frozenset(
 )
 _MAY_RAISE = frozenset((WRONG_BY_ITSELF[Act.MISMATCH], WRONG_BY_ITSELF[Act.INDEX_STORE], NO_BFLOAT16))
 _OF_SCALERS = frozenset().union(*map(wrong_states, Act))
-_UNKNOWN = wrong_states(Act.CLIP) - {CLIPPED}
+_UNKNOWN = wrong_states(Act.CLIP) - {CLIPPED, LIMITED}
 # What runs, and gives other numbers than autocast would, or than the CPU would in float32.
 _RUNS = frozenset(
     (

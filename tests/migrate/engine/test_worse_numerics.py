@@ -877,6 +877,31 @@ for x in loader:
 """
 
 
+def test_true_gradients_of_the_round_before_are_not_clipped_by_a_scaled_limit() -> None:
+    text = """\
+import torch
+from torch import nn
+
+d, g = nn.Linear(4, 1).cuda(), nn.Linear(2, 4).cuda()
+opt_d = torch.optim.Adam(d.parameters())
+opt_g = torch.optim.Adam(g.parameters())
+for z in loader:
+    opt_d.zero_grad()
+    d(g(z).detach()).mean().backward()
+    nn.utils.clip_grad_norm_(g.parameters(), 5.0)
+    try:
+        opt_d.step()
+        opt_g.zero_grad()
+        d(g(z)).mean().backward()
+    finally:
+        pass
+    opt_g.step()
+"""
+    plan = migrate_text(text, Settings())
+    assert plan.after == text
+    assert "gradients that are not scaled are clipped by a scaled limit (line 10)" in plan.findings[0].message
+
+
 def test_what_holds_tensors_is_not_cast_like_one() -> None:
     plan = migrate_text(PARTS, Settings())
     assert plan.after == PARTS
