@@ -58,6 +58,7 @@ class Settings:
         uncached: the files whose new regions keep no casts of weights, for what was found of a first plan.
         unproven: the files whose Apex steps cannot be native, for what was found of a first plan, each with the reason
             and what to do by hand.
+        staying: the files whose float32 steps stay, likewise, where files that belong to them change for other reasons.
         masked: the lines of files that fill what a first plan made float16 with a number that float16 does not have.
     """
 
@@ -77,6 +78,7 @@ class Settings:
     explain: bool = False
     uncached: frozenset[str] = frozenset()
     unproven: tuple[tuple[str, str, str], ...] = ()
+    staying: tuple[tuple[str, str, str], ...] = ()
     masked: frozenset[tuple[str, int]] = frozenset()
 
     def applies(self, code: str) -> bool:

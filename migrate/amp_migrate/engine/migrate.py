@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from amp_migrate.catalog.apex_rules import APEX_INITIALIZE, APEX_STEP
-from amp_migrate.catalog.step_rules import STEP_LEFT
+from amp_migrate.catalog.step_rules import FP32_STEP, STEP_LEFT
 from amp_migrate.engine.check import Refused, check_text
 from amp_migrate.engine.garbage import collected_later
 from amp_migrate.engine.imports.import_graph import ImportGraph
@@ -108,15 +108,19 @@ def migrate_workspace(workspace: Workspace, settings: Settings, parsed: Parsed |
             outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
             numerics = worse_numerics(workspace, outcome.plans, settings, examined)
         unproven += _apex_in(workspace, outcome, numerics.left)
+        staying = _steps_beside_others(workspace, outcome, numerics.left)
         outcome = without_refused(workspace, outcome, numerics.left)
         outcome = _with_told(outcome, numerics.told)
         wrong = refuted(workspace, outcome.changed, settings)
         unproven += _apex_in(workspace, outcome, wrong)
+        staying += _steps_beside_others(workspace, outcome, wrong)
         outcome = without_refused(workspace, outcome, wrong)
         if settings.prove:
             outcome = replace(outcome, plans=tuple(map(_checked_by_proof, outcome.plans)))
         if unproven and not settings.unproven:  # Apex itself is no way out: it is gone
             return migrate_workspace(workspace, replace(settings, unproven=unproven), parsed)
+        if not set(staying) <= set(settings.staying):
+            return migrate_workspace(workspace, replace(settings, staying=(*settings.staying, *staying)), parsed)
         if settings.applies(STEP_LEFT.code):
             beside = (*_of_notebooks_apart(workspace, outcome), *_of_written_scripts(workspace, settings))
             outcome = replace(outcome, problems=(*outcome.problems, *beside))
@@ -168,6 +172,30 @@ def _apex_in(workspace: Workspace, outcome: Outcome, wrong: Mapping[Path, Findin
             reason = why.message.removeprefix(LEFT_AS_IT_WAS)
             if source in moving:
                 found.append((source.name, reason if source.path in wrong else f"{why.path}: {reason}", hint))
+    return tuple(sorted(found))
+
+
+def _steps_beside_others(
+    workspace: Workspace, outcome: Outcome, wrong: Mapping[Path, Finding]
+) -> tuple[tuple[str, str, str], ...]:
+    """The files among those that are left for a float32 step, where something else changes in what belongs to them.
+
+    Old names are no part of a step, and are replaced whatever becomes of it. Each file comes with the reason and what
+    to do.
+    """
+    others = {
+        each.source
+        for each in outcome.changed
+        if any(told.kind is Kind.MIGRATED and told.code != FP32_STEP.code for told in each.findings)
+    }
+    left = {path: why for path, why in wrong.items() if why.code == STEP_LEFT.code}
+    found = [
+        (each.name, left[each.path].message.removeprefix(LEFT_AS_IT_WAS), left[each.path].hint)
+        for group in (ImportGraph(workspace).groups(each.source for each in outcome.changed) if left and others else ())
+        if not others.isdisjoint(group)
+        for each in group
+        if each.path in left
+    ]
     return tuple(sorted(found))
 
 

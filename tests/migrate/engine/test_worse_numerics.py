@@ -614,6 +614,7 @@ def test_what_a_scaler_raises_at_on_some_way_stays(steps: str, message: str) -> 
     assert "autocast" in migrate_text(text, Settings(Dtype.BF16)).after
 
 
+BACKWARD = "    loss.backward()\n"
 HEADED = """\
 import torch
 from torch import nn
@@ -637,7 +638,7 @@ for i, (x, y) in enumerate(loader):
 @pytest.mark.parametrize(
     ("helper", "backward"),
     [
-        ("", "    loss.backward()\n"),
+        ("", BACKWARD),
         ("\n\ndef go_backward(loss):\n    loss.backward()\n\n", "    go_backward(loss)\n"),
         (
             "",
@@ -652,6 +653,21 @@ def test_an_optimizer_gets_no_gradients_where_a_test_spares_its_parameters(helpe
     assert plan.after == text
     assert "a scaler steps an optimizer without gradients: i >= 2 is false" in plan.findings[0].message
     assert "scaler.step(opt2)" in migrate_text(text.replace("    if i >= 2:\n    ", ""), Settings()).after
+
+
+def test_old_names_in_other_files_are_replaced_beside_a_step_that_stays(tmp_path: Path) -> None:
+    old = (
+        "from torch.cuda.amp import autocast\n\n\ndef score(model, x):\n    with autocast():\n        return model(x)\n"
+    )
+    (tmp_path / "score.py").write_text(old)
+    text = f"from score import score\n{HEADED.format('', BACKWARD)}print(score(model, x))\n"
+    (tmp_path / "train.py").write_text(text)
+    outcome = migrate([tmp_path], Settings())
+    (changed,) = outcome.changed
+    assert changed.source.path.name == "score.py"
+    assert "torch.cuda" not in changed.after
+    (left,) = (each for each in outcome.findings if each.kind is Kind.LEFT)
+    assert "a scaler steps an optimizer without gradients" in left.message
 
 
 def test_a_step_whose_scaler_has_no_right_order_on_some_way_stays() -> None:
