@@ -60,11 +60,16 @@ def judge(files: Mapping[str, str], settings: Settings) -> Judged:
         unknown[Precision.ON] = ran.error
     else:
         difference = same_training(before, ran)
-        if difference and not wrong and same_training(before, execute(files, Precision.AS_IT_IS, _NOISE)):
+        if difference and not wrong and _is_thrown_off(files, before):
             return Judged(unfit="rounding alone changes its course")
         if difference:
             wrong[Precision.ON] = difference
     return Judged(after=after, errors=errors, wrong=wrong, told=told, unknown=unknown, runs=2 - len(unknown))
+
+
+def _is_thrown_off(files: Mapping[str, str], before: Ran) -> bool:
+    """Whether a change of its weights in the third digit, one way or the other, takes a program off its course."""
+    return any(same_training(before, execute(files, Precision.AS_IT_IS, noise)) for noise in (_NOISE, -_NOISE))
 
 
 def migrated(
