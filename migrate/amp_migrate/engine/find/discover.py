@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 
 from amp_migrate.engine.find.gitignore import IgnoreRules
@@ -138,10 +139,21 @@ def _usable_mode(path: Path) -> int:
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
-        fact = f"a link to nothing: {os.readlink(path)}" if path.is_symlink() else "no such file or folder"
+        fact = f"a link to nothing: {os.readlink(path)}" if path.is_symlink() else _missing(path)
         raise SourceError(fact) from None
     except OSError as error:
         raise os_error(error) from None
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise SourceError("not a regular file")
     return mode
+
+
+def _missing(path: Path) -> str:
+    """That there is nothing, and what stands beside it that is called nearly so."""
+    fact = "no such file or folder"
+    try:
+        beside = sorted(os.listdir(path.parent))
+    except OSError:
+        return fact
+    near = get_close_matches(path.name, beside, n=1, cutoff=0.8)
+    return f"{fact}; did you mean {display_name(path.with_name(near[0]))}?" if near else fact

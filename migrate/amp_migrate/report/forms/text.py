@@ -54,7 +54,7 @@ def places(report: Report) -> Iterator[str]:
 
 def _reasons(report: Report) -> Iterator[str]:
     left = Counter((finding.code, finding.message) for finding in report.of_kind(Kind.LEFT))
-    for (code, message), times in sorted(left.items()):
+    for (code, message), times in sorted(left.items()) if left.total() > 1 else ():
         yield plain(f"  left: {code} {message}{f' ({times} times)' if times > 1 else ''}")
 
 

@@ -72,6 +72,7 @@ def test_a_part_of_a_tree_can_be_kept_out(tmp_path: Path) -> None:
     ("name", "message"),
     [
         ("missing.py", "no such file or folder"),
+        ("goood.py", "no such file or folder; did you mean {}/good.py?"),
         ("dangling.py", "a link to nothing: gone.py"),
         ("pipe.py", "not a regular file"),
         ("loop.py", "cannot be read: too many levels of symbolic links"),
@@ -84,7 +85,7 @@ def test_what_cannot_be_read_is_one_line_and_the_others_go_on(tmp_path: Path, na
     os.mkfifo(tmp_path / "pipe.py")
     discovery = discover([tmp_path / name, tmp_path / "good.py"])
     assert [(problem.path, problem.code, problem.message) for problem in discovery.problems] == [
-        ((tmp_path / name).as_posix(), "AMP001", message)
+        ((tmp_path / name).as_posix(), "AMP001", message.format(tmp_path.as_posix()))
     ]
     assert [found.path.name for found in discovery.files] == ["good.py"]
 
