@@ -27,6 +27,7 @@ def main():
     model = torch.nn.Linear(3, 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     first(model, optimizer, torch.ones(3))
+    optimizer.zero_grad()
     second(model, optimizer, torch.ones(3))
 """
 NAMES = """\
@@ -209,6 +210,7 @@ for x in range(3):
     loss = model(x).sum()
     loss.backward()
     optimizer.step()
+    optimizer.zero_grad()
 """
 
 
@@ -224,9 +226,7 @@ def test_a_flag_that_is_not_wanted_does_not_keep_the_steps_from_moving() -> None
     [
         (TWO_STEPS.replace("    loss = model(x).sum()\n", "    loss = model(x).sum()  # amp-migrate: ignore\n", 1), 4),
         (
-            TWO_STEPS.replace(
-                "torch.ones(3))\n    second", "torch.ones(3))  # amp-migrate: ignore[AMP501]\n    second"
-            ),
+            TWO_STEPS.replace("torch.ones(3))\n    opt", "torch.ones(3))  # amp-migrate: ignore[AMP501]\n    opt"),
             16,
         ),
         (TWO_STEPS.replace("def first(", "# amp-migrate: ignore[AMP5]\ndef first("), 4),
