@@ -200,7 +200,7 @@ class _Order(Walk[Between]):
         self.found: list[Disorder] = []
 
     def fewer(self, states: frozenset[Between]) -> frozenset[Between]:
-        return states if len(states) <= _MOST else frozenset(sorted(states, key=repr)[:_MOST])
+        return states if len(states) <= _MOST else frozenset(sorted(states, key=_in_words)[:_MOST])
 
     def give(self, node: ast.stmt, states: frozenset[Between]) -> frozenset[Between]:
         if not isinstance(node, (ast.For, ast.AsyncFor)):
@@ -259,12 +259,15 @@ class _Order(Walk[Between]):
         takes_scaler = any(is_carrier(self._code.values.of(each, scope)) for each in call.args)
         if isinstance(func, ast.Attribute) and func.attr == "step" and not takes_scaler:
             key = _key(func.value, self._names)
-            for state in states:
-                is_its = key in self._code.stepped or (key in self._code.optimizers and not state.is_latest_plain)
-                if state.scaled and (is_its or key in state.unscaled):
-                    which = "that may be infinite" if key in state.unscaled else "that are scaled"
-                    self._note(f"an optimizer steps past its scaler, on gradients {which}", call)
-                    break
+            is_its = key in self._code.stepped
+            found = {
+                "that may be infinite" if key in state.unscaled else "that are scaled"
+                for state in states
+                if state.scaled
+                and (is_its or key in state.unscaled or (key in self._code.optimizers and not state.is_latest_plain))
+            }
+            for which in sorted(found):  # each, in whatever order the ways come: the original may have one of them
+                self._note(f"an optimizer steps past its scaler, on gradients {which}", call)
         is_scaled = any(state.scaled and not state.read_safely for state in states)
         is_scaled |= bool(self._scaled_by_apex) and any(state.is_latest_plain for state in states)
         if _name_of(call) in _READERS and is_scaled and not self._is_by_scale(call, scope):
@@ -334,6 +337,11 @@ class _Order(Walk[Between]):
         if state.scaled and not state.stepped:
             self._note("the scale is updated without a step", call)
         return Between(is_updated=state.scaled)
+
+
+def _in_words(state: Between) -> str:
+    """A state as the same text in every run: the order of a set is another in each."""
+    return repr([sorted(each) if isinstance(each, frozenset) else each for each in vars(state).values()])
 
 
 def _key(node: ast.expr, names: dict[str, str]) -> str:

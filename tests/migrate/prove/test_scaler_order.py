@@ -241,3 +241,13 @@ def test_a_step_that_nobody_in_the_files_calls_updates_the_scale(wrong: Check) -
     lacking = after.replace("self.optimizer.step()", "self.scaler.step(self.optimizer)")
     assert "not updated behind a step" in wrong(before, lacking)
     assert wrong(before, lacking.rstrip() + "\n            self.scaler.update()\n") == ""
+
+
+def test_what_the_original_has_of_its_kinds_is_known_in_whatever_order_its_ways_come(wrong: Check) -> None:
+    step = (
+        "    if x.flag:\n        scaler.step(optimizer)\n        scaler.update()\n    else:\n        optimizer.step()\n"
+    )
+    old = AFTER.replace("    scaler.step(optimizer)\n    scaler.update()\n", step)
+    assert old != AFTER
+    old = old.replace("    scaler.unscale_(optimizer)\n", "    if x.clips:\n        scaler.unscale_(optimizer)\n")
+    assert wrong(old.replace('torch.amp.GradScaler("cuda")', "torch.cuda.amp.GradScaler()"), old) == ""
