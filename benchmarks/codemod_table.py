@@ -20,11 +20,12 @@ _HEAD = """# Speed
 Made by `benchmarks/codemod_table.py` from `benchmarks/results/codemod.json`, which `python benchmarks/codemod.py`
 measures.
 """
+_TORCHFIX = "TorchFix is the nearest tool: a linter of PyTorch code on LibCST. It ran once, the others in turns.\n"
 _TAIL = """\
 Each number is a process from its start to its end. `grep -rlE` searches the tree for the words that make a file worth
 reading; `import libcst` is Python's start and that of the parser; parsing alone is what no tool on LibCST can do
-without. TorchFix is the nearest tool: a linter of PyTorch code on LibCST. It ran once, the others in turns.
-
+without.
+{torchfix}
 The time grows with the lines that have to be parsed, not with those of the tree: files without a word of mixed
 precision or training are read and not parsed. Of the rest, each is parsed, rewritten, and shown to be
 [the same program](same-program.md) but for its precision. As many processes work as there are processors, and the
@@ -35,9 +36,11 @@ memory is that of the largest of them.
 def generated(result: Mapping[str, Any]) -> Mapping[Path, str]:
     """What each file with text from the measurement should hold."""
     trees = result["trees"]
+    commands = [name for name in COMMANDS if any(name in tree["timings"] for tree in trees)]
+    tail = _TAIL.format(torchfix=_TORCHFIX if "torchfix" in commands else "")
     return {
         ROOT / "docs/speed.md": "\n".join(
-            [_HEAD, _machine(result["machine"]), "", *_table(trees, COMMANDS), "", _TAIL + _proof(trees)]
+            [_HEAD, _machine(result["machine"]), "", *_table(trees, commands), "", tail + _proof(trees)]
         ),
     }
 
