@@ -150,8 +150,9 @@ def left_for_its_scaler(plan: FilePlan, belonging: Iterable[FilePlan], what: str
     if not any(map(_steps, belonging)):
         return None
     where = _line_before(plan, line)
-    for step in _steps(plan):
-        return _left(step, f"{what} (line {where})", _UNSCALABLE)
+    own = _steps(plan)
+    if own:
+        return _left(own[0], f"{what} (line {where})", _UNSCALABLE)
     return _left(Finding(plan.source.name, where, 0, "", Kind.LEFT, ""), what, _UNSCALABLE)
 
 

@@ -149,8 +149,6 @@ def _as_tests_tell(frame: Frame, function: Func, given: dict[str, Value], node: 
 
     Such a test is one of the caller's: the function itself does not know of it.
     """
-    before = frame.now.copy()
-    found = invoke(frame, function, given, node)
     ways = [
         (facts, {**given, name: one(tensor)})
         for name, value in given.items()
@@ -158,7 +156,11 @@ def _as_tests_tell(frame: Frame, function: Func, given: dict[str, Value], node: 
         if known is not None and known.spared
         for facts, tensor in settled(known, frame.code)
     ]
-    if frame.is_dead or len(ways) < 2 or frame.now.worlds == before.worlds:
+    if len(ways) < 2:
+        return invoke(frame, function, given, node)
+    before = frame.now.copy()
+    found = invoke(frame, function, given, node)
+    if frame.is_dead or frame.now.worlds == before.worlds:
         return found
     after = None
     for facts, each in ways:
