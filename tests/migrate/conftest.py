@@ -71,13 +71,57 @@ def toy_planner(monkeypatch: pytest.MonkeyPatch) -> Callable[[Workspace, Setting
 HEAD = "import torch\nfrom torch import nn\n\n"
 
 
+# What many texts have, by the name that stands for it there: the diff that a migration makes of it.
+USUAL = {
+    "MODEL": """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+    """,
+    "STEP": """
+        ~ loss.backward()
+        ~ optimizer.step()
+        + scaler.update()
+    """,
+    "EPOCH": """
+          for x, y in loader:
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     STEP
+    """,
+    "INITIALIZE": """
+        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda")
+    """,
+    "SCALE_LOSS": """
+        - with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -     scaled_loss.backward()
+        + scaler.scale(loss).backward()
+    """,
+    "APEX_STEP": """
+        ~ SCALE_LOSS
+        ~ optimizer.step()
+        + scaler.update()
+    """,
+    "APEX_EPOCH": """
+          for x, y in loader:
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     APEX_STEP
+    """,
+    "SCALED_STEP": """
+          scaler.scale(loss).backward()
+          scaler.step(optimizer)
+          scaler.update()
+    """,
+}
+
+
 @pytest.fixture
 def migrate() -> Callable[..., FilePlan]:
     """Migrate one text. What comes out compiles, is no fault of the tool, and is left alone by a second run."""
 
     def run(text: str, dtype: str = "fp16", head: str = HEAD, **options: Any) -> FilePlan:
         settings = Settings(dtype=Dtype(dtype), **options)
-        plan = migrate_text(head + dedent(text).removeprefix("\n"), settings)
+        plan = migrate_text(head + spelt_out(dedent(text)).removeprefix("\n"), settings)
         assert [finding for finding in plan.findings if finding.kind is Kind.ERROR] == []
         compile(plan.after, plan.source.name, "exec")
         if plan.changed:  # what stays is what that run was of
@@ -91,7 +135,8 @@ def migrate() -> Callable[..., FilePlan]:
 def rewrites(migrate: Callable[..., FilePlan]) -> Callable[..., FilePlan]:
     """Assert a rewrite that is written as a diff: lines with `-` are before, with `+` after, all others both.
 
-    Lines with `~` are what every step has, and become what they become in every step: see `natively`.
+    Lines with `~` are what every step has, and become what they become in every step: see `natively`. Names in capitals
+    are what many texts have: see `USUAL`.
     """
 
     def check(diff: str, dtype: str = "fp16", head: str = HEAD, **options: Any) -> FilePlan:
@@ -164,7 +209,7 @@ def same(name: str, expected: str, result: str, findings: Iterable[Finding]) -> 
 
 def sides(diff: str, dtype: str = "fp16") -> tuple[str, str]:
     """The texts before and after; a diff without `-`, `+` and `~` is a text that stays."""
-    lines = dedent(diff).removeprefix("\n").splitlines()
+    lines = spelt_out(dedent(diff), dtype).removeprefix("\n").splitlines()
     if not any(line.startswith(("+", "-", "~")) for line in lines):
         lines = [f"  {line}" for line in lines]
     before = "".join(f"{line[2:]}\n" for line in lines if not line.startswith("+"))
@@ -175,11 +220,28 @@ def sides(diff: str, dtype: str = "fp16") -> tuple[str, str]:
     return before, "".join(f"{line}\n" for line in after)
 
 
+def spelt_out(text: str, dtype: str = "fp16") -> str:
+    """A text with what is `USUAL` in the place of its names: as it becomes with `~`, and as it was without."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        named = _NAMED.fullmatch(line)
+        if named is None:
+            lines.append(line)
+            continue
+        sign, indent, name = named.groups()
+        piece = spelt_out(dedent(USUAL[name]).strip("\n"), dtype).split("\n")
+        if not sign:
+            lines += (indent + each[2:] for each in piece if not each.startswith("+"))
+        else:
+            lines += (each[0] + indent + each[2:] for each in piece if dtype == "fp16" or "scaler" not in each)
+    return "\n".join(lines)
+
+
 def natively(lines: Iterable[str], dtype: str) -> Iterator[str]:
     """The usual lines of a step as native AMP.
 
-    `loss.backward()` goes backward from the scaled loss and `optimizer.step()` is left to the scaler; all other lines
-    are put into a region, those that follow each other into one, unless the next is less indented.
+    In float16, `loss.backward()` goes backward from the scaled loss and `optimizer.step()` is left to the scaler; all
+    other lines are put into a region, those that follow each other into one, unless the next is less indented.
     """
     region: list[str] = []
     for line in lines:
@@ -190,7 +252,7 @@ def natively(lines: Iterable[str], dtype: str) -> Iterator[str]:
         if what is None:
             region.append(line)
         else:
-            yield re.sub(what, _SCALED[what], line)
+            yield re.sub(what, _SCALED[what], line) if dtype == "fp16" else line
     if region:
         yield from _in_region(region, dtype)
 
@@ -208,4 +270,5 @@ _SCALED = {
     r"^( *)(\w+)\.backward\((.*)\)$": r"\1scaler.scale(\2).backward(\3)",
     r"^( *)([\w.]+)\.step\(\)$": r"\1scaler.step(\2)",
 }
+_NAMED = re.compile(rf"(~?)( *)({'|'.join(USUAL)})")
 _DTYPES = {"fp16": "torch.float16", "bf16": "torch.bfloat16"}

@@ -80,6 +80,14 @@ def test_usual_lines_in_bfloat16_are_in_a_region_of_bfloat16(rewrites: Check) ->
         rewrites(diff)
 
 
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+def test_a_name_is_what_many_texts_have_before_and_after(rewrites: Check, migrate: Check, dtype: str) -> None:
+    plan = rewrites("~ MODEL\n~ EPOCH\n", dtype)
+    assert plan.source.text == migrate("MODEL\nEPOCH\n", dtype).source.text
+    assert plan.source.text.endswith("y)\n    loss.backward()\n    optimizer.step()\n")
+    assert ("scaler.step(optimizer)\n    scaler.update()\n" in plan.after) == (dtype == "fp16")
+
+
 def test_a_usual_line_that_stays_fails(rewrites: Check) -> None:
     with pytest.raises(pytest.fail.Exception, match=r"-scaler\.step\(optimizer\)\n\+optimizer\.step\(\)"):
         rewrites(

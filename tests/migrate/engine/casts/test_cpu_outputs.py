@@ -25,9 +25,7 @@ def test_loss_on_the_cpu_reads_float32(rewrites: Check) -> None:
         +         out = model(x)
         +         moved = out.view(-1).to(loss_device)
         +         loss = nn.functional.mse_loss(moved.float(), y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """
     )
 
@@ -77,8 +75,7 @@ def train(model, criterion, optimizer, loader):
     for x, y in loader:
         out = model(x)
         loss = criterion(out, y)
-        loss.backward()
-        optimizer.step()
+        STEP
 """
     assert "out = model(x).cpu()\n" in migrate(text, "bf16").after
 
@@ -86,12 +83,10 @@ def train(model, criterion, optimizer, loader):
 def _training(moved: str, read: str) -> str:
     return f"""
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Linear(2, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+MODEL
 for x, y in loader:
     out = model(x)
     moved = {moved}
     loss = nn.functional.mse_loss({read}, y)
-    loss.backward()
-    optimizer.step()
+    STEP
 """

@@ -12,14 +12,12 @@ import torch
 Check = Callable[..., Any]
 
 TRAINING = """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
           for x, y in loader:
         -     loss = nn.functional.mse_loss(model(x), y)
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
         +         loss = nn.functional.mse_loss(model(x), y)
-              loss.backward()
-              optimizer.step()
+              STEP
 """
 
 
@@ -98,10 +96,7 @@ def test_what_a_division_gives_is_floating(migrate: Check) -> None:
     text = """
 model = build()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for x, y in loader:
-    loss = nn.functional.mse_loss(model(x), y)
-    loss.backward()
-    optimizer.step()
+EPOCH
 with torch.no_grad():
     a, b = model.encode(x)
 draw((a / 2).numpy(), (0.5 * b).numpy(), (a + 2).numpy())
@@ -147,12 +142,8 @@ def test_numpy_has_no_bfloat16() -> None:
 )
 def test_what_is_gathered_in_another_dtype_is_given_as_it_is(migrate: Check, gathered: str) -> None:
     text = f"""
-model = nn.Linear(2, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for x, y in loader:
-    loss = nn.functional.mse_loss(model(x), y)
-    loss.backward()
-    optimizer.step()
+MODEL
+EPOCH
 outs = []
 with torch.no_grad():
     for x in loader:
@@ -164,15 +155,13 @@ draw(torch.cat(outs).numpy())
 
 def test_a_list_put_into_a_buffer_is_no_tensor_to_cast(migrate: Check) -> None:
     text = """
-model = nn.Linear(2, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+MODEL
 for x, y in loader:
     outs = []
     out = model(x)
     outs.append(out)
     loss = nn.functional.mse_loss(out, y)
-    loss.backward()
-    optimizer.step()
+    STEP
 scores = torch.zeros(4)
 scores[best] = outs
 """

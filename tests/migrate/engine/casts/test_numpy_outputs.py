@@ -10,12 +10,8 @@ import pytest
 Check = Callable[..., Any]
 HEAD = "import numpy as np\nimport torch\nfrom torch import nn\n\n"
 TRAINING = """
-model = nn.Linear(2, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for x, y in loader:
-    loss = nn.functional.mse_loss(model(x), y)
-    loss.backward()
-    optimizer.step()
+MODEL
+EPOCH
 """
 
 
@@ -76,10 +72,7 @@ def test_array_that_a_function_makes_of_what_it_computes_in_a_region(rewrites: C
 
           model = Net()
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-          for x, y in loader:
-        ~     loss = nn.functional.mse_loss(model(x), y)
-              loss.backward()
-              optimizer.step()
+        ~ EPOCH
           with torch.no_grad():
         ~     image = model.generate(x)
         """,

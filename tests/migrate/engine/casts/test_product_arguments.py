@@ -10,14 +10,12 @@ import pytest
 Check = Callable[..., Any]
 
 TRAINING = """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
           for x, y in loader:
         -     loss = nn.functional.mse_loss(model(x), y)
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
         +         loss = nn.functional.mse_loss(model(x), y)
-              loss.backward()
-              optimizer.step()
+              STEP
           with torch.no_grad():
         -     out = model(x)
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):

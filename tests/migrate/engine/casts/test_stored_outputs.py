@@ -10,12 +10,10 @@ import pytest
 Check = Callable[..., Any]
 
 STEP = """\
-model = nn.Linear(2, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+MODEL
 for x, index in loader:
     loss = model(x).mean()
-    loss.backward()
-    optimizer.step()
+    STEP
 """
 
 

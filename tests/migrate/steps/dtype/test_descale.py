@@ -166,8 +166,7 @@ PLAIN = """
     def train_plain(model, loader, optimizer):
         for x, y in loader:
             loss = model(x, y)
-            loss.backward()
-            optimizer.step()
+            STEP
 """
 
 

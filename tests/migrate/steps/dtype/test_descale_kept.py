@@ -82,8 +82,7 @@ def test_scaler_tested_for_none_is_switched_off(rewrites: Check) -> None:
                       scaler.step(optimizer)
                       scaler.update()
                   else:
-                      loss.backward()
-                      optimizer.step()
+                      STEP
         - scaler = torch.cuda.amp.GradScaler() if args.amp else None
         + scaler = torch.amp.GradScaler("cuda", enabled=False) if args.amp else None
           train(model, optimizer, loader, scaler)

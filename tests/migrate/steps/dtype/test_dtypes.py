@@ -23,9 +23,7 @@ def test_float16_has_a_scaler(rewrites: Check) -> None:
               optimizer.zero_grad()
         ~     outputs = model(inputs)
         ~     loss = criterion(outputs, targets)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
               print(loss.item())
         """
     )
@@ -41,8 +39,7 @@ def test_bfloat16_has_none(rewrites: Check) -> None:
               optimizer.zero_grad()
         ~     outputs = model(inputs)
         ~     loss = criterion(outputs, targets)
-              loss.backward()
-              optimizer.step()
+              STEP
               print(loss.item())
         """,
         dtype="bf16",
@@ -74,8 +71,7 @@ def test_step_in_another_function_moves_in_bfloat16(rewrites: Check) -> None:
               loss.backward()
 
           def main():
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+              MODEL
               for x, y in loader:
                   accumulate(model, x, y)
                   optimizer.step()
@@ -93,8 +89,7 @@ def test_gradient_penalty_moves_in_bfloat16(rewrites: Check) -> None:
         ~     out = D(x)
         ~     g = torch.autograd.grad(out.sum(), x, create_graph=True)[0]
         ~     loss = out.mean() + 10 * ((g.norm(2, dim=1) - 1) ** 2).mean()
-              loss.backward()
-              optimizer.step()
+              STEP
         """,
         dtype="bf16",
     )
@@ -103,13 +98,11 @@ def test_gradient_penalty_moves_in_bfloat16(rewrites: Check) -> None:
 def test_output_for_numpy_is_float32_in_bfloat16(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
           for x, y in loader:
         ~     out = model(x)
         ~     loss = nn.functional.mse_loss(out, y)
-              loss.backward()
-              optimizer.step()
+              STEP
         -     preds.append(out.detach().cpu().numpy())
         +     preds.append(out.float().detach().cpu().numpy())
               ids.append(out.argmax(1).cpu().numpy())
@@ -169,14 +162,12 @@ def test_output_for_numpy_is_float32_where_a_region_leaves_float16(migrate: Chec
 def test_indices_that_a_region_computes_stay_indices_for_numpy(migrate: Check) -> None:
     plan = migrate(
         """
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        MODEL
         for x, y in loader:
             out = model(x)
             picked = out.argmax(1)
             loss = nn.functional.cross_entropy(out, y)
-            loss.backward()
-            optimizer.step()
+            STEP
             counts.append(picked.cpu().numpy())
         """,
         dtype="bf16",
@@ -187,15 +178,11 @@ def test_indices_that_a_region_computes_stay_indices_for_numpy(migrate: Check) -
 def test_output_for_numpy_stays_in_float16(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ MODEL
           for x, y in loader:
         ~     out = model(x)
         ~     loss = nn.functional.mse_loss(out, y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
               preds.append(out.detach().cpu().numpy())
               ids.append(out.argmax(1).cpu().numpy())
               ok.append(out.float().numpy())
@@ -209,13 +196,11 @@ def test_a_function_that_gives_an_output_to_numpy_gets_it_in_float32(rewrites: C
           def save(path, scores, labels, index=0):
               draw(path, scores[index].cpu().numpy(), labels.cpu().numpy())
 
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
           for x, y in loader:
         ~     out = model(x)
         ~     loss = nn.functional.mse_loss(out, y)
-              loss.backward()
-              optimizer.step()
+              STEP
         -     save("out", labels=y, scores=out)
         -     save("all", out.view(-1), y)
         +     save("out", labels=y, scores=out.float())
@@ -228,12 +213,8 @@ def test_a_function_that_gives_an_output_to_numpy_gets_it_in_float32(rewrites: C
 def test_what_is_handed_on_to_numpy_is_float32_in_bfloat16(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-          for x in loader:
-        ~     loss = model(x).mean()
-              loss.backward()
-              optimizer.step()
+          MODEL
+        ~ EPOCH
           with torch.no_grad():
         ~     out = model(x)
               probabilities = out.sigmoid()
@@ -261,8 +242,7 @@ def test_what_may_be_integers_is_cast_for_numpy_only_if_it_is_floating(rewrites:
           optimizer = torch.optim.SGD(agent.parameters(), lr=0.1)
           for x, y in loader:
         ~     loss = nn.functional.mse_loss(agent(x), y)
-              loss.backward()
-              optimizer.step()
+              STEP
           with torch.no_grad():
         ~     action, value = agent.act(x)
         -     env.step(action.cpu().numpy())

@@ -29,9 +29,7 @@ def test_parsed_arguments_in_sight_are_asked_and_those_out_of_sight_are_handed_o
         -         loss = nn.functional.mse_loss(model(x), y)
         +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=scaler.is_enabled()):
         +             loss = nn.functional.mse_loss(model(x), y)
-        ~         loss.backward()
-        ~         optimizer.step()
-        +         scaler.update()
+        ~         STEP
 
         - def evaluate(model, loader):
         + def evaluate(model, loader, amp):
@@ -70,8 +68,7 @@ def test_without_a_scaler_the_flag_goes_to_every_region_by_itself(rewrites: Chec
         -         loss = nn.functional.mse_loss(model(x), y)
         +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16, enabled=amp):
         +             loss = nn.functional.mse_loss(model(x), y)
-                  loss.backward()
-                  optimizer.step()
+                  STEP
 
           def get_args():
               p = argparse.ArgumentParser()
@@ -118,8 +115,7 @@ def test_scaler_that_is_off_beside_bfloat16_is_not_asked(rewrites: Check) -> Non
         +         scaler.step(optimizer)
         +         scaler.update()
 
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - train(optimizer)
         + scaler = torch.amp.GradScaler("cuda", enabled=args.amp and amp_dtype == torch.float16)
         + train(optimizer, scaler)
@@ -259,9 +255,7 @@ def test_function_that_is_spawned_is_known_by_the_options_it_reads(rewrites: Che
         -         loss = nn.functional.mse_loss(model(x), y)
         +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=args.amp):
         +             loss = nn.functional.mse_loss(model(x), y)
-        ~         loss.backward()
-        ~         optimizer.step()
-        +         scaler.update()
+        ~         STEP
 
           parser = argparse.ArgumentParser()
           parser.add_argument("--lr", type=float, default=0.1)
@@ -282,8 +276,7 @@ def test_dictionary_of_parsed_arguments_is_asked_by_key(rewrites: Check) -> None
         -     loss = nn.functional.mse_loss(model(x), y)
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16, enabled=config["amp"]):
         +         loss = nn.functional.mse_loss(model(x), y)
-              loss.backward()
-              optimizer.step()
+              STEP
 
           parser = argparse.ArgumentParser()
           group = parser.add_argument_group("training")
@@ -311,8 +304,7 @@ def test_click_command_gets_an_option_and_a_parameter(rewrites: Check) -> None:
         -         loss = nn.functional.mse_loss(model(x), y)
         +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16, enabled=amp):
         +             loss = nn.functional.mse_loss(model(x), y)
-                  loss.backward()
-                  optimizer.step()
+                  STEP
         """,
         dtype="bf16",
         head="import click\nimport torch\nfrom torch import nn\n\n",

@@ -12,9 +12,7 @@ Check = Callable[..., Any]
 
 
 STEP = """
-      model = nn.Linear(2, 2)
-      optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    + scaler = torch.amp.GradScaler("cuda")
+    ~ MODEL
     DELTA
     ~     optimizer.step()
     +     scaler.update()
@@ -152,9 +150,7 @@ def test_gradients_are_unscaled_before_a_function_that_reads_them(rewrites: Chec
                   p.grad.clamp_(-1, 1)
           def total_norm(parameters):
               return sum(p.grad.norm() for p in parameters)
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ MODEL
           for x, y in loader:
         ~     loss = nn.functional.mse_loss(model(x), y)
         ~     loss.backward()
@@ -225,9 +221,7 @@ def test_steps_of_an_optimizer_of_the_project_need_no_unscaling(rewrites: Check)
 def test_gradients_are_unscaled_before_they_are_logged(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ MODEL
           for x, y in loader:
         ~     loss = nn.functional.mse_loss(model(x), y)
         ~     loss.backward()
@@ -362,9 +356,7 @@ def test_both_optimizers_are_unscaled_where_both_are_clipped(rewrites: Check) ->
 def test_clipping_on_the_real_step_of_an_accumulation(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ MODEL
           for step, (x, y) in enumerate(loader):
         ~     loss = nn.functional.mse_loss(model(x), y) / 4
         ~     loss.backward()
@@ -381,15 +373,9 @@ def test_clipping_on_the_real_step_of_an_accumulation(rewrites: Check) -> None:
 def test_gradients_read_before_training_and_after_the_step_need_no_unscaling(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ MODEL
           print(model.weight.grad)
-          for x, y in loader:
-        ~     loss = nn.functional.mse_loss(model(x), y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~ EPOCH
               print(model.weight.grad.norm())
         """
     )
@@ -398,9 +384,7 @@ def test_gradients_read_before_training_and_after_the_step_need_no_unscaling(rew
 def test_clipping_on_every_micro_batch_goes_by_a_scaled_limit(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ MODEL
           for step, (x, y) in enumerate(loader):
         ~     loss = nn.functional.mse_loss(model(x), y) / 4
         ~     loss.backward()
@@ -417,9 +401,7 @@ def test_clipping_on_every_micro_batch_goes_by_a_scaled_limit(rewrites: Check) -
 def test_a_scaled_limit_keeps_an_expression_together(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ MODEL
           for step, (x, y) in enumerate(loader):
         ~     loss = nn.functional.mse_loss(model(x), y) / 4
         ~     loss.backward()
@@ -435,8 +417,7 @@ def test_a_scaled_limit_keeps_an_expression_together(rewrites: Check) -> None:
 
 
 MICRO_BATCHES = """
-    model = nn.Linear(2, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    MODEL
     for step, (x, y) in enumerate(loader):
         loss = nn.functional.mse_loss(model(x), y) / 4
         loss.backward()
@@ -495,8 +476,7 @@ def test_gradients_that_one_branch_applies_by_hand(by_hand_first: bool, leaves: 
 def test_gradients_read_between_two_backwards_of_one_step(leaves: Check) -> None:
     leaves(
         """
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        MODEL
         for x, y in loader:
             a = model(x).mean()
             a.backward()
@@ -510,14 +490,10 @@ def test_gradients_read_between_two_backwards_of_one_step(leaves: Check) -> None
 
 
 HOOKED = """
-    model = nn.Linear(2, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    MODEL
     for parameter in model.parameters():
         parameter.register_hook({hook})
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        loss.backward()
-        optimizer.step()
+    EPOCH
     """
 
 
@@ -543,10 +519,7 @@ def test_optimizer_that_builds_its_step_on_what_hooks_are_given_keeps_a_step(lea
 
         model = nn.Linear(2, 2)
         optimizer = Kfac(model)
-        for x, y in loader:
-            loss = nn.functional.mse_loss(model(x), y)
-            loss.backward()
-            optimizer.step()
+        EPOCH
         """,
         "reads gradients before they could be unscaled",
     )
@@ -569,9 +542,7 @@ REDUCED = """
   def average_and_clip(model):
       average(model)
       nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-  model = nn.Linear(2, 2)
-  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-+ scaler = torch.amp.GradScaler("cuda")
+~ MODEL
   for x, y in loader:
       optimizer.zero_grad()
 ~     loss = nn.functional.mse_loss(model(x), y)

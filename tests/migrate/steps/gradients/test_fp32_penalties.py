@@ -20,9 +20,7 @@ def test_penalty_in_the_loop(rewrites: Check) -> None:
         +     g = torch.autograd.grad(scaler.scale(out.float().sum()), x, create_graph=True)[0]
         +     g = g / scaler.get_scale()
         ~     loss = out.mean() + 10 * ((g.norm(2, dim=1) - 1) ** 2).mean()
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """
     )
 
@@ -39,9 +37,7 @@ def test_penalty_on_all_gradients_of_the_model(rewrites: Check) -> None:
         +     grads = torch.autograd.grad(outputs=scaler.scale(loss), inputs=model.parameters(), create_graph=True)
         +     grads = [grad / scaler.get_scale() for grad in grads]
         ~     loss = loss + sum(g.pow(2).sum() for g in grads).sqrt()
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """
     )
 
@@ -68,9 +64,7 @@ def test_penalty_of_a_function_beside_the_loop(rewrites: Check) -> None:
         ~     out = D(x)
               gp = penalty(D, x)
         ~     loss = out.mean() + 10 * gp
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """
     )
 
@@ -93,9 +87,7 @@ def test_penalty_of_a_function_that_is_given_the_output(rewrites: Check) -> None
         ~         out = D(x)
         -         loss = r1(out, x)
         +         loss = r1(out, x, scaler)
-        ~         loss.backward()
-        ~         optimizer.step()
-        +         scaler.update()
+        ~         STEP
         """
     )
 
@@ -169,8 +161,7 @@ def test_penalty_in_bfloat16_needs_no_scale(rewrites: Check) -> None:
         -     loss = D(x).mean() + 10 * penalty(D, x)
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
         +         loss = D(x).mean() + 10 * penalty(D, x)
-              loss.backward()
-              optimizer.step()
+              STEP
         """,
         "bf16",
     )
@@ -185,8 +176,7 @@ def test_gradients_that_no_penalty_is_built_on(leaves: Check) -> None:
             loss = nn.functional.mse_loss(model(x), y)
             g = torch.autograd.grad(loss, x, retain_graph=True)[0]
             loss = loss + nn.functional.mse_loss(model(x + g.sign()), y)
-            loss.backward()
-            optimizer.step()
+            STEP
         """,
         "torch.autograd.grad()",
     )
@@ -201,8 +191,7 @@ def test_gradients_that_may_be_none(leaves: Check) -> None:
             loss = nn.functional.mse_loss(model(x), y)
             grads = torch.autograd.grad(loss, model.parameters(), create_graph=True, allow_unused=True)
             loss = loss + sum(g.pow(2).sum() for g in grads if g is not None)
-            loss.backward()
-            optimizer.step()
+            STEP
         """,
         "torch.autograd.grad()",
     )
@@ -224,8 +213,7 @@ def test_penalty_that_keeps_a_running_mean(leaves: Check) -> None:
         for z in loader:
             image = G(z)
             loss, mean = path(image, z, mean)
-            loss.backward()
-            optimizer.step()
+            STEP
         """,
         "torch.autograd.grad()",
     )
@@ -246,8 +234,7 @@ def test_penalty_that_is_also_computed_where_nothing_trains(leaves: Check) -> No
             for x in loader:
                 out = D(x)
                 loss = r1(out, x)
-                loss.backward()
-                optimizer.step()
+                STEP
         """,
         "r1() has a part in the step, and is not only called in steps that can be moved",
     )
@@ -263,8 +250,7 @@ def test_a_scale_that_begins_low_is_told(migrate: Check) -> None:
             out = D(x)
             g, = torch.autograd.grad(out.sum(), x, create_graph=True)
             loss = g.pow(2).mean()
-            loss.backward()
-            optimizer.step()
+            STEP
         """
     )
     assert "init_scale=1024.0" in plan.after

@@ -122,15 +122,11 @@ def test_loops_of_their_own_have_updates_of_their_own(rewrites: Check) -> None:
 def test_step_in_a_try_updates_there(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ MODEL
           for x, y in loader:
               try:
         ~         loss = nn.functional.mse_loss(model(x), y)
-        ~         loss.backward()
-        ~         optimizer.step()
-        +         scaler.update()
+        ~         STEP
               except RuntimeError:
                   continue
         """
@@ -140,9 +136,7 @@ def test_step_in_a_try_updates_there(rewrites: Check) -> None:
 def test_one_line_branch_becomes_a_block(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ MODEL
           for x, y in loader:
         ~     loss = nn.functional.mse_loss(model(x), y)
         ~     loss.backward()
@@ -157,15 +151,9 @@ def test_one_line_branch_becomes_a_block(rewrites: Check) -> None:
 def test_scheduler_steps_as_before(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ MODEL
           scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
-          for x, y in loader:
-        ~     loss = nn.functional.mse_loss(model(x), y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~ EPOCH
               scheduler.step()
         """
     )
@@ -174,8 +162,7 @@ def test_scheduler_steps_as_before(rewrites: Check) -> None:
 def test_iteration_that_may_step_no_optimizer(leaves: Check) -> None:
     leaves(
         """
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        MODEL
         for x, y in loader:
             loss = nn.functional.mse_loss(model(x), y)
             loss.backward()
@@ -191,8 +178,7 @@ def test_iteration_that_may_step_no_optimizer(leaves: Check) -> None:
 def test_result_of_the_step_is_used(leaves: Check) -> None:
     leaves(
         """
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        MODEL
         for x, y in loader:
             loss = nn.functional.mse_loss(model(x), y)
             loss.backward()
@@ -251,9 +237,7 @@ def test_weights_updated_by_hand_need_no_scaler_in_bfloat16(rewrites: Check) -> 
 def test_optimizer_that_steps_twice_updates_in_between(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ MODEL
           for x, y in loader:
               optimizer.zero_grad()
         ~     first = model(x).mean()
@@ -272,12 +256,8 @@ def test_optimizer_that_steps_twice_updates_in_between(rewrites: Check) -> None:
 def test_optimizer_that_steps_twice_on_the_same_gradients_is_left(leaves: Check) -> None:
     leaves(
         """
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for x in loader:
-            loss = model(x).mean()
-            loss.backward()
-            optimizer.step()
+        MODEL
+        EPOCH
             optimizer.step()
         """,
         "steps twice",

@@ -18,11 +18,7 @@ def test_model_that_takes_the_name_of_the_module_it_comes_from(rewrites: Check) 
           model = model.RNNModel(3)
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
-          for x, y in loader:
-        ~     loss = nn.functional.mse_loss(model(x), y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~ EPOCH
         """
     )
 
@@ -37,9 +33,7 @@ def test_module_that_computes_its_loss_is_a_forward(rewrites: Check) -> None:
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
         ~     loss, out = model_and_loss(x, y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """
     )
 
@@ -76,8 +70,7 @@ def test_loss_without_a_name_gets_one_that_nothing_has(migrate: Check, taken: st
     plan = migrate(
         f"""
         {taken} = 0
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        MODEL
         for x, y in loader:
             nn.functional.mse_loss(model(x), y).backward()
             optimizer.step()
@@ -110,9 +103,7 @@ def test_loss_computed_in_the_call_of_backward_joins_the_forward(rewrites: Check
 
 
 STEP = """
-      model = nn.Linear(2, 2)
-      optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    + scaler = torch.amp.GradScaler("cuda")
+    ~ MODEL
     DELTA
     ~     optimizer.step()
     +     scaler.update()
@@ -190,9 +181,7 @@ def test_loss_may_come_out_of_the_models_output(rewrites: Check) -> None:
           for batch in loader:
         ~     outputs = model(**batch)
         ~     loss = outputs.loss
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
               optimizer.zero_grad()
         """
     )
@@ -205,9 +194,7 @@ def test_loss_may_come_from_the_model_itself(rewrites: Check) -> None:
         + scaler = torch.amp.GradScaler("cuda")
           for batch in loader:
         ~     loss = model(**batch)[0]
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """
     )
 

@@ -22,9 +22,7 @@ def test_helper_that_goes_backward_for_the_loop_that_steps(rewrites: Check) -> N
         ~     loss.backward()
 
           def main():
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        +     scaler = torch.amp.GradScaler("cuda")
+        ~     MODEL
               for x, y in loader:
         -         accumulate(model, x, y)
         +         accumulate(model, x, y, scaler)
@@ -44,8 +42,7 @@ def test_helper_that_goes_backward_in_bfloat16(rewrites: Check) -> None:
               loss.backward()
 
           def main():
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+              MODEL
               for x, y in loader:
                   accumulate(model, x, y)
                   optimizer.step()
@@ -60,14 +57,10 @@ def test_helper_that_takes_the_loss_and_steps(rewrites: Check) -> None:
         - def step(loss, optimizer):
         + def step(loss, optimizer, scaler):
               optimizer.zero_grad()
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
 
           def main():
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        +     scaler = torch.amp.GradScaler("cuda")
+        ~     MODEL
               for x, y in loader:
         ~         loss = nn.functional.mse_loss(model(x), y)
         -         step(loss, optimizer)
@@ -81,12 +74,10 @@ def test_helper_that_takes_the_loss_in_bfloat16(rewrites: Check) -> None:
         """
           def step(loss, optimizer):
               optimizer.zero_grad()
-              loss.backward()
-              optimizer.step()
+              STEP
 
           def main():
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+              MODEL
               for x, y in loader:
         -         loss = nn.functional.mse_loss(model(x), y)
         +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
@@ -347,8 +338,7 @@ def test_helper_that_is_called_where_nothing_steps(leaves: Check) -> None:
             return [p.grad for p in model.parameters()]
 
         def main():
-            model = nn.Linear(2, 2)
-            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            MODEL
             for x, y in loader:
                 accumulate(model, x, y)
                 optimizer.step()
@@ -366,8 +356,7 @@ def test_helper_that_clips_before_somebody_else_steps(leaves: Check) -> None:
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
 
         def main():
-            model = nn.Linear(2, 2)
-            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            MODEL
             for x, y in loader:
                 accumulate(model, x, y)
                 optimizer.step()
@@ -409,8 +398,7 @@ def test_helper_among_other_code(leaves: Check) -> None:
             return loss.item()
 
         def main():
-            model = nn.Linear(2, 2)
-            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            MODEL
             for x, y in loader:
                 print(accumulate(model, x, y) / 2)
                 optimizer.step()
@@ -501,14 +489,10 @@ def test_loss_that_is_computed_by_a_function_is_in_the_region_of_its_evaluation(
         ~         out = model(x)
         ~         loss, best = performance(out, y)
 
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ MODEL
           for x, y in loader:
         ~     loss, best = performance(model(x), y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """
     )
 
@@ -558,11 +542,7 @@ def test_wrapper_that_shows_the_parameters_is_stepped_like_an_optimizer(rewrites
           model = nn.Linear(2, 2)
           optimizer = Warmup(torch.optim.Adam(model.parameters()))
         + scaler = torch.amp.GradScaler("cuda")
-          for x, y in loader:
-        ~     loss = nn.functional.mse_loss(model(x), y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~ EPOCH
         """
     )
 
@@ -603,8 +583,7 @@ def test_forward_of_a_helper_that_is_in_mixed_precision_already(leaves: Check) -
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
             for x, y in loader:
                 loss = forward(model, x, y)
-                loss.backward()
-                optimizer.step()
+                STEP
         """,
         "forward() is in mixed precision already",
     )
@@ -623,8 +602,7 @@ def test_forward_and_backward_helpers_of_code_that_has_a_switch_for_mixed_precis
                     if loss_scaler is not None:
                         loss_scaler(loss, optimizer)
                     else:
-                        loss.backward()
-                        optimizer.step()
+                        STEP
 
                 loss = forward()
                 backward(loss)

@@ -88,8 +88,7 @@ def test_gradient_penalty_of_a_helper_in_float16(leaves: Check) -> None:
         for x, y in loader:
             out = D(x)
             loss = out.mean() + 10 * penalty(D, x)
-            loss.backward()
-            optimizer.step()
+            STEP
         """,
         "torch.autograd.grad()",
     )
@@ -156,12 +155,8 @@ def test_fabric_in_a_callback_that_imports_nothing(leaves: Check, dtype: str) ->
 def test_deepspeeds_profiler_trains_nothing(migrate: Check) -> None:
     text = """
         from deepspeed.profiling.flops_profiler import get_model_profile
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for x, y in loader:
-            loss = nn.functional.mse_loss(model(x), y)
-            loss.backward()
-            optimizer.step()
+        MODEL
+        EPOCH
         """
     assert "scaler.step(optimizer)" in migrate(text).after
 
@@ -304,10 +299,7 @@ def test_float64_model_in_a_statement(leaves: Check, dtype: str) -> None:
         model = nn.Linear(2, 2)
         model.double()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for x in loader:
-            loss = model(x).mean()
-            loss.backward()
-            optimizer.step()
+        EPOCH
         """,
         "float64",
         dtype=dtype,
@@ -319,10 +311,7 @@ def test_float64_model_from_the_start(leaves: Check, dtype: str) -> None:
         """
         model = nn.Linear(2, 2).double()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for x in loader:
-            loss = model(x).mean()
-            loss.backward()
-            optimizer.step()
+        EPOCH
         """,
         "float64",
         dtype=dtype,
@@ -334,10 +323,7 @@ def test_float64_model_by_to(leaves: Check, dtype: str) -> None:
         """
         model = nn.Linear(2, 2).to(torch.float64)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for x in loader:
-            loss = model(x).mean()
-            loss.backward()
-            optimizer.step()
+        EPOCH
         """,
         "float64",
         dtype=dtype,
@@ -348,12 +334,8 @@ def test_float64_by_default(leaves: Check, dtype: str) -> None:
     leaves(
         """
         torch.set_default_dtype(torch.float64)
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for x in loader:
-            loss = model(x).mean()
-            loss.backward()
-            optimizer.step()
+        MODEL
+        EPOCH
         """,
         "float64",
         dtype=dtype,
@@ -365,10 +347,7 @@ def test_float16_weights(leaves: Check, dtype: str) -> None:
         """
         model = nn.Linear(2, 2).half()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for x in loader:
-            loss = model(x).mean()
-            loss.backward()
-            optimizer.step()
+        EPOCH
         """,
         "half precision",
         dtype=dtype,
@@ -382,10 +361,7 @@ def test_fully_sharded(leaves: Check, dtype: str) -> None:
 
         model = FSDP(nn.Linear(2, 2))
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for x in loader:
-            loss = model(x).mean()
-            loss.backward()
-            optimizer.step()
+        EPOCH
         """,
         "brings its own mixed precision",
         dtype=dtype,
@@ -400,10 +376,7 @@ def test_fully_sharded_by_function(leaves: Check, dtype: str) -> None:
         model = nn.Linear(2, 2)
         fully_shard(model)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for x in loader:
-            loss = model(x).mean()
-            loss.backward()
-            optimizer.step()
+        EPOCH
         """,
         "brings its own mixed precision",
         dtype=dtype,
@@ -418,8 +391,7 @@ def test_sparse_tensors(leaves: Check, dtype: str) -> None:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         for x in loader:
             loss = model(graph).mean()
-            loss.backward()
-            optimizer.step()
+            STEP
         """,
         "sparse tensors",
         dtype=dtype,
@@ -450,8 +422,7 @@ def test_sparse_tensors_made_from_indices(leaves: Check, dtype: str) -> None:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         for x in loader:
             loss = model(graph).mean()
-            loss.backward()
-            optimizer.step()
+            STEP
         """,
         "sparse tensors",
         dtype=dtype,
@@ -461,13 +432,11 @@ def test_sparse_tensors_made_from_indices(leaves: Check, dtype: str) -> None:
 def test_region_of_its_own(ignores: Check) -> None:
     ignores(
         """
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        MODEL
         for x, y in loader:
             with torch.autocast("cuda", dtype=torch.bfloat16):
                 loss = nn.functional.mse_loss(model(x), y)
-            loss.backward()
-            optimizer.step()
+            STEP
         """
     )
 
@@ -483,8 +452,7 @@ def test_gradient_penalty_in_a_method_of_the_model(leaves: Check) -> None:
             optimizer = torch.optim.SGD(critic.parameters(), lr=0.1)
             for x in loader:
                 loss = critic(x).mean() + critic.penalty(x)
-                loss.backward()
-                optimizer.step()
+                STEP
         """,
         "torch.autograd.grad",
     )
@@ -614,8 +582,7 @@ def test_optimizer_that_is_a_module_in_float16(leaves: Check) -> None:
         for x in loader:
             learned.zero_grad()
             loss = model(x).mean()
-            loss.backward()
-            optimizer.step()
+            STEP
             learned.step()
         """,
         "learned is a module, and has no param_groups",
@@ -641,8 +608,7 @@ class Trainer:
 
 def test_loss_that_is_only_weighted_moves(migrate: Check) -> None:
     text = """
-model = nn.Linear(2, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+MODEL
 loss = model(x).mean()
 (loss * kl_loss_scale).backward()
 optimizer.step()
@@ -675,8 +641,7 @@ def test_each_step_that_stays_is_told_where_it_stands(migrate: Check) -> None:
                     optimizer.step(lambda: 0)
                 for x, y in loader:
                     loss = nn.functional.cross_entropy(model(x), y)
-                    loss.backward()
-                    optimizer.step()
+                    STEP
         """
     )
     told = [(each.line, each.message.rpartition(" (")[2]) for each in plan.findings]

@@ -34,8 +34,7 @@ def test_another_framework_whose_loss_goes_backward(ignores: Check, framework: s
         def train(model, optimizer, loader, criterion):
             for x, y in loader:
                 loss = criterion(model(x), y)
-                loss.backward()
-                optimizer.step()
+                STEP
                 optimizer.clear_grad()
         """,
         dtype=dtype,
@@ -48,13 +47,11 @@ def test_region_by_a_variable(ignores: Check) -> None:
         """
         from contextlib import nullcontext
         ctx = nullcontext() if device == "cpu" else torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16)
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        MODEL
         for x, y in loader:
             with ctx:
                 loss = nn.functional.mse_loss(model(x), y)
-            loss.backward()
-            optimizer.step()
+            STEP
         """
     )
 
@@ -84,11 +81,9 @@ def test_region_by_an_argument(ignores: Check, dtype: str) -> None:
             for x in loader:
                 with amp_autocast():
                     loss = model(x).mean()
-                loss.backward()
-                optimizer.step()
+                STEP
 
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        MODEL
         train(model, optimizer, loader, cast)
         """,
         dtype=dtype,
@@ -106,8 +101,7 @@ def test_region_in_the_models_forward(ignores: Check) -> None:
         optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
         for x, y in loader:
             loss = nn.functional.mse_loss(net(x), y)
-            loss.backward()
-            optimizer.step()
+            STEP
         """
     )
 
@@ -123,8 +117,7 @@ def test_region_round_the_models_forward(ignores: Check) -> None:
         optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
         for x, y in loader:
             loss = nn.functional.mse_loss(net(x), y)
-            loss.backward()
-            optimizer.step()
+            STEP
         """
     )
 
@@ -170,8 +163,7 @@ def test_scaler_that_may_be_none(ignores: Check) -> None:
                     scaler.step(optimizer)
                     scaler.update()
                 else:
-                    loss.backward()
-                    optimizer.step()
+                    STEP
         """,
     )
 

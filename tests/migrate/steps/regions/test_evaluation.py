@@ -11,14 +11,8 @@ Check = Callable[..., Any]
 def test_forward_and_loss_under_no_grad(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
-          for x, y in loader:
-        ~     loss = nn.functional.mse_loss(model(x), y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~ MODEL
+        ~ EPOCH
           with torch.no_grad():
               for x, y in loader:
                   x = x.cuda()
@@ -32,14 +26,8 @@ def test_forward_and_loss_under_no_grad(rewrites: Check) -> None:
 def test_forwards_that_follow_each_other_share_a_region(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
-          for x, y in loader:
-        ~     loss = nn.functional.mse_loss(model(x), y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~ MODEL
+        ~ EPOCH
           with torch.no_grad():
         ~     one = model(x)
         ~     other = model(y)
@@ -52,14 +40,8 @@ def test_forwards_that_follow_each_other_share_a_region(rewrites: Check) -> None
 def test_forwards_that_follow_each_other_in_cells_of_a_notebook_have_a_region_each(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
-          for x, y in loader:
-        ~     loss = nn.functional.mse_loss(model(x), y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~ MODEL
+        ~ EPOCH
           # amp-migrate: cell 1
         ~ with torch.no_grad():
         ~     one = model(x)
@@ -82,11 +64,7 @@ def test_functions_decorated_as_evaluation(rewrites: Check) -> None:
     rewrites(
         """
           def train(loader):
-              for x, y in loader:
-        ~         loss = nn.functional.mse_loss(model(x), y)
-        ~         loss.backward()
-        ~         optimizer.step()
-        +         scaler.update()
+        ~     EPOCH
 
           @torch.inference_mode()
           def forecast(x):
@@ -98,9 +76,7 @@ def test_functions_decorated_as_evaluation(rewrites: Check) -> None:
         -     return out.softmax(-1)
         +     return out.float().softmax(-1)
 
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ MODEL
         """
     )
 
@@ -109,20 +85,14 @@ def test_function_that_calls_eval(rewrites: Check) -> None:
     rewrites(
         """
           def train(loader):
-              for x, y in loader:
-        ~         loss = nn.functional.mse_loss(model(x), y)
-        ~         loss.backward()
-        ~         optimizer.step()
-        +         scaler.update()
+        ~     EPOCH
 
           def measure(x):
               model.eval()
         ~     out = model(x)
               return out
 
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ MODEL
         """
     )
 
@@ -131,18 +101,12 @@ def test_evaluation_behind_training_in_one_function(rewrites: Check) -> None:
     rewrites(
         """
           def train(loader):
-              for x, y in loader:
-        ~         loss = nn.functional.mse_loss(model(x), y)
-        ~         loss.backward()
-        ~         optimizer.step()
-        +         scaler.update()
+        ~     EPOCH
               model.eval()
               with torch.no_grad():
         ~         print(model(x))
 
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ MODEL
         """
     )
 
@@ -155,9 +119,7 @@ def test_two_forwards_of_one_result_share_a_region(rewrites: Check) -> None:
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
         ~     loss = nn.functional.mse_loss(decoder(encoder(x)), y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
           with torch.no_grad():
         ~     z = encoder(x)
         ~     z = z + noise
@@ -178,9 +140,7 @@ def test_banned_loss_stays_outside_and_reads_float32(rewrites: Check) -> None:
         ~     out = model(x)
         -     loss = criterion(out, y)
         +     loss = criterion(out.float(), y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
           with torch.no_grad():
         ~     out = model(x)
         -     print(criterion(out, y))
@@ -200,9 +160,7 @@ def test_teacher_of_unknown_class_is_left_as_it_was(rewrites: Check) -> None:
                   target = teacher(x)
         ~     out = student(x)
         ~     loss = nn.functional.mse_loss(out, target)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """
     )
 
@@ -221,9 +179,7 @@ def test_method_of_a_module_runs_in_its_callers_region(rewrites: Check) -> None:
         + scaler = torch.amp.GradScaler("cuda")
           for x in loader:
         ~     loss = net(x).mean()
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """
     )
 
@@ -231,16 +187,10 @@ def test_method_of_a_module_runs_in_its_callers_region(rewrites: Check) -> None:
 def test_evaluation_with_a_region_of_its_own_is_left_as_it_was(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ MODEL
 
           def train():
-              for x in loader:
-        ~         loss = model(x).mean()
-        ~         loss.backward()
-        ~         optimizer.step()
-        +         scaler.update()
+        ~     EPOCH
 
           @torch.no_grad()
           def evaluate(x):
@@ -253,16 +203,10 @@ def test_evaluation_with_a_region_of_its_own_is_left_as_it_was(rewrites: Check) 
 def test_forward_that_gradients_may_flow_through_is_left_as_it_was(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ MODEL
 
           def train():
-              for x in loader:
-        ~         loss = model(x).mean()
-        ~         loss.backward()
-        ~         optimizer.step()
-        +         scaler.update()
+        ~     EPOCH
 
           def features(x):
               return model(x)
@@ -273,14 +217,8 @@ def test_forward_that_gradients_may_flow_through_is_left_as_it_was(rewrites: Che
 def test_weights_changed_under_no_grad_need_no_region(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
-          for x in loader:
-        ~     loss = model(x).mean()
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~ MODEL
+        ~ EPOCH
           with torch.no_grad():
               for p in model.parameters():
                   p.mul_(0.9)
@@ -309,14 +247,8 @@ def test_function_of_a_module_that_is_named_like_a_network_is_no_forward(rewrite
               model.eval()
               networks.print_network(model)
 
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
-          for x, y in loader:
-        ~     loss = nn.functional.mse_loss(model(x), y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~ MODEL
+        ~ EPOCH
         """
     )
 
@@ -335,9 +267,7 @@ def test_forward_without_gradients_in_a_function_that_a_region_calls_gets_no_sec
 
           for x in loader:
         ~     loss = compute_loss(x)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """
     )
 
@@ -347,14 +277,12 @@ TRAIN = """
       from torch import nn
       from evaluate import validate
 
-      model = nn.Linear(2, 2)
-      optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+      MODEL
       for x, y in loader:
     -     loss = nn.functional.mse_loss(model(x), y)
     +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
     +         loss = nn.functional.mse_loss(model(x), y)
-          loss.backward()
-          optimizer.step()
+          STEP
       validate(model, loader)
     """
 
@@ -434,14 +362,8 @@ def test_name_of_a_model_and_a_method_that_restores_one_are_no_forwards(rewrites
 def test_loss_behind_no_grad_shares_the_region_of_its_forward(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
-          for x, y in loader:
-        ~     loss = nn.functional.mse_loss(model(x), y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~ MODEL
+        ~ EPOCH
           for x, y in loader:
         ~     with torch.no_grad():
         ~         out = model(x)
@@ -457,8 +379,7 @@ def test_loss_that_is_chosen_behind_no_grad_shares_the_region_of_its_forward(rew
           def train(net, criterion, optimizer, loader):
               for x, y in loader:
         ~         loss = criterion(net(x), y)
-                  loss.backward()
-                  optimizer.step()
+                  STEP
 
           def validate(net, criterion, loader, joint):
               net.eval()
@@ -478,14 +399,8 @@ def test_loss_that_is_chosen_behind_no_grad_shares_the_region_of_its_forward(rew
 def test_refused_loss_behind_no_grad_reads_float32(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
-          for x, y in loader:
-        ~     loss = nn.functional.mse_loss(model(x), y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~ MODEL
+        ~ EPOCH
           for x, y in loader:
         ~     with torch.no_grad():
         ~         out = model(x)
@@ -535,11 +450,7 @@ def test_what_only_tells_the_model_something_needs_no_region(rewrites: Check) ->
           model = Painter()
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
-          for x in loader:
-        ~     loss = model(x).mean()
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~ EPOCH
 
           def evaluate(x):
               model.unused_modules_off()

@@ -95,8 +95,7 @@ def test_loss_object_reads_float32_in_bfloat16(rewrites: Check) -> None:
         -     loss = criterion(output, y)
         +     loss = criterion(output.float(), y)
               optimizer.zero_grad()
-              loss.backward()
-              optimizer.step()
+              STEP
         """,
         dtype="bf16",
     )
@@ -111,9 +110,7 @@ def test_loss_function_reads_float32(rewrites: Check) -> None:
         ~     output = model(x).view(-1)
         -     loss = nn.functional.binary_cross_entropy(output, y)
         +     loss = nn.functional.binary_cross_entropy(output.float(), y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """
     )
 
@@ -132,9 +129,7 @@ def test_function_of_the_project_around_the_loss_reads_float32(rewrites: Check) 
         ~     recon, mu = model(x)
         -     loss = loss_function(recon, x, mu)
         +     loss = loss_function(recon.float(), x, mu.float())
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """
     )
 
@@ -151,9 +146,7 @@ def test_what_is_taken_out_has_the_name_of_what_is_called(rewrites: Check) -> No
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
         +         nets_output = nets[0](x)
         +     loss = criterion(nets_output.float(), y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """
     )
 
@@ -165,8 +158,7 @@ def test_forward_that_runs_only_sometimes_stays_where_it_is(leaves: Check) -> No
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         for x, y in loader:
             loss = criterion(model(x), y) if len(x) else x.sum()
-            loss.backward()
-            optimizer.step()
+            STEP
         """,
         "forward and loss share one statement",
     )
@@ -196,8 +188,7 @@ def test_loss_inside_the_forward(leaves: Check) -> None:
         optimizer = torch.optim.Adam(net.parameters())
         for x, y in loader:
             loss = net(x, y)
-            loss.backward()
-            optimizer.step()
+            STEP
         """,
         "computes a BCELoss inside its forward",
     )
@@ -213,9 +204,7 @@ def test_sigmoid_in_the_loss_sees_float32(rewrites: Check) -> None:
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
         +         model_output = model(x)
         +     loss = nn.functional.binary_cross_entropy(torch.sigmoid(model_output.float()), y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """
     )
 
@@ -233,8 +222,7 @@ def test_sigmoid_before_the_loss_sees_float32(rewrites: Check) -> None:
         +         logits = model(x)
         +         output = (logits / 2).float().sigmoid()
         +     loss = criterion(output.float(), y)
-              loss.backward()
-              optimizer.step()
+              STEP
         """,
         dtype="bf16",
     )
@@ -267,9 +255,7 @@ def test_sigmoid_that_the_model_returns_sees_float32(rewrites: Check) -> None:
         ~     output = net(x).squeeze(1)
         -     loss = criterion(output, y)
         +     loss = criterion(output.float(), y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """
     )
     assert [finding.code for finding in plan.findings] == ["AMP501"]
@@ -294,8 +280,7 @@ def test_sigmoid_of_a_method_and_a_tuple_sees_float32(migrate: Check) -> None:
         for x in loader:
             recon, mu = model(x)
             loss = loss_function(recon, x, mu)
-            loss.backward()
-            optimizer.step()
+            STEP
         """
     )
     assert "return torch.sigmoid(self.fc(z).float())" in plan.after
@@ -320,8 +305,7 @@ def test_sigmoid_of_a_model_that_is_passed_to_the_function_sees_float32(migrate:
                 optimizer.zero_grad()
                 outputs = net(x).squeeze()
                 loss = criterion(outputs, y)
-                loss.backward()
-                optimizer.step()
+                STEP
 
         def main():
             judge = Judge().to(device)
@@ -351,8 +335,7 @@ def test_sigmoid_that_cannot_be_seen_is_told(migrate: Check) -> None:
         for x, y in loader:
             optimizer.zero_grad()
             loss = criterion(net(x), y)
-            loss.backward()
-            optimizer.step()
+            STEP
         """
     )
     assert "loss = criterion(net_output.float(), y)" in plan.after
@@ -391,8 +374,7 @@ def test_loss_of_logits_says_nothing_of_sigmoids(migrate: Check) -> None:
         for x, y in loader:
             optimizer.zero_grad()
             loss = nn.functional.mse_loss(net(x), y)
-            loss.backward()
-            optimizer.step()
+            STEP
         """
     )
     assert [finding.code for finding in plan.findings] == ["AMP501"]
@@ -421,9 +403,7 @@ def test_method_of_a_module_that_computes_a_refused_loss_stays_outside_and_reads
         ~     fit = nn.functional.mse_loss(out, y)
         -     loss = fit + critic.loss(out)
         +     loss = fit + critic.loss(out.float())
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """
     )
 
@@ -431,9 +411,7 @@ def test_method_of_a_module_that_computes_a_refused_loss_stays_outside_and_reads
 def test_labels_of_a_criterion_that_a_branch_makes_another_one_stay_integers(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ MODEL
           for x, y in loader:
               optimizer.zero_grad()
         -     out = model(x)

@@ -12,9 +12,7 @@ Check = Callable[..., Any]
 
 
 STEP = """
-      model = nn.Linear(2, 2)
-      optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    + scaler = torch.amp.GradScaler("cuda")
+    ~ MODEL
     DELTA
     ~     optimizer.step()
     +     scaler.update()
@@ -145,14 +143,10 @@ def test_what_makes_a_criterion_is_not_yet_a_loss(rewrites: Check) -> None:
               criterion, options = nn.MSELoss(), make_loss_options(config)
               objective = get_loss(config)
               weights = read_loss_weights(config)
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        +     scaler = torch.amp.GradScaler("cuda")
+        ~     MODEL
         ~     out = model(x)
         ~     loss = objective(out, y, **weights)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """
     )
 
@@ -171,9 +165,7 @@ def test_region_stands_inside_set_grad_enabled(rewrites: Check) -> None:
         ~             outputs = model(x)
         ~             loss = criterion(outputs, y)
                       if phase == "train":
-        ~                 loss.backward()
-        ~                 optimizer.step()
-        +                 scaler.update()
+        ~                 STEP
                   running += loss.item()
         """
     )
@@ -190,9 +182,7 @@ def test_backward_behind_set_grad_enabled_stays_behind_it(rewrites: Check) -> No
               with torch.set_grad_enabled(True):
         ~         outputs = model(x)
         ~         loss = criterion(outputs, y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """
     )
 
@@ -211,9 +201,7 @@ def test_region_holds_a_loop_over_time(rewrites: Check) -> None:
         ~         output, hidden = rnn(line[i], hidden)
         ~         loss += criterion(output, targets[i])
               optimizer.zero_grad()
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """
     )
 
@@ -229,9 +217,7 @@ def test_zero_grad_between_forward_and_loss_stays_in_place(rewrites: Check) -> N
         ~     outputs = model(x)
         ~     optimizer.zero_grad()
         ~     loss = criterion(outputs, y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """
     )
 
@@ -254,9 +240,7 @@ def test_region_stands_inside_no_sync(rewrites: Check) -> None:
         -             loss.backward()
         -     else:
         -         loss = nn.functional.mse_loss(model(x), y)
-        ~         loss.backward()
-        ~         optimizer.step()
-        +         scaler.update()
+        ~         STEP
                   optimizer.zero_grad()
         """
     )
@@ -270,9 +254,7 @@ def test_region_of_an_async_function(rewrites: Check) -> None:
         +     scaler = torch.amp.GradScaler("cuda")
               async for x, y in loader:
         ~         loss = nn.functional.mse_loss(model(x), y)
-        ~         loss.backward()
-        ~         optimizer.step()
-        +         scaler.update()
+        ~         STEP
         """
     )
 
@@ -282,11 +264,9 @@ def test_forward_in_another_function(leaves: Check) -> None:
         """
         def update(loss, optimizer):
             optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            STEP
 
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        MODEL
         for x, y in loader:
             update(nn.functional.mse_loss(model(x), y), optimizer)
         """,
@@ -299,11 +279,9 @@ def test_forward_in_another_function_in_bfloat16(leaves: Check) -> None:
         """
         def update(loss, optimizer):
             optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            STEP
 
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        MODEL
         for x, y in loader:
             update(nn.functional.mse_loss(model(x), y), optimizer)
         """,
@@ -317,10 +295,7 @@ def test_generator(leaves: Check) -> None:
         """
         def train(model, loader):
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-            for x, y in loader:
-                loss = nn.functional.mse_loss(model(x), y)
-                loss.backward()
-                optimizer.step()
+            EPOCH
                 yield loss.item()
         """,
         "a generator would leave its autocast region open",
@@ -347,9 +322,7 @@ def test_a_region_ends_at_the_border_of_a_cell(rewrites: Check) -> None:
         ~ outputs = model(inputs)
           # amp-migrate: cell 2
         ~ loss = nn.functional.cross_entropy(outputs, targets)
-        ~ loss.backward()
-        ~ optimizer.step()
-        + scaler.update()
+        ~ STEP
           # amp-migrate: cell 3
           with torch.no_grad():
         ~     print(model(inputs))
@@ -372,9 +345,7 @@ def test_a_call_that_is_given_the_model_is_its_forward(rewrites: Check) -> None:
               optimizer.zero_grad()
         ~     noise = inferer(x, model, size)
         ~     loss = nn.functional.mse_loss(noise, y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """
     )
 
@@ -389,9 +360,7 @@ def test_forward_on_an_output_of_the_step_that_no_loss_depends_on(rewrites: Chec
           for z in loader:
         ~     fake = G(z)
         ~     loss = D(fake).mean()
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         ~     score = D(fake.detach()).mean()
               print(score.item())
         """
@@ -411,9 +380,7 @@ def test_plot_of_an_output_is_no_forward_of_it(rewrites: Check) -> None:
           for x, y in loader:
         ~     out = net(x)
         ~     loss = nn.functional.mse_loss(out, y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
               show(plot(out.detach().cpu().numpy()))
         """
     )
@@ -428,9 +395,7 @@ def test_forward_that_feeds_another_after_the_step_shares_its_region(rewrites: C
           for z in loader:
         ~     fake = generator(z)
         ~     loss = critic(fake).mean()
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         ~     fake = generator(z)
         ~     score = critic(fake).mean()
               print(score.item())
@@ -443,8 +408,7 @@ def test_models_that_are_numbered_are_models(rewrites: Check) -> None:
         """
           def step(model1, model2, optimizer, x):
         ~     loss = (model1(x) - model2(x)).pow(2).mean()
-              loss.backward()
-              optimizer.step()
+              STEP
         """,
         dtype="bf16",
     )
@@ -464,9 +428,7 @@ def test_element_of_a_list_of_models_is_a_model(rewrites: Check) -> None:
         +         with torch.no_grad():
         ~             target = teacher(x)
         ~         loss = criterion(out, target)
-        ~         loss.backward()
-        ~         optimizer.step()
-        +         scaler.update()
+        ~         STEP
 
           models = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
           optimizer = torch.optim.SGD(models[0].parameters(), lr=0.1)
@@ -488,8 +450,7 @@ def test_own_and_inherited_forward_of_a_module_that_trains_itself(rewrites: Chec
               def train_step(self, critic, optimizer, real):
         ~         fake = self.draw(4)
         ~         loss = critic(fake).mean() + self.forward(real).mean()
-                  loss.backward()
-                  optimizer.step()
+                  STEP
         """,
         dtype="bf16",
     )

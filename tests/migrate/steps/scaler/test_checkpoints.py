@@ -13,9 +13,7 @@ Check = Callable[..., Any]
 def test_entry_of_a_dictionary(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ MODEL
           for x, y in loader:
         ~     loss = nn.functional.mse_loss(model(x), y)
         ~     loss.backward()
@@ -30,14 +28,8 @@ def test_entry_of_a_dictionary(rewrites: Check) -> None:
 def test_entry_of_a_dictionary_with_one_entry_a_line(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
-          for x, y in loader:
-        ~     loss = nn.functional.mse_loss(model(x), y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~ MODEL
+        ~ EPOCH
           torch.save(
               {
                   "model": model.state_dict(),
@@ -54,9 +46,7 @@ def test_entry_of_a_dictionary_with_one_entry_a_line(rewrites: Check) -> None:
 def test_entry_of_a_dict_call(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ MODEL
           for x, y in loader:
         ~     loss = nn.functional.mse_loss(model(x), y)
         ~     loss.backward()
@@ -71,14 +61,8 @@ def test_entry_of_a_dict_call(rewrites: Check) -> None:
 def test_entry_by_assignment(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
-          for x, y in loader:
-        ~     loss = nn.functional.mse_loss(model(x), y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~ MODEL
+        ~ EPOCH
           state = {}
           state['optimizer'] = optimizer.state_dict()
         + state['scaler'] = scaler.state_dict()
@@ -89,20 +73,14 @@ def test_entry_by_assignment(rewrites: Check) -> None:
 def test_restored_where_the_checkpoint_has_it(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ MODEL
           if args.resume:
               checkpoint = torch.load(args.resume)
               optimizer.load_state_dict(checkpoint["optimizer"])
         +     if checkpoint.get("scaler"):
         +         scaler.load_state_dict(checkpoint["scaler"])
               model.load_state_dict(checkpoint["model"])
-          for x, y in loader:
-        ~     loss = nn.functional.mse_loss(model(x), y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~ EPOCH
         """
     )
 
@@ -143,9 +121,7 @@ def test_saved_by_a_function_that_is_given_the_optimizer(rewrites: Check) -> Non
         +     torch.save({"epoch": epoch, "optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}, path)
 
           def main():
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        +     scaler = torch.amp.GradScaler("cuda")
+        ~     MODEL
               for x, y in loader:
         ~         loss = nn.functional.mse_loss(model(x), y)
         ~         loss.backward()
@@ -160,14 +136,8 @@ def test_saved_by_a_function_that_is_given_the_optimizer(rewrites: Check) -> Non
 def test_bare_state_of_an_optimizer_is_left_as_it_was(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
-          for x, y in loader:
-        ~     loss = nn.functional.mse_loss(model(x), y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~ MODEL
+        ~ EPOCH
           torch.save(model.state_dict(), "model.pt")
           torch.save(optimizer.state_dict(), "optimizer.pt")
           optimizer.load_state_dict(torch.load("optimizer.pt"))
@@ -178,14 +148,8 @@ def test_bare_state_of_an_optimizer_is_left_as_it_was(rewrites: Check) -> None:
 def test_other_states_are_left_as_they_were(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
-          for x, y in loader:
-        ~     loss = nn.functional.mse_loss(model(x), y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~ MODEL
+        ~ EPOCH
           torch.save({"scheduler": scheduler.state_dict(), "ema": ema.state_dict()}, "last.pt")
         """
     )
@@ -218,13 +182,9 @@ def restore(path, **objects):
     for key, value in objects.items():
         {test}:
             value.load_state_dict(checkpoint[key])
-model = nn.Linear(2, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+MODEL
 restore("last.pt", model=model, optimizer=optimizer)
-for x, y in loader:
-    loss = nn.functional.mse_loss(model(x), y)
-    loss.backward()
-    optimizer.step()
+EPOCH
 torch.save(dict(model=model.state_dict(), optimizer=optimizer.state_dict()), "last.pt")
 """
 
@@ -241,8 +201,7 @@ def test_an_old_checkpoint_without_the_scaler_is_not_asked_for_it(migrate: Check
 
 
 RESUMING = """
-    model = nn.Linear(2, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    MODEL
     state = torch.load("last.pt")
     optimizer.load_state_dict(state["{restored}"])
     for x, y in loader:

@@ -154,8 +154,6 @@ def test_model_under_a_key_that_says_so(rewrites: Check) -> None:
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
         ~     loss = nn.functional.mse_loss(parts["model"](x), y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """
     )

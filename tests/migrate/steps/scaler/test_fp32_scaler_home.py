@@ -19,9 +19,7 @@ def test_scaler_is_made_after_the_optimizer_at_module_level(rewrites: Check) -> 
               optimizer.zero_grad()
         ~     outputs = model(inputs)
         ~     loss = criterion(outputs, targets)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
               print(loss.item())
         """
     )
@@ -68,8 +66,7 @@ def test_scaler_is_made_in_the_class_that_is_given_the_optimizer(rewrites: Check
         +             self.scaler.step(self.optimizer)
         +             self.scaler.update()
 
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
           Trainer(model, optimizer).fit(loader)
         """
     )
@@ -79,16 +76,12 @@ def test_closure_sees_the_scaler_of_the_function_around_it(rewrites: Check) -> N
     rewrites(
         """
           def main():
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        +     scaler = torch.amp.GradScaler("cuda")
+        ~     MODEL
 
               def train_step(x, y):
                   optimizer.zero_grad()
         ~         loss = nn.functional.mse_loss(model(x), y)
-        ~         loss.backward()
-        ~         optimizer.step()
-        +         scaler.update()
+        ~         STEP
 
               for x, y in loader:
                   train_step(x, y)
@@ -99,17 +92,13 @@ def test_closure_sees_the_scaler_of_the_function_around_it(rewrites: Check) -> N
 def test_function_sees_the_scaler_of_the_module(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ MODEL
 
           def train(epoch):
               for x, y in loader:
                   optimizer.zero_grad()
         ~         loss = nn.functional.mse_loss(model(x), y)
-        ~         loss.backward()
-        ~         optimizer.step()
-        +         scaler.update()
+        ~         STEP
 
           train(1)
         """
@@ -126,11 +115,7 @@ def test_optimizer_may_come_from_a_function(rewrites: Check) -> None:
               model = nn.Linear(2, 2)
               optimizer = make(model)
         +     scaler = torch.amp.GradScaler("cuda")
-              for x in loader:
-        ~         loss = model(x).mean()
-        ~         loss.backward()
-        ~         optimizer.step()
-        +         scaler.update()
+        ~     EPOCH
         """
     )
 
@@ -141,11 +126,7 @@ def test_optimizer_may_be_unpacked(rewrites: Check) -> None:
           def main():
               model, optimizer = build()
         +     scaler = torch.amp.GradScaler("cuda")
-              for x in loader:
-        ~         loss = model(x).mean()
-        ~         loss.backward()
-        ~         optimizer.step()
-        +         scaler.update()
+        ~     EPOCH
         """
     )
 
@@ -162,9 +143,7 @@ def test_optimizer_made_in_branches_has_one_scaler_behind_them(rewrites: Check) 
           for x, y in loader:
         ~     loss = nn.functional.mse_loss(model(x), y)
               optimizer.zero_grad()
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """
     )
 
@@ -222,9 +201,7 @@ def test_scaler_follows_a_chain_of_names(rewrites: Check) -> None:
               for x, y in loader:
                   optimizer.zero_grad()
         ~         loss = nn.functional.mse_loss(model(x), y)
-        ~         loss.backward()
-        ~         optimizer.step()
-        +         scaler.update()
+        ~         STEP
         """
     )
 
@@ -238,8 +215,6 @@ def test_scaler_is_made_beside_an_optimizer_that_is_made_for_training_only(rewri
           for x, y in loader:
               optimizer.zero_grad()
         ~     loss = nn.functional.mse_loss(model(x), y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """
     )

@@ -14,10 +14,7 @@ def test_no_free_name(leaves: Check) -> None:
         model = nn.Linear(2, 2)
         scaler = grad_scaler = amp_scaler = None
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for x, y in loader:
-            loss = nn.functional.mse_loss(model(x), y)
-            loss.backward()
-            optimizer.step()
+        EPOCH
         """,
         "are all taken",
     )
@@ -40,10 +37,7 @@ def test_function_that_nobody_calls(leaves: Check) -> None:
     leaves(
         """
         def train(model, optimizer, loader):
-            for x, y in loader:
-                loss = nn.functional.mse_loss(model(x), y)
-                loss.backward()
-                optimizer.step()
+            EPOCH
         """,
         "no call of train() is among the files",
     )
@@ -53,12 +47,8 @@ def test_function_that_is_passed_as_a_value(leaves: Check) -> None:
     leaves(
         """
         def train(model, optimizer, loader):
-            for x, y in loader:
-                loss = nn.functional.mse_loss(model(x), y)
-                loss.backward()
-                optimizer.step()
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            EPOCH
+        MODEL
         run(train)
         train(model, optimizer, loader)
         """,
@@ -72,8 +62,7 @@ def test_method_that_a_call_on_an_object_of_unknown_class_may_be_of(leaves: Chec
         class Plain(nn.Module):
             def fit(self, optimizer, x):
                 loss = self.forward(x).mean()
-                loss.backward()
-                optimizer.step()
+                STEP
 
         class Other:
             def fit(self, optimizer, x): ...
@@ -93,10 +82,7 @@ def test_optimizer_among_starred_arguments(leaves: Check) -> None:
     leaves(
         """
         def train(model, optimizer, loader):
-            for x, y in loader:
-                loss = nn.functional.mse_loss(model(x), y)
-                loss.backward()
-                optimizer.step()
+            EPOCH
         everything = [model, torch.optim.SGD(model.parameters(), lr=0.1), loader]
         train(*everything)
         """,
@@ -108,10 +94,7 @@ def test_optimizer_among_starred_keyword_arguments(leaves: Check) -> None:
     leaves(
         """
         def train(model, optimizer, loader):
-            for x, y in loader:
-                loss = nn.functional.mse_loss(model(x), y)
-                loss.backward()
-                optimizer.step()
+            EPOCH
         train(**everything)
         """,
         "starred arguments",
@@ -123,8 +106,7 @@ def test_function_that_calls_itself(leaves: Check) -> None:
         """
         def train(model, optimizer, depth):
             loss = model(x).mean()
-            loss.backward()
-            optimizer.step()
+            STEP
             train(model, optimizer, depth - 1)
         """,
         "train() calls itself",
@@ -136,10 +118,7 @@ def test_parameter_that_the_function_replaces(leaves: Check) -> None:
         """
         def train(model, loader, optimizer=None):
             optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=0.1)
-            for x in loader:
-                loss = model(x).mean()
-                loss.backward()
-                optimizer.step()
+            EPOCH
         train(model, loader)
         """,
         "no way for a loss scaler",
@@ -152,10 +131,7 @@ def test_parameter_that_the_function_fills_in(leaves: Check) -> None:
         def train(model, loader, optimizer=None):
             if optimizer is None:
                 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-            for x in loader:
-                loss = model(x).mean()
-                loss.backward()
-                optimizer.step()
+            EPOCH
 
         train(nn.Linear(2, 2), [])
         """,
@@ -171,8 +147,7 @@ def test_optimizer_that_is_fetched_for_every_step(leaves: Check) -> None:
                 optimizer = self.optimizers()
                 optimizer.zero_grad()
                 loss = nn.functional.mse_loss(self.model(x), y)
-                loss.backward()
-                optimizer.step()
+                STEP
         """,
         "`optimizer` is made or fetched anew for every step",
     )
@@ -186,8 +161,7 @@ def test_optimizer_that_is_made_for_every_step(leaves: Check) -> None:
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
             optimizer.zero_grad()
             loss = nn.functional.mse_loss(model(x), y)
-            loss.backward()
-            optimizer.step()
+            STEP
         """,
         "`optimizer` is made or fetched anew for every step",
     )
@@ -203,8 +177,7 @@ def test_optimizer_that_is_one_of_two(leaves: Check) -> None:
             optimizer = first if x.sum() > 0 else second
             optimizer.zero_grad()
             loss = nn.functional.mse_loss(model(x), y)
-            loss.backward()
-            optimizer.step()
+            STEP
         """,
         "where `optimizer` is made cannot be seen",
     )
@@ -217,8 +190,7 @@ def test_optimizers_that_are_names_of_one_another(leaves: Check) -> None:
         for x, y in loader:
             optimizer = other
             loss = nn.functional.mse_loss(model(x), y)
-            loss.backward()
-            optimizer.step()
+            STEP
             other = optimizer
         """,
         "where `optimizer` is made cannot be seen",
@@ -228,12 +200,10 @@ def test_optimizers_that_are_names_of_one_another(leaves: Check) -> None:
 def test_optimizer_that_is_a_default_argument(leaves: Check) -> None:
     leaves(
         """
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        MODEL
         def train(x, y, optimizer=optimizer):
             loss = nn.functional.mse_loss(model(x), y)
-            loss.backward()
-            optimizer.step()
+            STEP
         for x, y in loader:
             train(x, y)
         """,

@@ -15,13 +15,10 @@ def test_scaler_is_an_argument_beside_the_optimizer(rewrites: Check) -> None:
         + def train(model, loader, criterion, optimizer, scaler, device):
               for x, y in loader:
         ~         loss = criterion(model(x.to(device)), y)
-        ~         loss.backward()
-        ~         optimizer.step()
-        +         scaler.update()
+        ~         STEP
 
           def main():
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+              MODEL
         -     train(model, loader, nn.MSELoss(), optimizer, "cuda")
         +     scaler = torch.amp.GradScaler("cuda")
         +     train(model, loader, nn.MSELoss(), optimizer, scaler, "cuda")
@@ -34,15 +31,10 @@ def test_scaler_is_a_keyword_argument_where_the_optimizer_is_one(rewrites: Check
         """
         - def train(model, loader, optimizer):
         + def train(model, loader, optimizer, scaler):
-              for x, y in loader:
-        ~         loss = nn.functional.mse_loss(model(x), y)
-        ~         loss.backward()
-        ~         optimizer.step()
-        +         scaler.update()
+        ~     EPOCH
 
           def main():
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+              MODEL
         -     train(model, optimizer=optimizer, loader=loader)
         +     scaler = torch.amp.GradScaler("cuda")
         +     train(model, optimizer=optimizer, scaler=scaler, loader=loader)
@@ -59,13 +51,10 @@ def test_scaler_has_a_default_where_the_optimizer_has_one(rewrites: Check) -> No
         ~         loss = nn.functional.mse_loss(model(x), y)
                   if optimizer is not None:
                       optimizer.zero_grad()
-        ~             loss.backward()
-        ~             optimizer.step()
-        +             scaler.update()
+        ~             STEP
 
           def main():
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+              MODEL
         -     run(model, loader, optimizer)
         +     scaler = torch.amp.GradScaler("cuda")
         +     run(model, loader, optimizer, scaler)
@@ -81,15 +70,10 @@ def test_scaler_is_keyword_only_where_the_optimizer_is(rewrites: Check) -> None:
         """
         - def train(model, loader, *, optimizer, epoch):
         + def train(model, loader, *, optimizer, scaler, epoch):
-              for x, y in loader:
-        ~         loss = nn.functional.mse_loss(model(x), y)
-        ~         loss.backward()
-        ~         optimizer.step()
-        +         scaler.update()
+        ~     EPOCH
 
           def main():
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+              MODEL
         -     train(model, loader, optimizer=optimizer, epoch=1)
         +     scaler = torch.amp.GradScaler("cuda")
         +     train(model, loader, optimizer=optimizer, scaler=scaler, epoch=1)
@@ -102,15 +86,10 @@ def test_scaler_is_annotated_where_the_optimizer_is(rewrites: Check) -> None:
         """
         - def train(model: Net, optimizer: torch.optim.Optimizer, epoch: int) -> None:
         + def train(model: Net, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler, epoch: int) -> None:
-              for x, y in loader:
-        ~         loss = nn.functional.mse_loss(model(x), y)
-        ~         loss.backward()
-        ~         optimizer.step()
-        +         scaler.update()
+        ~     EPOCH
 
           def main() -> None:
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+              MODEL
         -     train(model, optimizer, 1)
         +     scaler = torch.amp.GradScaler("cuda")
         +     train(model, optimizer, scaler, 1)
@@ -124,9 +103,7 @@ def test_scaler_goes_through_two_functions(rewrites: Check) -> None:
         - def step(model, optimizer, x):
         + def step(model, optimizer, scaler, x):
         ~     loss = model(x).mean()
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
 
         - def epoch(model, optimizer, loader):
         + def epoch(model, optimizer, scaler, loader):
@@ -135,8 +112,7 @@ def test_scaler_goes_through_two_functions(rewrites: Check) -> None:
         +         step(model, optimizer, scaler, x)
 
           def main():
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+              MODEL
         -     epoch(model, optimizer, [])
         +     scaler = torch.amp.GradScaler("cuda")
         +     epoch(model, optimizer, scaler, [])
@@ -157,9 +133,7 @@ def test_scaler_goes_from_method_to_method(rewrites: Check) -> None:
         -     def step(self, optimizer, x):
         +     def step(self, optimizer, scaler, x):
         ~         loss = self.model(x).mean()
-        ~         loss.backward()
-        ~         optimizer.step()
-        +         scaler.update()
+        ~         STEP
 
           def main(model):
               trainer = Trainer(model)
@@ -202,16 +176,10 @@ def test_list_of_one_name_a_line_stays_one(rewrites: Check) -> None:
         +     scaler,
               loader,
           ):
-              for x in loader:
-        ~         loss = model(x).mean()
-        ~         loss.backward()
-        ~         optimizer.step()
-        +         scaler.update()
+        ~     EPOCH
 
           def main():
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        +     scaler = torch.amp.GradScaler("cuda")
+        ~     MODEL
               train(
                   model,
                   optimizer,
@@ -227,11 +195,7 @@ def test_scaler_is_made_before_a_call_that_makes_the_optimizer_as_its_argument(r
         """
         - def train(model, loader, optimizer, epochs=1):
         + def train(model, loader, optimizer, scaler, epochs=1):
-              for x, y in loader:
-        ~         loss = nn.functional.mse_loss(model(x), y)
-        ~         loss.backward()
-        ~         optimizer.step()
-        +         scaler.update()
+        ~     EPOCH
 
           model = nn.Linear(2, 2)
         - train(model, loader, torch.optim.SGD(model.parameters(), lr=0.1))
@@ -247,15 +211,11 @@ def test_attribute_that_is_kept_at_a_function_hands_it_on_to_nobody(rewrites: Ch
         - def train(model, optimizer, x):
         + def train(model, optimizer, scaler, x):
         ~     loss = model(x).mean()
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
               train.steps += 1
 
           def main():
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        +     scaler = torch.amp.GradScaler("cuda")
+        ~     MODEL
               train.steps = 0
         -     train(model, optimizer, x)
         +     train(model, optimizer, scaler, x)

@@ -20,9 +20,7 @@ def test_users_name_for_torch(rewrites: Check) -> None:
         -     loss = model(x).mean()
         +     with th.amp.autocast(device_type="cuda", dtype=th.float16):
         +         loss = model(x).mean()
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """,
         head="",
     )
@@ -34,16 +32,13 @@ def test_users_name_for_amp(rewrites: Check) -> None:
           import torch
           from torch import amp, nn
 
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         + scaler = amp.GradScaler("cuda")
           for x in loader:
         -     loss = model(x).mean()
         +     with amp.autocast(device_type="cuda", dtype=torch.float16):
         +         loss = model(x).mean()
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """,
         head="",
     )
@@ -63,11 +58,7 @@ def test_torch_is_imported_beside_what_comes_from_it(rewrites: Check) -> None:
           model = Linear(2, 2)
           optimizer = SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
-          for x in loader:
-        ~     loss = model(x).mean()
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~ EPOCH
         """,
         head="",
     )
@@ -83,9 +74,7 @@ def test_torch_is_imported_behind_the_docstring_of_a_file_without_imports(rewrit
         - def step(model, optimizer, x):
         + def step(model, optimizer, scaler, x):
         ~     loss = model(x)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
 
 
           def main(model, make, loader):
@@ -108,11 +97,7 @@ def test_torch_imported_in_the_function(rewrites: Check) -> None:
               model = torch.nn.Linear(2, 2)
               optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         +     scaler = torch.amp.GradScaler("cuda")
-              for x in loader:
-        ~         loss = model(x).mean()
-        ~         loss.backward()
-        ~         optimizer.step()
-        +         scaler.update()
+        ~     EPOCH
         """,
         head="",
     )
@@ -128,10 +113,7 @@ def test_guarded_import_of_torch_stays_the_only_one(migrate: Check) -> None:
 
         model = torch.nn.Linear(2, 2)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for x in loader:
-            loss = model(x).mean()
-            loss.backward()
-            optimizer.step()
+        EPOCH
         """,
         head="",
     )
@@ -147,10 +129,7 @@ def test_parameter_called_torch_is_not_taken_for_the_module(migrate: Check) -> N
         def train(torch, make, loader):
             model = nn.Linear(2, 2)
             optimizer = make(model.parameters())
-            for x in loader:
-                loss = model(x).mean()
-                loss.backward()
-                optimizer.step()
+            EPOCH
         """,
         head="",
     )

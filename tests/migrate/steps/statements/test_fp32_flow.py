@@ -23,9 +23,7 @@ def test_loss_that_is_summed_over_a_loop_through_the_outputs(rewrites: Check) ->
         ~         style += torch.mean((one - other) ** 2)
         ~     loss = 2 * style
               optimizer.zero_grad()
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """
     )
 
@@ -135,9 +133,7 @@ def test_method_that_gets_something_by_running_the_model_is_a_forward(rewrites: 
 + scaler = torch.amp.GradScaler("cuda")
   for x, reward in loader:
 ~     loss = (-agent.get_action(x).log() * reward).mean()
-~     loss.backward()
-~     optimizer.step()
-+     scaler.update()
+~     STEP
 """
     )
 
@@ -150,8 +146,7 @@ agent = Agent()
 optimizer = torch.optim.Adam(agent.parameters())
 for x in loader:
     loss = measure(agent.get_names(), x)
-    loss.backward()
-    optimizer.step()
+    STEP
 """,
         "the forward pass behind `loss` is not in this function",
     )
@@ -174,9 +169,7 @@ def test_acting_on_a_replay_memory_is_no_part_of_the_loss(rewrites: Check) -> No
               memory.append((state, action, reward))
               x, y = sample(memory)
         ~     loss = nn.functional.mse_loss(q_network(x), y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """
     )
 
@@ -184,9 +177,7 @@ def test_acting_on_a_replay_memory_is_no_part_of_the_loss(rewrites: Check) -> No
 def test_value_that_is_overwritten_after_it_was_read_still_counts(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ MODEL
           for x, y in loader:
         ~     if deep:
         ~         out = model(x)
@@ -195,9 +186,7 @@ def test_value_that_is_overwritten_after_it_was_read_still_counts(rewrites: Chec
         ~     else:
         ~         first, out = model(x).sum(), x
         ~     loss = first + nn.functional.mse_loss(out, y)
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """
     )
 
@@ -219,8 +208,6 @@ def test_function_that_gives_plain_numbers_is_no_part_of_the_loss(rewrites: Chec
                   states.append(env.step(action))
                   actions.append(action)
         ~     loss = nn.functional.cross_entropy(policy(torch.tensor(states)), torch.tensor(actions))
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     STEP
         """
     )

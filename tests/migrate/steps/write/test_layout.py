@@ -89,9 +89,7 @@ def test_strings_over_several_lines_keep_their_text(rewrites: Check) -> None:
 def test_statements_on_one_line_are_parted_where_they_move(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ MODEL
           for x, y in loader:
         -     loss = nn.functional.mse_loss(model(x), y); optimizer.zero_grad(); loss.backward(); optimizer.step()  # go
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
@@ -127,9 +125,7 @@ def test_statements_on_one_line_are_parted_at_every_edit(rewrites: Check) -> Non
 def test_loss_on_the_line_of_its_forward(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ MODEL
           for x, y in loader:
               optimizer.zero_grad()
         -     output = model(x); loss = nn.functional.mse_loss(output, y)
@@ -148,8 +144,7 @@ def test_loss_on_the_line_of_its_forward(rewrites: Check) -> None:
 def test_one_line_loop_becomes_a_block(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - for x in loader: optimizer.zero_grad(); model(x).mean().backward(); optimizer.step()
         + scaler = torch.amp.GradScaler("cuda")
         + for x in loader:

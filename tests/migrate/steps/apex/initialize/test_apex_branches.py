@@ -14,14 +14,12 @@ SCRIPT = """
     from apex.optimizers import FusedAdam
 
     def main(args):
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        MODEL
         {initialize}
         for x in loader:
             loss = model(x).mean()
             if args.fp16:
-                with amp.scale_loss(loss, optimizer) as scaled_loss:
-                    scaled_loss.backward()
+                SCALE_LOSS
             else:
                 loss.backward()
             optimizer.step()
@@ -204,16 +202,14 @@ def test_what_is_boolean_already_is_not_made_so(migrate: Check, setting: str, sw
         from apex import amp
 
         def main(args):
-            model = nn.Linear(2, 2)
-            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            MODEL
         {"    " + setting.replace(chr(10), chr(10) + "        ")}
             if fp16:
                 model, optimizer = amp.initialize(model, optimizer)
             for x in loader:
                 loss = model(x).mean()
                 if fp16:
-                    with amp.scale_loss(loss, optimizer) as scaled_loss:
-                        scaled_loss.backward()
+                    SCALE_LOSS
                 else:
                     loss.backward()
                 optimizer.step()
@@ -232,14 +228,9 @@ def test_a_parameter_says_that_it_is_boolean(migrate: Check, parameter: str, swi
         from apex import amp
 
         def main({parameter}):
-            model = nn.Linear(2, 2)
-            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            MODEL
             model, optimizer = amp.initialize(model, optimizer, enabled=fp16)
-            for x in loader:
-                loss = model(x).mean()
-                with amp.scale_loss(loss, optimizer) as scaled_loss:
-                    scaled_loss.backward()
-                optimizer.step()
+            APEX_EPOCH
         """
     ).after
     assert f'GradScaler("cuda", enabled={switch})' in after

@@ -20,8 +20,7 @@ def test_condition_of_a_helper_is_said_in_the_words_of_its_caller(rewrites: Chec
               return model, optimizer
 
           def main(args):
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+              MODEL
         +     amp_enabled = bool(args.fp16) and args.level != "O0"
         +     scaler = torch.amp.GradScaler("cuda", enabled=amp_enabled)
               model, optimizer = prepare(model, optimizer, args.fp16, level=args.level)
@@ -55,13 +54,7 @@ def test_a_helper_that_returns_what_initialize_returns(rewrites: Check) -> None:
           def main(args):
               model, optimizer = prepare(nn.Linear(2, 2), 0.1, 128.0)
         +     scaler = torch.amp.GradScaler("cuda", init_scale=65536.0 if 128.0 in (None, "dynamic") else float(128.0))
-              for x in loader:
-        ~         loss = model(x).mean()
-        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
-        -             scaled_loss.backward()
-        +         scaler.scale(loss).backward()
-        ~         optimizer.step()
-        +         scaler.update()
+        ~     APEX_EPOCH
         """
     )
 
@@ -71,19 +64,12 @@ def test_a_pair_that_gets_a_name_first(rewrites: Check) -> None:
         """
         - from apex import amp
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - both = amp.initialize(model, optimizer)
         + both = model, optimizer
         + scaler = torch.amp.GradScaler("cuda")
           model, optimizer = both
-          for x in loader:
-        ~     loss = model(x).mean()
-        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
-        -         scaled_loss.backward()
-        +     scaler.scale(loss).backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~ APEX_EPOCH
         """
     )
 
@@ -100,11 +86,7 @@ def test_a_result_is_a_pair_only_where_there_is_an_optimizer(migrate: Check) -> 
             result = amp.initialize(model, optimizer)
             if training:
                 model, optimizer = result
-                for x in loader:
-                    loss = model(x).mean()
-                    with amp.scale_loss(loss, optimizer) as scaled_loss:
-                        scaled_loss.backward()
-                    optimizer.step()
+                APEX_EPOCH
         """
     )
     assert "    result = (model, optimizer) if optimizer is not None else model\n" in plan.after
@@ -131,15 +113,10 @@ def test_a_condition_that_the_caller_cannot_say(condition: str, call: str, migra
             return model, optimizer
 
         def main(args):
-            model = nn.Linear(2, 2)
-            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            MODEL
             later = ask()
             model, optimizer = {call}
-            for x in loader:
-                loss = model(x).mean()
-                with amp.scale_loss(loss, optimizer) as scaled_loss:
-                    scaled_loss.backward()
-                optimizer.step()
+            APEX_EPOCH
         """
     )
     assert "from amp_shim import amp\n" in plan.after
@@ -158,8 +135,7 @@ def test_a_helper_that_is_called_under_a_condition(rewrites: Check) -> None:
               return model, optimizer
 
           def main(args):
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+              MODEL
         +     amp_enabled = bool(args.fp16) and args.level != "O0"
         +     scaler = torch.amp.GradScaler("cuda", enabled=amp_enabled)
               if args.fp16:
@@ -185,18 +161,10 @@ def test_a_helper_that_is_called_for_every_run_of_the_script(rewrites: Check) ->
         """
         - from apex import amp
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ MODEL
           def main():
         -     amp.initialize(model, optimizer)
-              for x in loader:
-        ~         loss = model(x).mean()
-        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
-        -             scaled_loss.backward()
-        +         scaler.scale(loss).backward()
-        ~         optimizer.step()
-        +         scaler.update()
+        ~     APEX_EPOCH
           if __name__ == "__main__":
               main()
         """

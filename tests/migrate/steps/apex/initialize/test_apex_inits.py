@@ -15,17 +15,10 @@ STEP = """
   from package.model import suppress
 - from apex import amp
 
-  model = nn.Linear(2, 2)
-  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+  MODEL
 - model, optimizer = amp.initialize(model, optimizer)
 + scaler = torch.amp.GradScaler("cuda")
-  for x in loader:
-~     loss = model(x).mean()
--     with amp.scale_loss(loss, optimizer) as scaled_loss:
--         scaled_loss.backward()
-+     scaler.scale(loss).backward()
-~     optimizer.step()
-+     scaler.update()
+~ APEX_EPOCH
 """
 
 

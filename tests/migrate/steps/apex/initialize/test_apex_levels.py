@@ -13,8 +13,7 @@ def test_o0_is_plain_float32_and_stays_so(rewrites: Check) -> None:
         """
         - from apex import amp
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O0")
           for x, y in loader:
               loss = nn.functional.mse_loss(model(x), y)
@@ -55,17 +54,10 @@ def test_o2_keeps_float32_weights(rewrites: Check) -> None:
         """
         - from apex import amp
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O2", keep_batchnorm_fp32=True)
         + scaler = torch.amp.GradScaler("cuda")
-          for x, y in loader:
-        ~     loss = nn.functional.mse_loss(model(x), y)
-        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
-        -         scaled_loss.backward()
-        +     scaler.scale(loss).backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~ APEX_EPOCH
         """
     )
 
@@ -75,8 +67,7 @@ def test_level_of_the_command_line_is_a_switch(rewrites: Check) -> None:
         """
         - from apex import amp
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - model, optimizer = amp.initialize(model, optimizer, opt_level=args.opt_level)
         + amp_enabled = args.opt_level != "O0"
         + scaler = torch.amp.GradScaler("cuda", enabled=amp_enabled)
@@ -98,8 +89,7 @@ def test_level_of_the_command_line_in_bfloat16(rewrites: Check) -> None:
         """
         - from apex import amp
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - model, optimizer = amp.initialize(model, optimizer, opt_level=args.opt_level)
         + amp_enabled = args.opt_level != "O0"
           for x, y in loader:
@@ -163,16 +153,9 @@ def test_dynamic_loss_scale_is_what_the_scaler_does(rewrites: Check) -> None:
         """
         - from apex import amp
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O1", loss_scale="dynamic", verbosity=0)
         + scaler = torch.amp.GradScaler("cuda")
-          for x in loader:
-        ~     loss = model(x).mean()
-        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
-        -         scaled_loss.backward()
-        +     scaler.scale(loss).backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~ APEX_EPOCH
         """
     )

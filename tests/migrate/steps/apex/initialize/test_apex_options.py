@@ -94,17 +94,9 @@ def test_function_that_stays_in_float32(rewrites: Check) -> None:
 
         - nms = amp.float_function(_C.nms)
         + nms = torch.amp.custom_fwd(_C.nms, device_type="cuda", cast_inputs=torch.float32)
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-        + scaler = torch.amp.GradScaler("cuda")
-          for x in loader:
-        ~     loss = model(x).mean()
-        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
-        -         scaled_loss.backward()
-        +     scaler.scale(loss).backward()
-        ~     optimizer.step()
-        +     scaler.update()
+          MODEL
+        ~ INITIALIZE
+        ~ APEX_EPOCH
         """
     )
     assert len([each for each in plan.findings if "was float_function" in each.message]) == 2
@@ -115,20 +107,14 @@ def test_casts_switched_off(rewrites: Check) -> None:
         """
         - from apex import amp
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-        + scaler = torch.amp.GradScaler("cuda")
+          MODEL
+        ~ INITIALIZE
           for x in loader:
         -     with amp.disable_casts():
         +     with torch.amp.autocast(device_type="cuda", enabled=False):
                   x = prepare(x)
         ~     loss = model(x).mean()
-        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
-        -         scaled_loss.backward()
-        +     scaler.scale(loss).backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     APEX_STEP
         """
     )
 
@@ -247,8 +233,7 @@ def test_import_inside_one_of_two_branches_does_not_keep_them_apart(migrate: Che
 def test_registration_of_what_autocast_runs_in_half_anyway(rewrites: Check) -> None:
     rewrites(
         """
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - if args.fp16:
         -     try:
         -         import apex
@@ -356,16 +341,9 @@ def test_settings_that_are_written_out(rewrites: Check) -> None:
         """
         - from apex import amp
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - model, optimizer = amp.initialize(model, optimizer, **{"opt_level": "O1", "loss_scale": 128})
         + scaler = torch.amp.GradScaler("cuda", init_scale=128.0, growth_interval=2**31 - 1)
-          for x, y in loader:
-        ~     loss = nn.functional.mse_loss(model(x), y)
-        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
-        -         scaled_loss.backward()
-        +     scaler.scale(loss).backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~ APEX_EPOCH
         """
     )

@@ -61,7 +61,7 @@ def test_import_that_only_an_older_pytorch_reaches_stays_with_its_uses(ignores: 
             scaler = torch.amp.GradScaler("cuda")
         else:
             from apex import amp
-            model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+            INITIALIZE
         for x in loader:
             optimizer.zero_grad()
             if scaler is not None:
@@ -247,14 +247,8 @@ def test_float32_training_beside_an_import_that_nothing_uses_moves_at_once(rewri
               pass
 
           reducer = parallel.Reducer
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
-          for x in loader:
-        ~     loss = model(x).mean()
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~ MODEL
+        ~ EPOCH
           with torch.no_grad():
         ~     out = model(x)
         """

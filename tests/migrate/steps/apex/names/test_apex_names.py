@@ -179,8 +179,7 @@ def test_script_on_the_shim_stays_there_as_a_whole(migrate: Check) -> None:
         from apex import amp
         from apex.parallel import DistributedDataParallel as DDP
 
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        MODEL
         model, optimizer = amp.initialize(model, optimizer, opt_level="O5")
         model = DDP(model)
         """
@@ -234,11 +233,7 @@ def test_guard_of_imports_that_go_for_different_reasons(migrate: Check) -> None:
             model = convert_syncbn_model(model)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         model, optimizer = amp.initialize(model, optimizer)
-        for x in loader:
-            loss = model(x).mean()
-            with amp.scale_loss(loss, optimizer) as scaled_loss:
-                scaled_loss.backward()
-            optimizer.step()
+        APEX_EPOCH
         """
     after = migrate(text).after
     assert after.startswith("import torch\nfrom torch import nn\n\nhas_apex = True\n\nmodel = nn.Linear(2, 2)\n")

@@ -16,14 +16,9 @@ try:
 except ImportError:
     {}
 
-model = nn.Linear(2, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+MODEL
 model, optimizer = amp.initialize(model, optimizer, *options)
-for x in loader:
-    loss = model(x).mean()
-    with amp.scale_loss(loss, optimizer) as scaled_loss:
-        scaled_loss.backward()
-    optimizer.step()
+APEX_EPOCH
 """
 
 

@@ -70,8 +70,7 @@ def test_option_that_names_one_of_the_two(rewrites: Check) -> None:
         -         raise RuntimeError("no Apex")
         -     if args.amp == "apex":
         -         amp.register_half_function(torch, "einsum")
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+              MODEL
               scaler = None
               if args.fp16:
         -         if args.amp == "native":
@@ -122,8 +121,7 @@ _SCRIPT = """
 from apex import amp
 def main(args, loader):
     use_apex = args.apex
-    model = nn.Linear(2, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    MODEL
     if use_apex:
         model, optimizer = amp.initialize(model, optimizer)
     else:
@@ -132,9 +130,7 @@ def main(args, loader):
         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=True):
             loss = model(x).mean()
         if use_apex:
-            with amp.scale_loss(loss, optimizer) as scaled_loss:
-                scaled_loss.backward()
-            optimizer.step()
+            APEX_STEP
         else:
             scaler.scale(loss).backward()
             scaler.step(optimizer)

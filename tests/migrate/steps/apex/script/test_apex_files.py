@@ -29,8 +29,7 @@ def test_step_in_another_function_is_given_the_scaler(rewrites: Check) -> None:
         +         scaler.update()
 
           def main(args):
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+              MODEL
         -     model, optimizer = amp.initialize(model, optimizer, opt_level=args.opt_level)
         -     train(model, optimizer, loader, args)
         +     amp_enabled = args.opt_level != "O0"
@@ -53,16 +52,9 @@ def test_module_of_another_library_with_the_name_of_a_method(rewrites_files: Che
               class Trainer:
             -     def train(self, model, optimizer, loader):
             +     def train(self, model, optimizer, scaler, loader):
-                      for x in loader:
-            ~             loss = model(x).mean()
-            -             with amp.scale_loss(loss, optimizer) as scaled_loss:
-            -                 scaled_loss.backward()
-            +             scaler.scale(loss).backward()
-            ~             optimizer.step()
-            +             scaler.update()
+            ~         APEX_EPOCH
 
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+              MODEL
             - model, optimizer = amp.initialize(model, optimizer)
             - make().train(model, optimizer, loader)
             + scaler = torch.amp.GradScaler("cuda")
@@ -81,19 +73,11 @@ def test_step_in_a_method_with_the_name_of_one_that_every_module_has(rewrites: C
         -     def train(self, model, optimizer, loader):
         +     def train(self, model, optimizer, scaler, loader):
                   model.train()
-                  for x, y in loader:
-        ~             loss = nn.functional.mse_loss(model(x), y)
-        -             with amp.scale_loss(loss, optimizer) as scaled_loss:
-        -                 scaled_loss.backward()
-        +             scaler.scale(loss).backward()
-        ~             optimizer.step()
-        +             scaler.update()
+        ~         APEX_EPOCH
 
           def main(kind):
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-        +     scaler = torch.amp.GradScaler("cuda")
+              MODEL
+        ~     INITIALIZE
               trainer = TRAINERS[kind]()
         -     trainer.train(model, optimizer, loader)
         +     trainer.train(model, optimizer, scaler, loader)
@@ -144,17 +128,9 @@ def test_evaluation_ran_in_mixed_precision_too(rewrites: Check) -> None:
         ~             out = model(x)
 
           def main():
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-        +     scaler = torch.amp.GradScaler("cuda")
-              for x in loader:
-        ~         loss = model(x).mean()
-        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
-        -             scaled_loss.backward()
-        +         scaler.scale(loss).backward()
-        ~         optimizer.step()
-        +         scaler.update()
+              MODEL
+        ~     INITIALIZE
+        ~     APEX_EPOCH
               evaluate(model, loader)
         """
     )
@@ -174,8 +150,7 @@ def test_evaluation_with_the_switch_at_hand(rewrites: Check) -> None:
         +                 out = model(x)
 
           def main(args):
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+              MODEL
         -     if args.fp16:
         -         model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
         +     scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
@@ -213,8 +188,7 @@ def test_evaluation_with_a_copy_of_the_switch(rewrites: Check) -> None:
         +                 out = model(x)
 
           def main(args):
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+              MODEL
         -     if args.fp16:
         -         model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
         +     scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
@@ -321,11 +295,7 @@ def test_step_in_another_file_is_given_the_scaler(rewrites_files: Check) -> None
                 + def train(model, optimizer, scaler, loader):
                       for x, y in loader:
                 ~         loss = torch.nn.functional.mse_loss(model(x), y)
-                -         with amp.scale_loss(loss, optimizer) as scaled_loss:
-                -             scaled_loss.backward()
-                +         scaler.scale(loss).backward()
-                ~         optimizer.step()
-                +         scaler.update()
+                ~         APEX_STEP
                 """,
             "main.py": """
                   import torch
@@ -388,15 +358,8 @@ def test_two_scripts_in_one_folder_do_not_hold_each_other_up(rewrites_files: Che
                 - from apex import amp
                   model = torch.nn.Linear(2, 2)
                   optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-                - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-                + scaler = torch.amp.GradScaler("cuda")
-                  for x in loader:
-                ~     loss = model(x).mean()
-                -     with amp.scale_loss(loss, optimizer) as scaled_loss:
-                -         scaled_loss.backward()
-                +     scaler.scale(loss).backward()
-                ~     optimizer.step()
-                +     scaler.update()
+                ~ INITIALIZE
+                ~ APEX_EPOCH
                 """,
         },
     )
@@ -407,10 +370,8 @@ def test_a_guard_of_the_script_is_no_switch(rewrites: Check) -> None:
         """
         - from apex import amp
           if __name__ == "__main__":
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-        +     scaler = torch.amp.GradScaler("cuda")
+              MODEL
+        ~     INITIALIZE
               for x in loader:
         ~         loss = model(x).mean()
         -         with amp.scale_loss(loss, optimizer) as scaled:
@@ -467,15 +428,8 @@ _NATIVE = """
     - from apex import amp
       model = torch.nn.Linear(2, 2)
       optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-    + scaler = torch.amp.GradScaler("cuda")
-      for x in loader:
-    ~     loss = model(x).mean()
-    -     with amp.scale_loss(loss, optimizer) as scaled_loss:
-    -         scaled_loss.backward()
-    +     scaler.scale(loss).backward()
-    ~     optimizer.step()
-    +     scaler.update()
+    ~ INITIALIZE
+    ~ APEX_EPOCH
     """
 
 
@@ -488,11 +442,7 @@ def test_float32_training_that_imports_apex_for_nothing_moves_beside_an_apex_scr
                   model = torch.nn.Linear(2, 2)
                   optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
                 + scaler = torch.amp.GradScaler("cuda")
-                  for x in loader:
-                ~     loss = model(x).mean()
-                ~     loss.backward()
-                ~     optimizer.step()
-                +     scaler.update()
+                ~ EPOCH
                 """,
             "infer.py": """
                 - from apex import amp
@@ -530,12 +480,8 @@ def test_a_script_that_goes_to_the_shim_with_its_helper_says_so(rewrites_files: 
                   from attacks.adversary import attack
                   model = torch.nn.Linear(2, 2)
                   optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-                  model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-                  for x in loader:
-                      loss = model(x).mean()
-                      with amp.scale_loss(loss, optimizer) as scaled_loss:
-                          scaled_loss.backward()
-                      optimizer.step()
+                  INITIALIZE
+                  APEX_EPOCH
                 """,
             "attacks/adversary.py": """
                 - from apex import amp

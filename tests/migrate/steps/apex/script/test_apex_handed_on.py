@@ -20,15 +20,8 @@ TAKER = """
 
           def train(args, model, loader):
               optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-        +     scaler = torch.amp.GradScaler("cuda")
-              for x, y in loader:
-        ~         loss = nn.functional.mse_loss(model(x), y)
-        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
-        -             scaled_loss.backward()
-        +         scaler.scale(loss).backward()
-        ~         optimizer.step()
-        +         scaler.update()
+        ~     INITIALIZE
+        ~     APEX_EPOCH
                   average(loss)
         """
 HOLDER = """
@@ -65,11 +58,7 @@ def test_amp_that_other_scripts_take_too_stays_on_the_shim(rewrites_files: Check
               def train(model, loader):
                   optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
                   model, optimizer = amp.initialize(model, optimizer, opt_level="O1", cast_model_outputs=torch.float16)
-                  for x, y in loader:
-                      loss = nn.functional.mse_loss(model(x), y)
-                      with amp.scale_loss(loss, optimizer) as scaled_loss:
-                          scaled_loss.backward()
-                      optimizer.step()
+                  APEX_EPOCH
             """,
             "tools.py": """
             - from apex import amp

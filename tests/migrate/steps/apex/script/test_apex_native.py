@@ -15,16 +15,11 @@ def test_o1(rewrites: Check) -> None:
         -
           model = nn.Linear(2, 2).cuda()
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ INITIALIZE
           for x, y in loader:
               optimizer.zero_grad()
         ~     loss = nn.functional.mse_loss(model(x), y)
-        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
-        -         scaled_loss.backward()
-        +     scaler.scale(loss).backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~     APEX_STEP
         """
     )
 
@@ -148,8 +143,7 @@ def test_delayed_unscaling_is_what_the_scaler_does(rewrites: Check) -> None:
         -
           model = nn.Linear(2, 2).cuda()
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ INITIALIZE
           for i, (x, y) in enumerate(loader):
         ~     loss = nn.functional.mse_loss(model(x), y)
         -     with amp.scale_loss(loss, optimizer, delay_unscale=(i + 1) % 4 != 0) as scaled_loss:
@@ -170,8 +164,7 @@ def test_scaled_backward_on_one_line_keeps_its_arguments(rewrites: Check) -> Non
         -
           model = nn.Linear(2, 2).cuda()
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ INITIALIZE
           for x, y in loader:
         ~     loss = nn.functional.mse_loss(model(x), y)
         -     with amp.scale_loss(loss, optimizer) as s: s.backward(retain_graph=True)
@@ -189,8 +182,7 @@ def test_master_parameters_in_a_loop(rewrites: Check) -> None:
         -
           model = nn.Linear(2, 2).cuda()
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ INITIALIZE
           for x, y in loader:
         ~     loss = nn.functional.mse_loss(model(x), y)
         -     with amp.scale_loss(loss, [optimizer]) as s:

@@ -30,14 +30,9 @@ def test_level_of_rocm(serves: Check) -> None:
         """
         from apex import amp
 
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        MODEL
         model, optimizer = amp.initialize(model, optimizer, opt_level="O5")
-        for x, y in loader:
-            loss = nn.functional.mse_loss(model(x), y)
-            with amp.scale_loss(loss, optimizer) as scaled_loss:
-                scaled_loss.backward()
-            optimizer.step()
+        APEX_EPOCH
         """,
         "opt_level 'O5' has no native form",
     )
@@ -48,14 +43,9 @@ def test_starred_arguments(serves: Check) -> None:
         """
         from apex import amp
 
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        MODEL
         model, optimizer = amp.initialize(model, optimizer, *options)
-        for x in loader:
-            loss = model(x).mean()
-            with amp.scale_loss(loss, optimizer) as scaled_loss:
-                scaled_loss.backward()
-            optimizer.step()
+        APEX_EPOCH
         """,
         "the arguments of amp.initialize are starred",
     )
@@ -66,14 +56,9 @@ def test_result_taken_apart(serves: Check) -> None:
         """
         from apex import amp
 
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        MODEL
         model, optimizer = prepared(*amp.initialize(model, optimizer, opt_level="O1"))
-        for x in loader:
-            loss = model(x).mean()
-            with amp.scale_loss(loss, optimizer) as scaled_loss:
-                scaled_loss.backward()
-            optimizer.step()
+        APEX_EPOCH
         """,
         "taken apart in a way that is not understood",
     )
@@ -84,11 +69,10 @@ MORE_UNDER_THE_SCALE = """
 
     model = nn.Linear(2, 2).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    INITIALIZE
     for x, y in loader:
         loss = nn.functional.mse_loss(model(x), y)
-        with amp.scale_loss(loss, optimizer) as scaled_loss:
-            scaled_loss.backward()
+        SCALE_LOSS
             {more}
         optimizer.step()
 """
@@ -106,11 +90,10 @@ def test_gradients_of_one_micro_batch_are_reduced_under_the_scale(serves: Check)
 
         model = nn.Linear(2, 2).cuda()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        INITIALIZE
         for step, (x, y) in enumerate(loader):
             loss = nn.functional.mse_loss(model(x), y)
-            with amp.scale_loss(loss, optimizer) as scaled_loss:
-                scaled_loss.backward()
+            SCALE_LOSS
                 all_reduce([p.grad for p in model.parameters()])
             if step % 4 == 3:
                 optimizer.step()
@@ -126,7 +109,7 @@ def test_gradients_of_one_of_two_losses_are_reduced_under_the_scale(serves: Chec
 
         model = nn.Linear(2, 2).cuda()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        INITIALIZE
         for x, y in loader:
             first, second = model(x).mean(), model(y).mean()
             with amp.scale_loss(first, optimizer) as scaled_loss:
@@ -147,8 +130,7 @@ def test_function_that_clips_under_the_scale_of_one_of_several_micro_batches(ser
 
         def train_step(model, optimizer, x, y):
             loss = nn.functional.mse_loss(model(x), y)
-            with amp.scale_loss(loss, optimizer) as scaled_loss:
-                scaled_loss.backward()
+            SCALE_LOSS
                 nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
 
         def main(model):
@@ -170,12 +152,11 @@ def test_step_with_a_closure(serves: Check) -> None:
 
         model = nn.Linear(2, 2)
         optimizer = torch.optim.LBFGS(model.parameters())
-        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        INITIALIZE
 
         def closure():
             loss = model(x).mean()
-            with amp.scale_loss(loss, optimizer) as scaled_loss:
-                scaled_loss.backward()
+            SCALE_LOSS
             return loss
 
         optimizer.step(closure)
@@ -204,7 +185,7 @@ def test_function_that_casts_to_half(serves: Check) -> None:
         def mix(x, y):
             return x @ y
 
-        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        INITIALIZE
         """,
         "amp.half_function has no native form",
     )
@@ -216,7 +197,7 @@ def test_optimizer_whose_step_is_not_there(serves: Check) -> None:
         from apex import amp
         from timm.utils import ApexScaler
 
-        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        INITIALIZE
         loss_scaler = ApexScaler()
         """,
         "no step that scales its loss is among the files",
@@ -228,13 +209,11 @@ def test_gradients_that_are_clipped_in_every_micro_batch(serves: Check) -> None:
         """
         from apex import amp
 
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        MODEL
+        INITIALIZE
         for step, x in enumerate(loader):
             loss = model(x).mean()
-            with amp.scale_loss(loss, optimizer) as scaled_loss:
-                scaled_loss.backward()
+            SCALE_LOSS
             clipper.step(amp.master_params(optimizer))
             if step % 4 == 3:
                 optimizer.step()
@@ -255,17 +234,12 @@ def test_branches_that_initialize_apex_in_different_ways(more: str, serves: Chec
         f"""
     from apex import amp
 
-    model = nn.Linear(2, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    MODEL
     if args.first:
         {more}
     else:
-        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-    for x in loader:
-        loss = model(x).mean()
-        with amp.scale_loss(loss, optimizer) as scaled_loss:
-            scaled_loss.backward()
-        optimizer.step()
+        INITIALIZE
+    APEX_EPOCH
         """,
         "amp.initialize stands in one of several branches",
     )
@@ -279,15 +253,13 @@ def test_amp_tested_for_none(serves: Check) -> None:
         except ImportError:
             amp = None
 
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        MODEL
         if amp is not None:
-            model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+            INITIALIZE
         for x, y in loader:
             loss = nn.functional.mse_loss(model(x), y)
             if amp is not None:
-                with amp.scale_loss(loss, optimizer) as scaled_loss:
-                    scaled_loss.backward()
+                SCALE_LOSS
             else:
                 loss.backward()
             optimizer.step()
@@ -317,14 +289,9 @@ def test_stub_in_its_place(serves: Check) -> None:
                 @staticmethod
                 def initialize(*args, **kwargs): return args
 
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-        for x in loader:
-            loss = model(x).mean()
-            with amp.scale_loss(loss, optimizer) as scaled_loss:
-                scaled_loss.backward()
-            optimizer.step()
+        MODEL
+        INITIALIZE
+        APEX_EPOCH
         """,
         "amp itself is used as a value",
     )
@@ -339,14 +306,9 @@ def test_no_scaler_where_the_state_is_saved(serves: Check) -> None:
             torch.save({"amp": amp.state_dict()}, path)
 
         def main():
-            model = nn.Linear(2, 2)
-            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-            model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-            for x in loader:
-                loss = model(x).mean()
-                with amp.scale_loss(loss, optimizer) as scaled_loss:
-                    scaled_loss.backward()
-                optimizer.step()
+            MODEL
+            INITIALIZE
+            APEX_EPOCH
             save("last.pt")
         """,
         "no way for the scaler",
@@ -359,11 +321,7 @@ def test_initialized_elsewhere(serves: Check) -> None:
         from apex import amp
 
         def train(model, optimizer, loader):
-            for x in loader:
-                loss = model(x).mean()
-                with amp.scale_loss(loss, optimizer) as scaled_loss:
-                    scaled_loss.backward()
-                optimizer.step()
+            APEX_EPOCH
         """,
         "amp.initialize is not among the files",
     )
@@ -392,7 +350,7 @@ def test_other_file_of_the_same_script(rewrites_files: Check) -> None:
 
                   model = torch.nn.Linear(2, 2)
                   optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-                  model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+                  INITIALIZE
                   train(model, optimizer, [])
                 """,
         },
@@ -408,15 +366,8 @@ def test_script_of_another_folder_is_decided_by_itself(rewrites_files: Check) ->
 
                   model = torch.nn.Linear(2, 2)
                   optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-                - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-                + scaler = torch.amp.GradScaler("cuda")
-                  for x in loader:
-                ~     loss = model(x).mean()
-                -     with amp.scale_loss(loss, optimizer) as scaled_loss:
-                -         scaled_loss.backward()
-                +     scaler.scale(loss).backward()
-                ~     optimizer.step()
-                +     scaler.update()
+                ~ INITIALIZE
+                ~ APEX_EPOCH
                 """,
             "b/train.py": """
                   import torch
@@ -426,11 +377,7 @@ def test_script_of_another_folder_is_decided_by_itself(rewrites_files: Check) ->
                   model = torch.nn.Linear(2, 2)
                   optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
                   model, optimizer = amp.initialize(model, optimizer, opt_level="O5")
-                  for x in loader:
-                      loss = model(x).mean()
-                      with amp.scale_loss(loss, optimizer) as scaled_loss:
-                          scaled_loss.backward()
-                      optimizer.step()
+                  APEX_EPOCH
                 """,
         },
     )
@@ -441,17 +388,14 @@ def test_only_the_apex_half_of_a_script_with_native_amp_goes_to_the_shim(migrate
         """
         from apex import amp
 
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        MODEL
         scaler = torch.cuda.amp.GradScaler()
         if args.apex:
-            model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+            INITIALIZE
         for x in loader:
             if args.apex:
                 loss = model(x).mean()
-                with amp.scale_loss(loss, optimizer) as scaled_loss:
-                    scaled_loss.backward()
-                optimizer.step()
+                APEX_STEP
             else:
                 with torch.cuda.amp.autocast():
                     loss = model(x).mean()

@@ -64,8 +64,7 @@ def test_function_that_is_given_the_loss_only_goes_backward(rewrites: Check) -> 
         +     scaler.scale(loss).backward()
 
           def main(args):
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+              MODEL
         -     if args.fp16:
         -         model, optimizer = amp.initialize(model, optimizer)
         +     scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
@@ -250,19 +249,14 @@ def test_function_that_scales_one_loss_and_hands_on_another(rewrites: Check) -> 
         - from apex import amp
         -
           def backward(loss, optimizer):
-        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
-        -         scaled_loss.backward()
-        +     scaler.scale(loss).backward()
+        ~     SCALE_LOSS
 
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - model, optimizer = amp.initialize(model, optimizer)
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
         ~     loss = model(x).mean()
-        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
-        -         scaled_loss.backward()
-        +     scaler.scale(loss).backward()
+        ~     SCALE_LOSS
         ~     other = model(y).mean()
               backward(other, optimizer)
         ~     optimizer.step()
@@ -303,8 +297,7 @@ def test_parts_in_several_files(rewrites_files: Check) -> None:
             - from apex import amp
               from loop import train
 
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+              MODEL
             - model, optimizer = amp.initialize(model, optimizer)
             - train(model, optimizer, loader)
             + scaler = torch.amp.GradScaler("cuda")
@@ -324,8 +317,7 @@ def test_parts_in_bfloat16(rewrites: Check) -> None:
         -         scaled_loss.backward()
         +     loss.backward()
 
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - model, optimizer = amp.initialize(model, optimizer)
           for x in loader:
         ~     loss = model(x).mean()
@@ -371,11 +363,9 @@ def test_caller_that_goes_backward_by_itself_too(rewrites: Check) -> None:
 _HELPER = """
 from apex import amp
 def backward(loss, optimizer):
-    with amp.scale_loss(loss, optimizer) as scaled_loss:
-        scaled_loss.backward()
+    SCALE_LOSS
 def main(loader):
-    model = nn.Linear(2, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    MODEL
     model, optimizer = amp.initialize(model, optimizer)
     for x in loader:
         loss = model(x).mean()

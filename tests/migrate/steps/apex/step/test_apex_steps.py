@@ -15,8 +15,7 @@ def test_branches_that_clip_apart_are_both_scaled(rewrites: Check) -> None:
         """
         - from apex import amp
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - if args.fp16:
         -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
         + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
@@ -44,8 +43,7 @@ def test_clipping_of_every_micro_batch_goes_by_a_scaled_limit(rewrites: Check) -
         """
         - from apex import amp
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - if args.fp16:
         -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
         + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
@@ -77,8 +75,7 @@ def test_gradients_that_are_reduced_under_the_scale_are_reduced_before_they_are_
         -
           model = nn.Linear(2, 2).cuda()
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ INITIALIZE
           for step, (x, y) in enumerate(loader):
         ~     loss = nn.functional.mse_loss(model(x), y)
               delay = step % 4 != 3
@@ -109,8 +106,7 @@ def test_horovod_synchronizes_before_the_scaler_looks_at_gradients(rewrites: Che
         -
           model = nn.Linear(2, 2).cuda()
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ INITIALIZE
           for x, y in loader:
         ~     loss = nn.functional.mse_loss(model(x), y)
         -     with amp.scale_loss(loss, optimizer) as scaled_loss:
@@ -132,17 +128,10 @@ def test_a_step_on_cleared_gradients_needs_no_scaler(rewrites: Check) -> None:
         -
           model = nn.Linear(2, 2).cuda()
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ INITIALIZE
           optimizer.zero_grad()
           optimizer.step()
-          for x, y in loader:
-        ~     loss = nn.functional.mse_loss(model(x), y)
-        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
-        -         scaled_loss.backward()
-        +     scaler.scale(loss).backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~ APEX_EPOCH
               optimizer.zero_grad()
         """
     )
@@ -152,8 +141,7 @@ def test_norm_that_is_kept_where_clipped_gradients_are_added_to(rewrites: Check)
     rewrites(
         """
         - from apex import amp
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O1", enabled=bool(fp16))
         + scaler = torch.amp.GradScaler("cuda", enabled=bool(fp16))
           norms = 0
@@ -184,15 +172,13 @@ def test_norm_that_is_kept_where_clipped_gradients_are_added_to(rewrites: Check)
 
 CLIPS_TOO_EARLY = """
     from apex import amp
-    model = nn.Linear(2, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    MODEL
     model, optimizer = amp.initialize(model, optimizer, opt_level="O1", enabled=bool(fp16))
     for x, y in loader:
         loss = nn.functional.mse_loss(model(x), y)
         optimizer.zero_grad()
         if fp16:
-            with amp.scale_loss(loss, optimizer) as scaled_loss:
-                scaled_loss.backward()
+            SCALE_LOSS
         else:
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             loss.backward()
@@ -216,8 +202,7 @@ def test_what_is_made_in_the_call_is_made_under_its_condition(rewrites: Check) -
     rewrites(
         """
         - from apex import amp
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         + scaler = torch.amp.GradScaler("cuda", enabled=bool(fp16))
           if fp16:
         -     model, optimizer = amp.initialize(model.cuda(), optimizer, opt_level="O1")

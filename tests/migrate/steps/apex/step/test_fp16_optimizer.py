@@ -96,8 +96,7 @@ def test_branches_that_differ_are_unscaled_each(rewrites: Check) -> None:
         """
         - from apex.fp16_utils import FP16_Optimizer
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - if args.fp16:
         -     optimizer = FP16_Optimizer(optimizer, dynamic_loss_scale=True)
         + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
@@ -308,8 +307,7 @@ def test_gradients_that_are_copied_later(rewrites: Check) -> None:
         """
         - from apex.fp16_utils import FP16_Optimizer
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - optimizer = FP16_Optimizer(optimizer, dynamic_loss_scale=True)
         + scaler = torch.amp.GradScaler("cuda")
           for x in loader:

@@ -15,22 +15,14 @@ def test_restored_where_the_checkpoint_has_it(rewrites: Check) -> None:
         """
         - from apex import amp
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-        + scaler = torch.amp.GradScaler("cuda")
+          MODEL
+        ~ INITIALIZE
           if args.resume:
               checkpoint = torch.load(args.resume)
         -     amp.load_state_dict(checkpoint["amp"])
         +     if checkpoint.get("scaler"):
         +         scaler.load_state_dict(checkpoint["scaler"])
-          for x in loader:
-        ~     loss = model(x).mean()
-        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
-        -         scaled_loss.backward()
-        +     scaler.scale(loss).backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~ APEX_EPOCH
         """
     )
 
@@ -40,21 +32,14 @@ def test_test_of_the_checkpoint_asks_for_the_scaler(rewrites: Check) -> None:
         """
         - from apex import amp
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
         - if "amp" in checkpoint:
         -     amp.load_state_dict(checkpoint["amp"])
         + scaler = torch.amp.GradScaler("cuda")
         + if checkpoint.get("scaler"):
         +     scaler.load_state_dict(checkpoint["scaler"])
-          for x in loader:
-        ~     loss = model(x).mean()
-        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
-        -         scaled_loss.backward()
-        +     scaler.scale(loss).backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~ APEX_EPOCH
         """
     )
 
@@ -64,8 +49,7 @@ def test_restored_under_the_flag_that_initializes(rewrites: Check) -> None:
         """
         - from apex import amp
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
           if args.fp16:
         -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
@@ -94,15 +78,11 @@ def test_entry_of_a_dictionary(rewrites: Check) -> None:
         """
         - from apex import amp
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-        + scaler = torch.amp.GradScaler("cuda")
+          MODEL
+        ~ INITIALIZE
           for x in loader:
         ~     loss = model(x).mean()
-        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
-        -         scaled_loss.backward()
-        +     scaler.scale(loss).backward()
+        ~     SCALE_LOSS
         ~     optimizer.step()
         - torch.save({"optimizer": optimizer.state_dict(), "amp": amp.state_dict()}, "last.pt")
         +     scaler.update()
@@ -116,17 +96,9 @@ def test_entry_by_assignment(rewrites: Check) -> None:
         """
         - from apex import amp
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-        + scaler = torch.amp.GradScaler("cuda")
-          for x in loader:
-        ~     loss = model(x).mean()
-        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
-        -         scaled_loss.backward()
-        +     scaler.scale(loss).backward()
-        ~     optimizer.step()
-        +     scaler.update()
+          MODEL
+        ~ INITIALIZE
+        ~ APEX_EPOCH
           state = {}
         - state["amp"] = amp.state_dict()
         + state["scaler"] = scaler.state_dict()
@@ -145,15 +117,11 @@ def test_saved_by_a_function_that_is_given_the_optimizer(rewrites: Check) -> Non
         +     torch.save({"optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}, "last.pt")
 
           def main():
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-        +     scaler = torch.amp.GradScaler("cuda")
+              MODEL
+        ~     INITIALIZE
               for x in loader:
         ~         loss = model(x).mean()
-        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
-        -             scaled_loss.backward()
-        +         scaler.scale(loss).backward()
+        ~         SCALE_LOSS
         ~         optimizer.step()
         -     save(model, optimizer)
         +         scaler.update()
@@ -167,8 +135,7 @@ def test_entry_of_a_dictionary_goes_in_bfloat16(rewrites: Check) -> None:
         """
         - from apex import amp
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
           for x in loader:
         ~     loss = model(x).mean()
@@ -188,8 +155,7 @@ def test_entry_by_assignment_goes_in_bfloat16(rewrites: Check) -> None:
         """
         - from apex import amp
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
           for x in loader:
         ~     loss = model(x).mean()
@@ -209,8 +175,7 @@ def test_restoring_goes_in_bfloat16(rewrites: Check) -> None:
         """
         - from apex import amp
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
           if args.resume:
               checkpoint = torch.load(args.resume)
@@ -231,8 +196,7 @@ def test_tested_restoring_goes_in_bfloat16(rewrites: Check) -> None:
         """
         - from apex import amp
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
         - if "amp" in checkpoint:
         -     amp.load_state_dict(checkpoint["amp"])
@@ -277,8 +241,7 @@ def test_module_that_is_passed_to_be_restored_gives_way_to_the_scaler(rewrites: 
     rewrites(
         """
         - import apex
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - model, optimizer = apex.amp.initialize(model, optimizer, opt_level="O1")
         - restart_from("last.pt", state_dict=model, optimizer=optimizer, amp=apex.amp)
         + scaler = torch.amp.GradScaler("cuda")
@@ -301,24 +264,17 @@ def test_module_that_is_passed_for_anything_else_keeps_the_script_on_the_shim(mi
     text = """
 from apex import amp
 
-model = nn.Linear(2, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+MODEL
+INITIALIZE
 loss = model(x).mean()
-with amp.scale_loss(loss, optimizer) as scaled_loss:
-    scaled_loss.backward()
-optimizer.step()
+APEX_STEP
 report(amp=amp)
 """
     assert "from amp_shim import amp" in migrate(text).after
 
 
 STEP = """
-for x in loader:
-    loss = model(x).mean()
-    with amp.scale_loss(loss, optimizer) as scaled_loss:
-        scaled_loss.backward()
-    optimizer.step()
+APEX_EPOCH
 """
 SCRIPT = (
     """from apex import amp
@@ -398,11 +354,7 @@ def test_scaler_is_saved_with_the_optimizer_where_apex_was_not(rewrites: Check) 
         +     scaler = torch.amp.GradScaler("cuda")
               for x, y in loader:
         ~         loss = nn.functional.cross_entropy(model(x), y)
-        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
-        -             scaled_loss.backward()
-        +         scaler.scale(loss).backward()
-        ~         optimizer.step()
-        +         scaler.update()
+        ~         APEX_STEP
                   model.zero_grad()
         -         state = {"optimizer": optimizer.state_dict(), "x": 1}
         +         state = {"optimizer": optimizer.state_dict(), "scaler": scaler.state_dict(), "x": 1}

@@ -21,17 +21,9 @@ def test_import_that_must_succeed(rewrites: Check) -> None:
         - except ImportError:
         -     raise ImportError("Please install apex")
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-        + scaler = torch.amp.GradScaler("cuda")
-          for x in loader:
-        ~     loss = model(x).mean()
-        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
-        -         scaled_loss.backward()
-        +     scaler.scale(loss).backward()
-        ~     optimizer.step()
-        +     scaler.update()
+          MODEL
+        ~ INITIALIZE
+        ~ APEX_EPOCH
         """
     )
 
@@ -44,17 +36,9 @@ def test_import_that_complains(rewrites: Check) -> None:
         - except ImportError:
         -     print("Please install apex")
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-        + scaler = torch.amp.GradScaler("cuda")
-          for x in loader:
-        ~     loss = model(x).mean()
-        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
-        -         scaled_loss.backward()
-        +     scaler.scale(loss).backward()
-        ~     optimizer.step()
-        +     scaler.update()
+          MODEL
+        ~ INITIALIZE
+        ~ APEX_EPOCH
         """
     )
 
@@ -67,17 +51,9 @@ def test_import_that_may_give_none(rewrites: Check) -> None:
         - except ImportError:
         -     amp = None
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-        + scaler = torch.amp.GradScaler("cuda")
-          for x, y in loader:
-        ~     loss = nn.functional.mse_loss(model(x), y)
-        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
-        -         scaled_loss.backward()
-        +     scaler.scale(loss).backward()
-        ~     optimizer.step()
-        +     scaler.update()
+          MODEL
+        ~ INITIALIZE
+        ~ APEX_EPOCH
         """
     )
 
@@ -87,8 +63,7 @@ def test_module_and_its_attribute(rewrites: Check) -> None:
         """
         - import apex
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - model, optimizer = apex.amp.initialize(model, optimizer, opt_level="O1")
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
@@ -107,8 +82,7 @@ def test_module_under_another_name(rewrites: Check) -> None:
         """
         - import apex.amp as apex_amp
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - model, optimizer = apex_amp.initialize(model, optimizer, opt_level="O1")
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
@@ -203,8 +177,7 @@ def test_flag_at_module_level(rewrites: Check) -> None:
         """
         - from apex import amp
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - if use_fp16:
         -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
         + scaler = torch.amp.GradScaler("cuda", enabled=bool(use_fp16))
@@ -234,8 +207,7 @@ def test_flag_declared_as_a_bool_is_passed_as_it_is(rewrites: Check) -> None:
           parser = argparse.ArgumentParser()
           parser.add_argument("--fp16", action="store_true")
           args = parser.parse_args()
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - if args.fp16:
         -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
         + scaler = torch.amp.GradScaler("cuda", enabled=args.fp16)
@@ -260,8 +232,7 @@ def test_plain_branch_first(rewrites: Check) -> None:
         """
         - from apex import amp
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - if args.fp16:
         -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
         + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
@@ -286,8 +257,7 @@ def test_branches_that_differ_in_more_than_apex_both_stay(rewrites: Check) -> No
         """
         - from apex import amp
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - if args.fp16:
         -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
         + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
@@ -296,9 +266,7 @@ def test_branches_that_differ_in_more_than_apex_both_stay(rewrites: Check) -> No
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
         +         loss = nn.functional.mse_loss(model(x), y)
               if args.fp16:
-        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
-        -             scaled_loss.backward()
-        +         scaler.scale(loss).backward()
+        ~         SCALE_LOSS
                   count += 1
               else:
         ~         loss.backward()
@@ -313,8 +281,7 @@ def test_rest_of_the_guarded_block_stays(rewrites: Check) -> None:
         """
         - from apex import amp
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
           if args.fp16:
         -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
@@ -344,8 +311,7 @@ def test_assertion_that_apex_is_there_goes_with_it(rewrites: Check) -> None:
         -     amp = None
         -
           def main(config, loader):
-              model = nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+              MODEL
         -     if config.LEVEL != "O0":
         -         model, optimizer = amp.initialize(model, optimizer, opt_level=config.LEVEL)
         +     amp_enabled = config.LEVEL != "O0"
@@ -381,18 +347,13 @@ def test_what_only_runs_without_apex_goes(rewrites: Check) -> None:
         - except ImportError:
         -     amp = None
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - if amp is None:
         -     batches = batches.double()
         - model, optimizer = amp.initialize(model, optimizer)
         + scaler = torch.amp.GradScaler("cuda")
         ~ loss = model(x).mean()
-        - with amp.scale_loss(loss, optimizer) as scaled_loss:
-        -     scaled_loss.backward()
-        + scaler.scale(loss).backward()
-        ~ optimizer.step()
-        + scaler.update()
+        ~ APEX_STEP
         """
     )
 
@@ -413,11 +374,7 @@ def test_import_that_nothing_uses_does_not_hold_back_float32_training(rewrites: 
               model = convert(convert_syncbn_model)(model)
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + scaler = torch.amp.GradScaler("cuda")
-          for x in loader:
-        ~     loss = model(x).mean()
-        ~     loss.backward()
-        ~     optimizer.step()
-        +     scaler.update()
+        ~ EPOCH
           with torch.no_grad():
         ~     output = model(y)
         """
@@ -565,8 +522,7 @@ def test_flag_that_asks_whether_apex_is_there(rewrites: Check) -> None:
         - except ImportError:
         -     amp = None
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - use_amp = amp is not None and args.fp16
         - if amp is None:
         -     print("float32")
@@ -597,15 +553,13 @@ def test_name_that_the_script_itself_makes_none_is_no_question_about_apex(migrat
             from apex import amp
         else:
             amp = None
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        MODEL
         if amp:
-            model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+            INITIALIZE
         for x, y in loader:
             loss = nn.functional.mse_loss(model(x), y)
             if amp:
-                with amp.scale_loss(loss, optimizer) as scaled_loss:
-                    scaled_loss.backward()
+                SCALE_LOSS
             else:
                 loss.backward()
             optimizer.step()

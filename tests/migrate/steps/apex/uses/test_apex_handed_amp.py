@@ -38,10 +38,8 @@ def test_amp_that_is_passed_makes_way_for_the_scaler(rewrites_files: Check) -> N
                 - from apex import amp
                   from step import train
 
-                  model = nn.Linear(2, 2)
-                  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-                - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-                + scaler = torch.amp.GradScaler("cuda")
+                  MODEL
+                ~ INITIALIZE
                   for epoch in range(3):
                 -     train(model, loader, optimizer, amp, epoch=epoch)
                 +     train(model, loader, optimizer, scaler, epoch=epoch)

@@ -13,15 +13,10 @@ SCRIPT = """
     from apex import amp
     from apex.amp import _amp_state
 
-    model = nn.Linear(2, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    MODEL
+    INITIALIZE
     {early}
-    for x in loader:
-        loss = model(x).mean()
-        with amp.scale_loss(loss, optimizer) as scaled_loss:
-            scaled_loss.backward()
-        optimizer.step()
+    APEX_EPOCH
         print({late})
 """
 
@@ -55,8 +50,7 @@ def test_a_scale_that_is_set_behind_initialize_is_the_one_to_begin_with(rewrites
         """
         - from apex import amp
         -
-          model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          MODEL
         - if args.fp16:
         -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
         -     amp._amp_state.loss_scalers[0]._loss_scale = 2**20
