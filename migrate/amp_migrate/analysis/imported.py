@@ -1,8 +1,8 @@
-"""Which files of the project a file imports."""
+"""Which files of the project a file imports, and which belong to its program."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
@@ -18,3 +18,14 @@ def imported_files(project: Project, file: File) -> Iterator[File]:
                 names += (binding.imported, binding.imported.rpartition(".")[0])
     modules = (project.library.module(name, file) for name in dict.fromkeys(names) if name.strip("."))
     return (module for module in dict.fromkeys(modules) if module is not None)
+
+
+def loaded_by(project: Project, files: Iterable[File]) -> frozenset[File]:
+    """Some files, and all that they load: what they import, and what that imports."""
+    found = dict.fromkeys(files)
+    waiting = list(found)
+    while waiting:
+        new = [each for each in imported_files(project, waiting.pop()) if each not in found]
+        found.update(dict.fromkeys(new))
+        waiting += new
+    return frozenset(found)

@@ -317,6 +317,12 @@ def replaced_by(edits: Iterable[Edit]) -> frozenset[cst.CSTNode]:
     return frozenset(edit.node for edit in edits if isinstance(edit.change, Substitute))
 
 
+def dropped_by(edits: Iterable[Edit]) -> frozenset[cst.CSTNode]:
+    """The tests and blocks of the branches that some edits drop."""
+    dropped = [cst.ensure_type(edit.node, cst.If) for edit in edits if isinstance(edit.change, DropBranch)]
+    return frozenset(part for each in dropped for part in (each.test, each.body))
+
+
 def is_within(tree: Tree, node: cst.CSTNode, places: Collection[cst.CSTNode]) -> bool:
     """Whether a node is one of some places, or stands in one."""
     return bool(places) and (node in places or any(each in places for each in tree.ancestors(node)))

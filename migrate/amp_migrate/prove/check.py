@@ -13,6 +13,7 @@ from amp_migrate.prove.code.installed import APEX, OLD, PACKAGES, Installed
 from amp_migrate.prove.code.program import Locate, Others, Program
 from amp_migrate.prove.code.scopes import heads
 from amp_migrate.prove.erasure.compare import Difference
+from amp_migrate.prove.erasure.native_choice import chosen_natively
 from amp_migrate.prove.erasure.same_program import differences
 from amp_migrate.prove.scaler_order import disorders, new_disorder
 from amp_migrate.tables.apex_names import SHIM
@@ -129,6 +130,8 @@ class _Sides:
 
     def faults(self) -> Iterator[tuple[str, Fault]]:
         """All faults, those that the others follow from first."""
+        if self._differences(*self._both(_ALL)):
+            self._choose_natively()
         before, after = self._both(_ALL)
         yield from self._erased(before, after)
         for name in self._names:
@@ -144,6 +147,17 @@ class _Sides:
             disorder = new_disorder(known[name], found[name])
             if disorder is not None:
                 yield name, Fault(f"on some way, {disorder.what}", 0, disorder.line, is_disorder=True)
+
+    def _choose_natively(self) -> None:
+        """Compare with the original where native AMP is chosen for Apex, if that is what the result is."""
+        original = self._texts
+        chosen = chosen_natively(original[0])
+        for texts in () if chosen is None else ((chosen, original[1]), original):
+            self._texts = texts
+            self._programs.clear()
+            self._compared.clear()
+            if not self._differences(*self._both(_ALL)):
+                return
 
     def _differences(self, before: Program, after: Program) -> dict[str, Difference]:
         key = (before.code, after.code)

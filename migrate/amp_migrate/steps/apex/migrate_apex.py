@@ -24,7 +24,7 @@ from amp_migrate.catalog.apex_rules import (
     APEX_STEP,
 )
 from amp_migrate.catalog.step_rules import RISKY_NUMERICS, UNSCALE_FIRST
-from amp_migrate.plan.edit import Edit, replaced_by
+from amp_migrate.plan.edit import Edit, dropped_by, replaced_by
 from amp_migrate.plan.move import Move, Refusal
 from amp_migrate.report.finding import Finding, Kind, seen_from
 from amp_migrate.settings import Apex, Dtype
@@ -90,12 +90,12 @@ class ApexMigration:
                 moves.append(self._move(script, reader))
             else:
                 self._unwanted.update(script)
-        replaced = replaced_by(edit for move in moves for edit in move.edits)
-        rest = ApexRest(self.project, self.wishes)
+        edits = [edit for move in moves for edit in move.edits]
+        rest = ApexRest(self.project, self.wishes, replaced_by(edits), dropped_by(edits))
         for file in self._files:
             if file not in self._unwanted:
                 on_shim, amp_is_gone = self._is_on_shim(file), file in self._native
-                moves += rest.moves(file, replaced, on_shim=on_shim, amp_is_gone=amp_is_gone, probes=self._probes)
+                moves += rest.moves(file, on_shim=on_shim, amp_is_gone=amp_is_gone, probes=self._probes)
         return list(told_beside(moves))
 
     @property

@@ -16,6 +16,7 @@ from amp_migrate.analysis.bindings import dotted, import_source, local_name
 from amp_migrate.analysis.exports import is_exported
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
+from amp_migrate.plan.edit import is_within
 from amp_migrate.steps.apex.uses.apex_calls import is_in, wrapper_calls
 from amp_migrate.steps.apex.uses.apex_guards import guard_of, is_only_import
 from amp_migrate.tables.apex_names import AMP, DELETED, FP16_UTILS, SERVED, STAR_NAMES, WITHDRAWN, WRAPPERS
@@ -64,6 +65,7 @@ class ApexImports:
 
     Args:
         converted: the names and chains that are something else now.
+        dropped: the branches that go, with all that is in them.
         amp_is_gone: whether all uses of `apex.amp` go away.
         living_too: whether the shim is asked for in the place of what Apex still has.
         probes: what becomes of a deleted import that is only there to see whether Apex is.
@@ -74,6 +76,7 @@ class ApexImports:
         file: File,
         project: Project,
         converted: Collection[cst.CSTNode],
+        dropped: Collection[cst.CSTNode],
         *,
         amp_is_gone: bool,
         living_too: bool,
@@ -82,6 +85,7 @@ class ApexImports:
         self.file = file
         self.project = project
         self.converted = converted
+        self._dropped = dropped
         self.amp_is_gone = amp_is_gone
         self._living_too = living_too
         self._probes = probes
@@ -183,6 +187,8 @@ class ApexImports:
 
     def _is_gone(self, top: cst.CSTNode) -> bool:
         """Whether the longest chain that begins with a name, or a part of it, is something else now."""
+        if is_within(self.file.tree, top, self._dropped):
+            return True
         node: cst.CSTNode | None = top
         while node is not None:
             if node in self.converted:

@@ -39,20 +39,26 @@ _WITH_THE_STEP = "apex.parallel."
 
 
 class ApexRest:
-    """Decides about what a file uses of Apex beside `apex.amp`."""
+    """Decides about what a file uses of Apex beside `apex.amp`.
 
-    def __init__(self, project: Project, wishes: Wishes) -> None:
+    Args:
+        replaced: the statements that the steps of its script take out.
+        dropped: the branches that they take out, with all that is in them.
+    """
+
+    def __init__(
+        self, project: Project, wishes: Wishes, replaced: frozenset[cst.CSTNode], dropped: frozenset[cst.CSTNode]
+    ) -> None:
         self.project = project
+        self._replaced = replaced | dropped
+        self._dropped = dropped
         self.wishes = wishes
         self.settings = wishes.settings
 
-    def moves(
-        self, file: File, replaced: frozenset[cst.CSTNode], *, on_shim: bool, amp_is_gone: bool, probes: Fate
-    ) -> list[Move]:
+    def moves(self, file: File, *, on_shim: bool, amp_is_gone: bool, probes: Fate) -> list[Move]:
         """What becomes of one file.
 
         Args:
-            replaced: the statements that the steps of its script take out.
             on_shim: whether the training steps of the file stay on the shim.
             amp_is_gone: whether they are native now.
             probes: what becomes of imports that are only there to see whether Apex is.
@@ -63,10 +69,10 @@ class ApexRest:
         read = partial(ApexImports, file, self.project, amp_is_gone=amp_is_gone, living_too=living_too, probes=probes)
         gone = [limit.arg for limit in norm_limits(file)] if amp_is_gone else []
         converted = self._converted(file, told, gone, on_shim=on_shim)
-        imports = tuple(read(converted).statements())
+        imports = tuple(read(converted, self._dropped).statements())
         if self.settings.apex is not Apex.NATIVE and _has(imports, Fate.STAYS):
             converted = {node: native for node, native in converted.items() if is_in(native.old, DELETED)}
-            imports = tuple(read(converted).statements())
+            imports = tuple(read(converted, self._dropped).statements())
         for use in uses_of_apex(file):
             native = converted.get(use.node)
             if native is not None:
@@ -79,7 +85,7 @@ class ApexRest:
         told += _told_of_names(file)
         dropped: dict[ImportStatement, str] = {}
         for statement, items in imports:
-            if is_within(file.tree, statement, replaced):
+            if is_within(file.tree, statement, self._replaced):
                 dropped[statement] = APEX_STEP.code
                 continue
             if any(item.fate is Fate.SHIM for item in items):
@@ -104,16 +110,21 @@ class ApexRest:
         if _has(imports, Fate.SHIM) and not asks_more and any(isinstance(edit.change, Reimport) for edit in edits):
             edits += write_texts(Editor(file, self.settings, APEX_IMPORT.code))
         guards = write_guards(
-            Editor(file, self.settings, next(iter(dropped.values()), APEX_IMPORT.code)), dropped, replaced
+            Editor(file, self.settings, next(iter(dropped.values()), APEX_IMPORT.code)), dropped, self._replaced
         )
         return [Move(tuple(edits), tuple(told)), *(Move((edit,)) for edit in guards)]
 
     def _converted(
-        self, file: File, told: list[Finding], gone: Collection[cst.Arg], *, on_shim: bool
+        self,
+        file: File,
+        told: list[Finding],
+        gone: Collection[cst.Arg],
+        *,
+        on_shim: bool,
     ) -> dict[cst.CSTNode, TorchForm]:
         """The uses that torch has a name for; why others have none is told."""
         converted: dict[cst.CSTNode, TorchForm] = {}
-        for old, uses in _by_name(file).items():
+        for old, uses in _by_name(file, self._dropped).items():
             if self.settings.apex is Apex.SHIM or (on_shim and old.startswith(_WITH_THE_STEP)):
                 continue
             found = [native_of(file, use, self.settings.target_torch, gone) for use in uses]
@@ -231,8 +242,9 @@ def _has(imports: Imports, *fates: Fate) -> bool:
     return any(item.fate in fates for _, items in imports for item in items)
 
 
-def _by_name(file: File) -> dict[str, list[ApexUse]]:
+def _by_name(file: File, dropped: Collection[cst.CSTNode]) -> dict[str, list[ApexUse]]:
     found: dict[str, list[ApexUse]] = {}
     for use in uses_of_apex(file):
-        found.setdefault(use.old, []).append(use)
+        if not is_within(file.tree, use.node, dropped):
+            found.setdefault(use.old, []).append(use)
     return found

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from amp_migrate.settings import Apex
+from amp_migrate.engine.migrate import migrate as migrate_paths
+from amp_migrate.settings import Apex, Settings
 
 Check = Callable[..., Any]
 
@@ -149,12 +151,12 @@ def test_branches_go_whatever_they_ask_for(script: str, migrate: Check) -> None:
 @pytest.mark.parametrize(
     ("script", "line", "reason"),
     [
-        (_SCRIPT, "enabled = not use_apex", "what use_apex decides beside Apex is not understood"),
         (_SCRIPT, "run(use_apex)", "what use_apex decides beside Apex is not understood"),
+        (_SCRIPT, "while use_apex: train()", "what use_apex decides beside Apex is not understood"),
         (_SCRIPT, "state = amp.state_dict()", "apex.amp is used where native AMP is not chosen instead"),
         (_SCRIPT.replace("if use_apex", "if ask()"), "", "Apex and native AMP stand side by side in one step"),
         (_OPTION, 'enabled = kind == "native"', "what kind decides beside Apex is not understood"),
-        (_OPTION, 'enabled = kind != "apex"', "what kind decides beside Apex is not understood"),
+        (_OPTION, "enabled = kind in kinds", "what kind decides beside Apex is not understood"),
     ],
 )
 def test_what_depends_on_the_choice_in_another_way(script: str, line: str, reason: str, migrate: Check) -> None:
@@ -164,12 +166,127 @@ def test_what_depends_on_the_choice_in_another_way(script: str, line: str, reaso
     assert reason in {finding.message.partition(": ")[2] for finding in plan.findings}
 
 
-def test_another_file_that_asks_for_the_choice(rewrites_files: Check) -> None:
-    script = "\n".join(f"  {line}" for line in _SCRIPT.replace("use_apex", "args.use_apex").splitlines()[2:])
-    head = "  import torch\n  from torch import nn\n- from apex import amp\n+ from amp_shim import amp\n"
-    other = "  import torch\n  def cast(args):\n      return torch.autocast('cuda', enabled=not args.use_apex)\n"
-    findings = rewrites_files({"train.py": head + script, "other.py": other})
-    assert any("another file asks whether Apex or native AMP is chosen" in each.message for each in findings)
+@pytest.mark.parametrize(
+    ("script", "line"),
+    [
+        (_SCRIPT, "enabled = not use_apex"),
+        (_OPTION, 'enabled = kind != "apex"'),
+        (_OPTION, 'enabled = kind not in ("apex",)'),
+    ],
+)
+def test_what_is_true_wherever_apex_is_not_chosen(script: str, line: str, migrate: Check) -> None:
+    assert migrate(f"{script}    {line}\n").after.endswith("    enabled = True\n")
+
+
+_ASKS = "import torch\ndef cast(args):\n    return torch.autocast('cuda', enabled=not args.use_apex)\n"
+_PARSES = "import argparse\nargs = argparse.ArgumentParser().parse_args()\nif args.use_apex: print('with Apex')\n"
+
+
+@pytest.mark.parametrize(
+    ("other", "imported", "stays"),
+    [(_ASKS, "import other\n", True), (_ASKS, "", True), (_PARSES, "import other\n", True), (_PARSES, "", False)],
+)
+def test_another_file_that_asks_for_the_choice(other: str, imported: str, stays: bool, tmp_path: Path) -> None:
+    script = _SCRIPT.replace("    use_apex = args.apex\n", "").replace("use_apex", "args.use_apex")
+    (tmp_path / "train.py").write_text(f"{imported}import torch\nfrom torch import nn\n{script}")
+    (tmp_path / "other.py").write_text(other)
+    found = {each.message.partition(": ")[2] for each in migrate_paths([tmp_path], Settings()).findings}
+    assert ("another file asks whether Apex or native AMP is chosen" in found) is stays
+
+
+def test_option_that_becomes_a_word_for_one_of_the_two(rewrites: Check) -> None:
+    plan = rewrites(
+        """
+          from functools import partial
+          from contextlib import suppress
+          from timm.utils import ApexScaler, NativeScaler
+          from torch.nn.parallel import DistributedDataParallel as NativeDDP
+        - try:
+        -     from apex import amp
+        -     from apex.parallel import DistributedDataParallel as ApexDDP
+        -     from apex.parallel import LARC
+        -     has_apex = True
+        - except ImportError:
+        -     has_apex = False
+        + has_apex = True
+          has_native_amp = hasattr(torch.cuda, "amp")
+
+          def main(args, model, loader):
+              use_amp = None
+              if args.apex_amp and has_apex:
+                  use_amp = "apex"
+              elif args.native_amp and has_native_amp:
+                  use_amp = "native"
+        -     assert not (args.script and use_amp == "apex"), "no Apex with TorchScript"
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+              autocast = suppress
+              loss_scaler = None
+        -     if use_amp == "apex":
+        -         model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        -         optimizer = LARC(optimizer)
+        -         loss_scaler = ApexScaler()
+        -         print("mixed precision by Apex")
+        -     elif use_amp == "native":
+        +     if use_amp in ("native", "apex"):
+                  autocast = partial(torch.amp.autocast, device_type="cuda", dtype=torch.float16)
+                  loss_scaler = NativeScaler()
+                  print("native mixed precision")
+              else:
+                  print("float32")
+        -     if has_apex and use_amp == "apex":
+        -         model = ApexDDP(model, delay_allreduce=True)
+        -     else:
+        -         model = NativeDDP(model, device_ids=[args.rank])
+        +     model = NativeDDP(model, device_ids=[args.rank])
+              for x in loader:
+                  with autocast():
+                      loss = model(x).mean()
+                  loss_scaler(loss, optimizer)
+        """
+    )
+    told = {(each.code, each.message) for each in plan.findings}
+    assert ("AMP202", "amp.initialize is gone: what asked for Apex asks for the script's own native AMP") in told
+    assert not any(code in ("AMP310", "AMP301") for code, _ in told)
+
+
+def test_two_flags(rewrites: Check) -> None:
+    rewrites(
+        """
+          from contextlib import suppress
+        - has_apex = False
+        - try:
+        -     from apex import amp
+        -     has_apex = True
+        - except ImportError:
+        -     pass
+        + has_apex = False
+        + has_apex = True
+
+          def main(args, model, loader):
+              if args.amp and not has_apex:
+                  args.native_amp = True
+              elif args.amp:
+                  args.apex_amp = True
+        -     assert not args.apex_amp or not args.native_amp, "only one of both"
+              autocast = suppress
+        -     if args.native_amp:
+        +     if args.native_amp or args.apex_amp:
+                  autocast = torch.amp.autocast
+                  print("native mixed precision")
+        -     elif args.apex_amp:
+        -         print("mixed precision by Apex")
+              else:
+                  print("float32")
+        -     if args.apex_amp:
+        -         model = amp.initialize(model, opt_level="O1")
+        -     if not args.native_amp and args.half:
+        +     if not (args.native_amp or args.apex_amp) and args.half:
+                  model = model.half()
+              for x in loader:
+                  with torch.no_grad(), autocast("cuda", dtype=torch.float16):
+                      model(x)
+        """
+    )
 
 
 def test_a_native_scaler_that_is_restored_beside_a_branch_of_apex_that_restores_nothing(migrate: Check) -> None:

@@ -266,22 +266,21 @@ def test_inference_whose_forward_is_out_of_sight_stays_mixed(rewrites: Check) ->
     )
 
 
-def test_inference_beside_native_amp_stays_mixed(migrate: Check) -> None:
-    after = migrate(
+def test_inference_beside_native_amp_stays_mixed(rewrites: Check) -> None:
+    rewrites(
         """
-        from apex import amp
-        def validate(model, loader, use_apex):
-            autocast = nullcontext
-            if use_apex:
-                model = amp.initialize(model, opt_level="O1")
-            else:
-                autocast = partial(torch.amp.autocast, device_type="cuda", dtype=torch.float16)
-            with torch.no_grad(), autocast():
-                return model(x)
+        - from apex import amp
+          def validate(model, loader, use_apex):
+              autocast = nullcontext
+        -     if use_apex:
+        -         model = amp.initialize(model, opt_level="O1")
+        -     else:
+        -         autocast = partial(torch.amp.autocast, device_type="cuda", dtype=torch.float16)
+        +     autocast = partial(torch.amp.autocast, device_type="cuda", dtype=torch.float16)
+              with torch.no_grad(), autocast():
+                  return model(x)
         """
-    ).after
-    assert "from amp_shim import amp\n" in after
-    assert "amp.initialize(model" in after
+    )
 
 
 def test_step_in_another_file_is_given_the_scaler(rewrites_files: Check) -> None:

@@ -1,0 +1,148 @@
+"""A result may be the original where native AMP is chosen wherever Apex was, and nothing else in its place."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import Check
+
+HEAD = """
+import torch
+from torch.nn.parallel import DistributedDataParallel
+from scalers import ApexScaler, NativeScaler
+"""
+BEFORE = (
+    HEAD
+    + """
+from apex import amp
+from apex.parallel import DistributedDataParallel as ApexDDP
+
+
+def main(args, model, optimizer, loader):
+    kind = None
+    if args.apex:
+        kind = "apex"
+    elif args.native:
+        kind = "native"
+    context = None
+    if kind == "apex":
+        model, optimizer = amp.initialize(model, optimizer)
+        scaler = ApexScaler()
+        print("Apex")
+    elif kind == "native":
+        context = torch.autocast
+        scaler = NativeScaler()
+        print("native")
+    else:
+        print("float32")
+    if args.many and kind == "apex":
+        model = ApexDDP(model, delay_allreduce=True)
+    elif args.many:
+        model = DistributedDataParallel(model)
+    assert not (args.script and kind == "apex")
+    run(model, optimizer, scaler, loader, context, kind)
+"""
+)
+AFTER = (
+    HEAD
+    + """
+
+def main(args, model, optimizer, loader):
+    kind = None
+    if args.apex:
+        kind = "apex"
+    elif args.native:
+        kind = "native"
+    context = None
+    if kind in ("apex", "native"):
+        context = torch.autocast
+        scaler = NativeScaler()
+        print("native")
+    else:
+        print("float32")
+    if args.many:
+        model = DistributedDataParallel(model)
+    run(model, optimizer, scaler, loader, context, kind)
+"""
+)
+CHOSEN = """    if args.apex:
+        kind = "apex"
+    elif args.native:
+        kind = "native"
+"""
+FLAGS = {
+    CHOSEN: "",
+    'kind == "apex"': "args.apex",
+    'kind == "native"': "args.native",
+    'kind in ("apex", "native")': "args.native or args.apex",
+}
+
+
+def asked_by_flags(text: str) -> str:
+    for old, new in FLAGS.items():
+        text = text.replace(old, new)
+    return text
+
+
+def test_the_native_branch_serves_both(wrong: Check) -> None:
+    assert wrong(BEFORE, AFTER) == ""
+    assert wrong(asked_by_flags(BEFORE), asked_by_flags(AFTER)) == ""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('kind in ("apex", "native")', 'kind == "native"'),  # who asks for Apex gets float32
+        ('kind in ("apex", "native")', 'kind in ("apex", "native", None)'),
+        ('kind in ("apex", "native")', "kind"),
+        ("NativeScaler()", "ApexScaler()"),
+        ('        print("native")\n', ""),
+        ('        print("float32")\n', "        pass\n"),
+        ("DistributedDataParallel(model)", "DistributedDataParallel(model, find_unused_parameters=True)"),
+        ("    if args.many:", "    if True:"),
+        ('        kind = "apex"', "        kind = None"),
+        ("context, kind)", 'context, "native")'),
+    ],
+)
+def test_what_is_neither_the_original_nor_that(old: str, new: str, wrong: Check) -> None:
+    assert old in AFTER
+    assert "another program" in wrong(BEFORE, AFTER.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("amp.initialize(model, optimizer)", "prepare(model, optimizer)"),  # nothing here is Apex's
+        ("torch.autocast", "make_context"),  # nothing here is native
+        ('kind == "native"', 'args.kind == "native"'),  # they ask for different things
+    ],
+)
+def test_where_the_original_does_not_choose_between_the_two(old: str, new: str, wrong: Check) -> None:
+    assert "another program" in wrong(BEFORE.replace(old, new), AFTER.replace(old, new))
+
+
+def test_a_flag_of_another_function_is_another_flag(wrong: Check) -> None:
+    other = '\n\ndef tell(kind):\n    if kind == "apex":\n        print("Apex")\n'
+    assert wrong(BEFORE + other, AFTER + other) == ""
+    assert "another program" in wrong(BEFORE + other, AFTER)
+
+
+def test_questions_in_many_forms(wrong: Check) -> None:
+    asked = """
+    a = kind != "apex"
+    b = kind in ("apex", "native")
+    c = kind not in ("native", "other")
+    d = 1 if kind == "apex" else 2
+    e = [kind == "native" for _ in loader]
+    tell(a, b, c, d, e, kind == "other")
+"""
+    answered = """
+    a = True
+    b = kind in ("apex", "native")
+    c = kind not in ("native", "other", "apex")
+    d = 2
+    e = [kind in ("apex", "native") for _ in loader]
+    tell(a, b, c, d, e, kind == "other")
+"""
+    assert wrong(BEFORE + asked, AFTER + answered) == ""
+    assert "another program" in wrong(BEFORE + asked, AFTER + asked)
