@@ -198,6 +198,8 @@ class Traveller:
                 route.parameters + step.parameters,
                 route.arguments + step.arguments,
             )
+        if all(argument.value == "None" for argument in route.arguments) and not route.creations:
+            return _lost(file, node, f"no call of {function.name}() passes an optimizer")
         return route
 
     def _through(

@@ -76,5 +76,14 @@ class _Beside:
         route = self.traveller.reach(file, [optimizer], create=False)
         if isinstance(route, Refusal) or unwanted_way(route, self.editor, self.wishes) is not None:
             return None
+        sites = ((argument.site.file, argument.site.call) for argument in route.arguments)
+        if any(self._is_too_early(*place) for place in ((file, optimizer), *sites)):
+            return None
         self.traveller.ways.add(route)
         return route.scaler
+
+    def _is_too_early(self, file: File, node: cst.CSTNode) -> bool:
+        """Whether a place comes before the one that a scaler has to be made at."""
+        tree = file.tree
+        homes = [home for scope, home in self.traveller.homes.items() if scope is (tree.function(node) or tree.module)]
+        return any(tree.order[node] < tree.order[home] for home in homes)

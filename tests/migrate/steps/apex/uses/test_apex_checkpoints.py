@@ -361,3 +361,46 @@ def test_scaler_is_saved_with_the_optimizer_where_apex_was_not(rewrites: Check) 
                   torch.save(state, "resume.bin")
         """
     )
+
+
+def test_a_saver_that_nobody_gives_an_optimizer(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          class Saver:
+              def save(self, model, optimizer=None):
+                  state = {"model": model.state_dict()}
+                  if optimizer is not None:
+                      state["optimizer"] = optimizer.state_dict()
+                  torch.save(state, "model.pt")
+          def main(loader):
+              MODEL
+              saver = Saver()
+        ~     INITIALIZE
+        ~     APEX_EPOCH
+              saver.save(model)
+        """
+    )
+
+
+def test_an_optimizer_that_is_restored_before_there_is_a_scaler(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          def resume(model, optimizer):
+              state = torch.load("model.pt")
+              model.load_state_dict(state["model"])
+              optimizer.load_state_dict(state["optimizer"])
+          def main(loader):
+              MODEL
+              resume(model, optimizer)
+        ~     INITIALIZE
+        ~     APEX_EPOCH
+              state = {"model": model.state_dict()}
+              state["optimizer"] = optimizer.state_dict()
+        +     state["scaler"] = scaler.state_dict()
+              torch.save(state, "model.pt")
+        """
+    )
