@@ -121,6 +121,20 @@ def test_where_the_original_does_not_choose_between_the_two(old: str, new: str, 
     assert "another program" in wrong(BEFORE.replace(old, new), AFTER.replace(old, new))
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "    if args.other:\n        args.scaler = torch.amp.GradScaler('cuda')\n",
+        "    args.scaler = torch.amp.GradScaler('cuda') if args.other else None\n",
+        "    if args.native:\n        pass\n    else:\n        args.scaler = torch.amp.GradScaler('cuda')\n",
+    ],
+)
+def test_native_amp_that_another_condition_sets_up(line: str, wrong: Check) -> None:
+    assert "another program" in wrong(BEFORE + line, AFTER + line)
+    always = "    args.scaler = torch.amp.GradScaler('cuda')\n"
+    assert wrong(BEFORE + always, AFTER + always) == ""
+
+
 def test_a_flag_of_another_function_is_another_flag(wrong: Check) -> None:
     other = '\n\ndef tell(kind):\n    if kind == "apex":\n        print("Apex")\n'
     assert wrong(BEFORE + other, AFTER + other) == ""

@@ -3,13 +3,14 @@
 A script that trains with either asks which it is: `args.amp == "apex"`, `use_apex`. What that is compared with, or is,
 in a branch that calls `apex.amp` is Apex's choice; what it is in another branch of the same `if`, which names autocast
 or a scaler of torch, is the native one. In the other program every question is answered as if that had been chosen: the
-value stays what it is, and counts as the native one wherever it is asked for.
+value stays what it is, and counts as the native one wherever it is asked for. That is native AMP only if nothing else
+decides about it: autocast and scalers are named under no condition but this choice, and those of Apex's own calls.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from amp_migrate.prove.code.public_names import AUTOCAST, SCALERS, public
@@ -42,7 +43,12 @@ def chosen_natively(texts: Mapping[str, str]) -> dict[str, str] | None:
     for atom, native in (pair for each in modules for pair in each.pairs(apex)):
         found.setdefault(atom, set()).add(native)
     choices = {atom: next(iter(natives)) for atom, natives in found.items() if len(natives) == 1}
-    return {each.name: each.choosing(choices) for each in modules} if choices else None
+    if not choices:
+        return None
+    known = {text for atom, native in choices.items() for text in _conditions(atom, native)}
+    of_apex = {text for each in modules for text in each.conditions(each.is_of_apex)}
+    of_torch = {text for each in modules for text in each.conditions(each.is_of_torch)}
+    return {each.name: each.choosing(choices) for each in modules} if of_torch <= known | of_apex else None
 
 
 class _Module:
@@ -91,16 +97,14 @@ class _Module:
 
     def _atoms(self, test: ast.expr, scope: Scope) -> Iterator[_Atom]:
         """What has to be so for a test to be true."""
-        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-            for each in test.values:
-                yield from self._atoms(each, scope)
-        elif (flag := self._flag(test, scope)) is not None:
-            if not self._is_fixed(test, scope):
-                yield flag
-        elif isinstance(test, ast.Compare) and (asked := self._asked(test, scope)) is not None:
-            key, values = asked
-            if isinstance(test.ops[0], ast.Eq):
-                yield _Atom(key, values[0], repr(values[0]))
+        for each in _parts(test):
+            if (flag := self._flag(each, scope)) is not None:
+                if not self._is_fixed(each, scope):
+                    yield flag
+            elif isinstance(each, ast.Compare) and isinstance(each.ops[0], ast.Eq):
+                key, values = self._asked(each, scope) or (None, [])
+                if key is not None:
+                    yield _Atom(key, values[0], ast.unparse(each))
 
     def _flag(self, node: ast.expr, scope: Scope) -> _Atom | None:
         key = _key(node, scope)
@@ -129,15 +133,43 @@ class _Module:
         ]
         return bool(given) and all(isinstance(each, ast.Constant) and isinstance(each.value, bool) for each in given)
 
+    def conditions(self, is_meant: Callable[[ast.AST, Scope], bool]) -> Iterator[str]:
+        """Under which conditions any of some nodes of the file are executed, as code."""
+        yield from self._under(self._scopes.module.node, self._scopes.module, is_meant, ())
+
+    def _under(
+        self, node: ast.AST, scope: Scope, is_meant: Callable[[ast.AST, Scope], bool], known: tuple[str, ...]
+    ) -> Iterator[str]:
+        if is_meant(node, scope):
+            yield from known
+        inner = self._scopes.inside(node, scope)
+        if not isinstance(node, (ast.If, ast.IfExp)):
+            for each in ast.iter_child_nodes(node):
+                yield from self._under(each, inner, is_meant, known)
+            return
+        parts = [ast.unparse(each) for each in _parts(node.test) if not self._is_fixed(each, scope)]
+        for block, conditions in ((node.body, parts), (node.orelse, [f"not ({' and '.join(parts)})"])):
+            for each in block if isinstance(block, list) else [block]:
+                yield from self._under(each, inner, is_meant, (*known, *conditions))
+
+    @staticmethod
+    def is_of_apex(node: ast.AST, scope: Scope) -> bool:
+        """Whether a call is a part of a step by Apex."""
+        return isinstance(node, ast.Call) and imported_name(node.func, scope) in _CHOOSES
+
+    @staticmethod
+    def is_of_torch(node: ast.AST, scope: Scope) -> bool:
+        """Whether an expression names autocast or a scaler of torch."""
+        return isinstance(node, (ast.Name, ast.Attribute)) and public(imported_name(node, scope)) in _NATIVE
+
     def _calls_apex(self, node: ast.AST, scope: Scope) -> bool:
-        calls = ((each, where) for each, where in self._walk(node, scope) if isinstance(each, ast.Call))
-        return any(imported_name(each.func, where) in _CHOOSES for each, where in calls)
+        return any(self.is_of_apex(each, where) for each, where in self._walk(node, scope))
 
     def _is_native(self, node: ast.AST, scope: Scope, *, is_asked: bool) -> bool:
         """Whether code names autocast or a scaler of torch; in an `else`, under no further condition."""
         if not is_asked and isinstance(node, ast.If):
             return False
-        if isinstance(node, (ast.Name, ast.Attribute)) and public(imported_name(node, scope)) in _NATIVE:
+        if self.is_of_torch(node, scope):
             return True
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward":
             scaled = node.func.value
@@ -215,6 +247,22 @@ class _Module:
             return decides if decides in values else None if None in values else not decides
         answer = self._answer(test, scope)
         return answer == "True" if answer in ("True", "False") else None
+
+
+def _parts(test: ast.expr) -> Iterator[ast.expr]:
+    """What has to be true for a test to be true."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        for each in test.values:
+            yield from _parts(each)
+    else:
+        yield test
+
+
+def _conditions(apex: _Atom, native: _Atom | None) -> Iterator[str]:
+    """What is true where native AMP is chosen in the place of Apex, as code."""
+    yield f"not ({apex.code})"
+    if native is not None:
+        yield native.code
 
 
 def _beside(own: _Atom, atoms: list[_Atom], other: list[_Atom]) -> Iterator[_Atom]:

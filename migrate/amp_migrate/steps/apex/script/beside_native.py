@@ -97,6 +97,9 @@ def read_beside(project: Project, files: Sequence[File]) -> Beside | Refusal | N
         if not reader.is_understood(file, node):
             reason = f"what {file.tree.quote(node)} decides beside Apex is not understood"
             return Refusal(file, node, reason, USE_SHIM)
+    apart = reader.decided_apart(files)
+    if apart is not None:
+        return Refusal(*apart, "native AMP is set up here under another condition than what chooses it", USE_SHIM)
     elsewhere = reader.asked_elsewhere(project, files)
     if elsewhere is not None:
         return Refusal(*elsewhere, "another file asks whether Apex or native AMP is chosen", USE_SHIM)
@@ -193,6 +196,21 @@ class _Reader:
             return parent, code("{} {} {}", node, words[1], values[0])
         return parent, code("{} {} {}", node, words[0], f"({', '.join(values)})")
 
+    def decided_apart(self, files: Sequence[File]) -> tuple[File, cst.CSTNode] | None:
+        """Where autocast or a scaler stands under a condition that is neither this choice nor asked for Apex, too."""
+        choice = self._choice
+        asked, native = choice.asked if self._is_flag else f"{choice.asked} == {choice.apex}", choice.native
+        known = {f"not ({asked})", native if self._is_flag else f"{choice.asked} == {native}"}
+        for file in files:
+            for name in ("initialize", "scale_loss"):
+                known.update(each for call in amp_calls(file, name) for each in _conditions(file, call))
+        for file in files:
+            for node in file.tree.every(cst.Name, cst.Attribute):
+                is_native = not isinstance(file.tree.parents[node], cst.Attribute) and names_amp(file, node)
+                if is_native and not known.issuperset(_conditions(file, node)):
+                    return file, node
+        return None
+
     def asked_elsewhere(self, project: Project, files: Sequence[File]) -> tuple[File, cst.CSTNode] | None:
         """Where another file asks what this script has chosen; a script apart from it has a choice of its own."""
         script = loaded_by(project, files)
@@ -273,6 +291,16 @@ def _choices(file: File, chain: cst.If, test: cst.BaseExpression) -> Iterator[Ch
                 yield from (Choice(asked, apex, each[1]) for each in values if each is not None and each[0] == asked)
             elif len(theirs) == 1 and (flag := dotted(theirs[0])) and _flags(parts, others) == [asked]:
                 yield Choice(asked, None, flag)
+
+
+def _conditions(file: File, node: cst.CSTNode) -> Iterator[str]:
+    """What is true where some code is executed, as code, but for what is installed."""
+    inner = node
+    for around in file.tree.ancestors(node):
+        if isinstance(around, (cst.If, cst.IfExp)) and inner is not around.test:
+            parts = [file.tree.code(each) for each in _parts(around.test) if not _is_fixed(file, each)]
+            yield from parts if inner is around.body else [f"not ({' and '.join(parts)})"]
+        inner = around
 
 
 def _flags(parts: Sequence[cst.BaseExpression], others: Sequence[cst.BaseExpression]) -> list[str]:

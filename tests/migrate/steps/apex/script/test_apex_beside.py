@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -176,6 +177,47 @@ def test_what_depends_on_the_choice_in_another_way(script: str, line: str, reaso
 )
 def test_what_is_true_wherever_apex_is_not_chosen(script: str, line: str, migrate: Check) -> None:
     assert migrate(f"{script}    {line}\n").after.endswith("    enabled = True\n")
+
+
+_BACKENDS = """
+from apex import amp
+class Trainer:
+    def __init__(self, args, model):
+        self.args, self.model = args, model
+        self.use_apex = self.use_amp = False
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        if args.backend == "amp":
+            self.use_amp = True
+            self.scaler = torch.amp.GradScaler("cuda")
+        else:
+            self.use_apex = True
+        if self.use_apex:
+            self.model, self.optimizer = amp.initialize(self.model, self.optimizer)
+    def step(self, x):
+        with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+            loss = self.model(x).mean()
+        if self.use_amp:
+            self.scaler.scale(loss).backward()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        elif self.use_apex:
+            with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+                scaled_loss.backward()
+            self.optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("apart", ["GradScaler", "autocast"])
+def test_native_amp_that_another_condition_sets_up(apart: str, migrate: Check) -> None:
+    text = _BACKENDS
+    if apart == "autocast":
+        line = '        with torch.amp.autocast(device_type="cuda", dtype=torch.float16):\n            loss'
+        asked = f'        if self.args.backend == "amp":\n{textwrap.indent(line, "    ")}'
+        text = text.replace(line, asked).replace('if args.backend == "amp":', "if args.native:")
+    plan = migrate(text)
+    reason = "native AMP is set up here under another condition than what chooses it"
+    assert "from amp_shim import amp\n" in plan.after
+    assert reason in {finding.message.partition(": ")[2] for finding in plan.findings}
 
 
 _ASKS = "import torch\ndef cast(args):\n    return torch.autocast('cuda', enabled=not args.use_apex)\n"
