@@ -321,7 +321,7 @@ class Result:
     def is_refused(self, after: str) -> str:
         """What a check says of another text of the file; empty where it passes."""
         try:
-            check_text(self.source, after, _TORCH)
+            check_text(self.source, after)
         except Refused as error:
             return str(error)
         name = str(self.source.path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from amp_migrate.path_ignores import PathIgnores
 
@@ -35,6 +36,22 @@ class Apex(str, Enum):
     SHIM = "shim"  # `amp_shim`, which keeps Apex's meaning
 
 
+class Withdrawn(NamedTuple):
+    """Steps of a file that another plan leaves as they are.
+
+    Attributes:
+        code: the rule that would move them.
+        file: the file, by its name.
+        reason: why they stay.
+        hint: what to do by hand.
+    """
+
+    code: str
+    file: str
+    reason: str
+    hint: str
+
+
 @dataclass(frozen=True)
 class Settings:
     """How to migrate.
@@ -56,9 +73,7 @@ class Settings:
             and every set of installed packages, and what was checked is said.
         explain: whether the plan of each file is also put into words, edit by edit.
         uncached: the files whose new regions keep no casts of weights, for what was found of a first plan.
-        unproven: the files whose Apex steps cannot be native, for what was found of a first plan, each with the reason
-            and what to do by hand.
-        staying: the files whose float32 steps stay, likewise, where files that belong to them change for other reasons.
+        withdrawn: the steps that cannot be native, for what was found of a first plan.
         masked: the lines of files that fill what a first plan made float16 with a number that float16 does not have.
     """
 
@@ -77,8 +92,7 @@ class Settings:
     prove: bool = False
     explain: bool = False
     uncached: frozenset[str] = frozenset()
-    unproven: tuple[tuple[str, str, str], ...] = ()
-    staying: tuple[tuple[str, str, str], ...] = ()
+    withdrawn: tuple[Withdrawn, ...] = ()
     masked: frozenset[tuple[str, int]] = frozenset()
 
     def applies(self, code: str) -> bool:

@@ -24,7 +24,7 @@ from amp_migrate.analysis.values.own_gradients import OwnGradients
 from amp_migrate.analysis.values.replicas import Replicas
 from amp_migrate.analysis.values.sparse import SparseModules
 from amp_migrate.tables import torch_names as table
-from amp_migrate.trees.nodes import find, walk
+from amp_migrate.trees.nodes import find, subscript_key, walk, written_string
 
 _MODULE_NAME = re.compile(r"(^|[._])(model|net|network|ddp_model)_?\d*$", re.IGNORECASE)
 # How the name of a function begins that does something with a module.
@@ -97,7 +97,7 @@ class Roles:
 
     def _is_named_as_module(self, file: File, node: cst.BaseExpression, path: str, bindings: Sequence[Binding]) -> bool:
         """Whether something that nothing else is known of is called `model`: evidence of last resort."""
-        name = _last_key(node) or path
+        name = written_string(subscript_key(node)) or path
         if not _MODULE_NAME.search(name):
             return False
         # `self.restore_model(path)`, `self.print_network(net)` of a class out of sight
@@ -286,10 +286,3 @@ class Roles:
 def _is_object(node: cst.CSTNode) -> bool:
     """Whether a node names the object that a method is called on."""
     return isinstance(node, cst.Name) and node.value in ("self", "super")
-
-
-def _last_key(node: cst.CSTNode) -> str | None:
-    """The string that an object is kept under: `model` for `parts["model"]`."""
-    index = node.slice[0].slice if isinstance(node, cst.Subscript) and len(node.slice) == 1 else None
-    key = index.value if isinstance(index, cst.Index) else None
-    return str(key.evaluated_value) if isinstance(key, cst.SimpleString) else None

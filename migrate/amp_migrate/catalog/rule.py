@@ -7,6 +7,7 @@ from enum import Enum
 from textwrap import dedent
 
 from amp_migrate.settings import OLDEST_TORCH
+from amp_migrate.tables.signatures import written
 
 
 class Safety(str, Enum):
@@ -78,7 +79,7 @@ class Rule:
     @property
     def torch(self) -> str:
         """`since` as people write a version."""
-        return ".".join(map(str, self.since))
+        return written(self.since)
 
     @property
     def sentence(self) -> str:

@@ -14,13 +14,12 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from amp_migrate.report.plain import plain
 from amp_migrate.repository import repository
 from amp_migrate.settings import DEFAULT_TORCH, NEWEST_TORCH, OLDEST_TORCH
-
-Version: TypeAlias = "tuple[int, int]"
+from amp_migrate.tables.signatures import Version, written
 
 _FIRST_AMP = (1, 6)
 _PATTERNS = ("pyproject.toml", "setup.cfg", "setup.py", "requirements*.txt", "requirements/*.txt", "environment*.y*ml")
@@ -60,14 +59,10 @@ def target_for(folder: Path) -> tuple[Version, str]:
     asks = plain(f"{declared.file.name} asks for {declared.text}")
     if declared.version < _FIRST_AMP:
         said = f"{asks}, which has no mixed precision of its own and has to be raised"
-        return DEFAULT_TORCH, f"PyTorch {_dotted(DEFAULT_TORCH)} is the target: {said}"
+        return DEFAULT_TORCH, f"PyTorch {written(DEFAULT_TORCH)} is the target: {said}"
     target = max(min(declared.version, NEWEST_TORCH), OLDEST_TORCH)
     raised = ", which has to be raised to that" if declared.version < OLDEST_TORCH else ""
-    return target, f"PyTorch {_dotted(target)} is the target: {asks}{raised}; --target-torch takes another"
-
-
-def _dotted(version: Version) -> str:
-    return ".".join(map(str, version))
+    return target, f"PyTorch {written(target)} is the target: {asks}{raised}; --target-torch takes another"
 
 
 def declared_torch(folder: Path) -> DeclaredTorch | None:

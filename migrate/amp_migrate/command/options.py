@@ -13,6 +13,7 @@ from amp_migrate.command.config import ConfigError, find_config
 from amp_migrate.report.fail_on import FailOn
 from amp_migrate.report.formats import Format
 from amp_migrate.settings import DEFAULT_TORCH, DEVICE_TYPES, OLDEST_TORCH, Apex, Dtype
+from amp_migrate.tables.signatures import written
 
 _Options: TypeAlias = tuple[Callable[..., Any], ...]
 PathIgnore: TypeAlias = tuple[str, tuple[str, ...]]
@@ -67,12 +68,8 @@ def _torch_version(value: str | tuple[int, int]) -> tuple[int, int]:
         raise click.BadParameter(f"{value!r} is not a version of PyTorch such as 2.1")
     version = int(match[1]), int(match[2])
     if version < OLDEST_TORCH:
-        raise click.BadParameter(f"torch.amp came with PyTorch {_dotted(OLDEST_TORCH)}, which is the oldest target")
+        raise click.BadParameter(f"torch.amp came with PyTorch {written(OLDEST_TORCH)}, which is the oldest target")
     return version
-
-
-def _dotted(version: tuple[int, int]) -> str:
-    return ".".join(map(str, version))
 
 
 def _kinds(_: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[FailOn, ...]:
@@ -158,7 +155,7 @@ _TARGETS: _Options = (
         type=_torch_version,
         metavar="VERSION",
         help="The oldest PyTorch that the code must run on, as 2.1: what it lacks keeps its old spelling.  "
-        f"[default: what the project's requirements ask for, else {_dotted(DEFAULT_TORCH)}]",
+        f"[default: what the project's requirements ask for, else {written(DEFAULT_TORCH)}]",
     ),
     click.option(
         "--apex",

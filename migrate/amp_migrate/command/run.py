@@ -33,6 +33,7 @@ from amp_migrate.report.forms.text import places
 from amp_migrate.report.plain import plain
 from amp_migrate.report.report import OldestTorch, Report
 from amp_migrate.settings import DEFAULT_TORCH, Settings
+from amp_migrate.tables.signatures import written
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,7 @@ def _print_report(
     torch = request.settings.target_torch
     # An older target may be why a name stays; the default concerns who gets something written.
     said = request.target_said if changed or torch < DEFAULT_TORCH else ""
-    target = OldestTorch(".".join(map(str, torch)), said)
+    target = OldestTorch(written(torch), said)
     counted = {what.value: number for what, number in work.done().items()} if request.statistics else {}
     report = Report(findings, outcome.files, changed, request.writes, rules, target, counted, changes, ignored)
     if request.quiet:

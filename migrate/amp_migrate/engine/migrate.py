@@ -27,7 +27,7 @@ from amp_migrate.engine.texts.parse import parse
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.repository import repository
-from amp_migrate.settings import Settings
+from amp_migrate.settings import Settings, Withdrawn
 
 _ONCE_RELEASED = "give its calls the new arguments by hand once it installs a version that takes them"
 _ONCE_WRITTEN = "migrate the file that the cell writes, and put what becomes of it into the cell"
@@ -89,8 +89,8 @@ def migrate_workspace(workspace: Workspace, settings: Settings, parsed: Parsed |
     with collected_later():
         planned, failures = _plan_what_can_be(workspace, settings, parsed)
         outcome = Outcome(planned, (*workspace.problems, *failures), len(workspace.files))
-        plans, wrong = _checked(outcome.plans, settings, parsed)
-        unproven = _apex_in(workspace, outcome, wrong)
+        plans, wrong = _checked(outcome.plans, parsed)
+        withdrawn = _withdrawn(workspace, outcome, wrong)
         outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
         examined = Examined(workspace, settings.target_torch)
         numerics = worse_numerics(workspace, outcome.plans, settings, examined)
@@ -102,25 +102,22 @@ def migrate_workspace(workspace: Workspace, settings: Settings, parsed: Parsed |
             cast = with_casts(outcome.plans, numerics.casts, settings, parsed)
             if not cast:
                 break
-            plans, wrong = _checked(cast, settings, parsed)
+            plans, wrong = _checked(cast, parsed)
             new = {each.source: each for each in plans}
             plans = tuple(new.get(each.source, each) for each in outcome.plans)
             outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
             numerics = worse_numerics(workspace, outcome.plans, settings, examined)
-        unproven += _apex_in(workspace, outcome, numerics.left)
-        staying = _steps_beside_others(workspace, outcome, numerics.left)
+        withdrawn += _withdrawn(workspace, outcome, numerics.left)
         outcome = without_refused(workspace, outcome, numerics.left)
         outcome = _with_told(outcome, numerics.told)
         wrong = refuted(workspace, outcome.changed, settings)
-        unproven += _apex_in(workspace, outcome, wrong)
-        staying += _steps_beside_others(workspace, outcome, wrong)
+        withdrawn += _withdrawn(workspace, outcome, wrong)
         outcome = without_refused(workspace, outcome, wrong)
         if settings.prove:
             outcome = replace(outcome, plans=tuple(map(_checked_by_proof, outcome.plans)))
-        if unproven and not settings.unproven:  # Apex itself is no way out: it is gone
-            return migrate_workspace(workspace, replace(settings, unproven=unproven), parsed)
-        if not set(staying) <= set(settings.staying):
-            return migrate_workspace(workspace, replace(settings, staying=(*settings.staying, *staying)), parsed)
+        if {each[:2] for each in withdrawn} - {each[:2] for each in settings.withdrawn}:
+            again = replace(settings, withdrawn=(*settings.withdrawn, *withdrawn))
+            return migrate_workspace(workspace, again, parsed)
         if settings.applies(STEP_LEFT.code):
             beside = (*_of_notebooks_apart(workspace, outcome), *_of_written_scripts(workspace, settings))
             outcome = replace(outcome, problems=(*outcome.problems, *beside))
@@ -155,47 +152,30 @@ def _of_written_scripts(workspace: Workspace, settings: Settings) -> Iterator[Fi
                 yield Finding(notebook.name, each.line, 1, STEP_LEFT.code, Kind.LEFT, message, _ONCE_WRITTEN)
 
 
-def _apex_in(workspace: Workspace, outcome: Outcome, wrong: Mapping[Path, Finding]) -> tuple[tuple[str, str, str], ...]:
-    """The files among those that are left whose Apex steps were to be native, with the reason and what to do."""
-    codes = (APEX_STEP.code, APEX_INITIALIZE.code)
-    moving = {
-        each.source: each.source.name
-        for each in outcome.changed
-        if any(told.code in codes and told.kind is Kind.MIGRATED for told in each.findings)
+def _withdrawn(workspace: Workspace, outcome: Outcome, wrong: Mapping[Path, Finding]) -> tuple[Withdrawn, ...]:
+    """What another plan has to know of the steps in what is left.
+
+    Apex steps, whoever's fault it is that they stay: the shim may serve them, for Apex itself is gone. And float32
+    steps that something else changes beside: old names, which are no part of a step, are replaced whatever becomes of
+    it.
+    """
+    moved = {
+        each.source: {told.code for told in each.findings if told.kind is Kind.MIGRATED} for each in outcome.changed
     }
-    found: list[tuple[str, str, str]] = []
-    for group in ImportGraph(workspace).groups(each.source for each in outcome.changed) if moving and wrong else ():
+    found: list[Withdrawn] = []
+    for group in ImportGraph(workspace).groups(moved) if wrong else ():
         causes = sorted((wrong[each.path] for each in group if each.path in wrong), key=lambda each: each.path)
+        has_others = any(moved[each] - {FP32_STEP.code} for each in group)
         for source in group if causes else ():
-            why = wrong.get(source.path, causes[0])
+            own = wrong.get(source.path)
+            why = own or causes[0]
             hint = OUR_FAULT if why.hint == PLEASE_REPORT else why.hint
             reason = why.message.removeprefix(LEFT_AS_IT_WAS)
-            if source in moving:
-                found.append((source.name, reason if source.path in wrong else f"{why.path}: {reason}", hint))
-    return tuple(sorted(found))
-
-
-def _steps_beside_others(
-    workspace: Workspace, outcome: Outcome, wrong: Mapping[Path, Finding]
-) -> tuple[tuple[str, str, str], ...]:
-    """The files among those that are left for a float32 step, where something else changes in what belongs to them.
-
-    Old names are no part of a step, and are replaced whatever becomes of it. Each file comes with the reason and what
-    to do.
-    """
-    others = {
-        each.source
-        for each in outcome.changed
-        if any(told.kind is Kind.MIGRATED and told.code != FP32_STEP.code for told in each.findings)
-    }
-    left = {path: why for path, why in wrong.items() if why.code == STEP_LEFT.code}
-    found = [
-        (each.name, left[each.path].message.removeprefix(LEFT_AS_IT_WAS), left[each.path].hint)
-        for group in (ImportGraph(workspace).groups(each.source for each in outcome.changed) if left and others else ())
-        if not others.isdisjoint(group)
-        for each in group
-        if each.path in left
-    ]
+            if moved[source] & {APEX_STEP.code, APEX_INITIALIZE.code}:
+                reason = reason if own else f"{why.path}: {reason}"
+                found.append(Withdrawn(APEX_STEP.code, source.name, reason, hint))
+            elif own and own.code == STEP_LEFT.code and has_others:
+                found.append(Withdrawn(FP32_STEP.code, source.name, reason, hint))
     return tuple(sorted(found))
 
 
@@ -253,9 +233,7 @@ def _failure(source: Source, error: Exception) -> Finding:
     return refused(source.name, f"internal error: {type(error).__name__}: {message} ({place})", PLEASE_REPORT)
 
 
-def _checked(
-    plans: Iterable[FilePlan], settings: Settings, parsed: Parsed
-) -> tuple[tuple[FilePlan, ...], dict[Path, Finding]]:
+def _checked(plans: Iterable[FilePlan], parsed: Parsed) -> tuple[tuple[FilePlan, ...], dict[Path, Finding]]:
     """The plans with their texts as they would be written, and a finding for each whose text is not fit for it."""
     done: list[FilePlan] = []
     wrong: dict[Path, Finding] = {}
@@ -265,7 +243,7 @@ def _checked(
             try:
                 tree = parsed[source].tree.module if source in parsed else parse(source)
                 after = restore(source.text, tree.code, each.after)
-                check_text(source, after, settings.target_torch)
+                check_text(source, after)
                 done.append(replace(each, after=after))
                 continue
             except LayoutError as error:

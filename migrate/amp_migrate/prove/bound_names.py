@@ -15,7 +15,7 @@ from typing import TypeGuard
 
 from amp_migrate.prove.code.atoms import is_carrier
 from amp_migrate.prove.code.program import Program
-from amp_migrate.prove.code.scopes import COMPREHENSIONS, DEFINITIONS, parameters
+from amp_migrate.prove.code.scopes import COMPREHENSIONS, DEFINITIONS, is_self, parameters
 from amp_migrate.prove.code.ways import Walk
 
 _LATER = (*DEFINITIONS, ast.ClassDef, ast.Lambda)  # what is inside may run at another time
@@ -91,7 +91,7 @@ def _is_inside(use: ast.expr, first: ast.stmt | ast.expr, last: ast.stmt | ast.e
 
 def _is_it(node: ast.AST, name: str) -> TypeGuard[ast.Name | ast.Attribute]:
     if isinstance(node, ast.Attribute):
-        return _is_self(node.value) and name == f"self.{node.attr}"
+        return is_self(node.value) and name == f"self.{node.attr}"
     return isinstance(node, ast.Name) and node.id == name
 
 
@@ -152,12 +152,8 @@ def _stored(node: ast.stmt) -> Iterator[str]:
             for each in ast.walk(target):
                 if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
                     yield each.id
-                elif isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store) and _is_self(each.value):
+                elif isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store) and is_self(each.value):
                     yield f"self.{each.attr}"
-
-
-def _is_self(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id == "self"
 
 
 def _used(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
@@ -165,7 +161,7 @@ def _used(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
     for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             yield node.id, node.lineno
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and _is_self(node.value):
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and is_self(node.value):
             yield f"self.{node.attr}", node.lineno
         elif not isinstance(node, ast.Lambda):
             inside = _used(ast.iter_child_nodes(node))
@@ -292,7 +288,7 @@ def _asks(test: ast.expr) -> tuple[str, bool | None]:
         node, is_none = test.left, isinstance(test.ops[0], (ast.Is, ast.Eq))
     if isinstance(node, ast.Name):
         return node.id, is_none
-    if isinstance(node, ast.Attribute) and _is_self(node.value):
+    if isinstance(node, ast.Attribute) and is_self(node.value):
         return f"self.{node.attr}", is_none
     return "", None
 

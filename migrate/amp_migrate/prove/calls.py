@@ -14,7 +14,7 @@ from amp_migrate.prove.code.file import File
 from amp_migrate.prove.code.program import Program
 from amp_migrate.prove.code.scopes import DEFINITIONS, Function, Scope, full_module, heads, imported_name, member
 from amp_migrate.tables.apex_names import SHIM
-from amp_migrate.tables.signatures import FORMS, Version, forms
+from amp_migrate.tables.signatures import FORMS, Version, forms, written
 
 
 def wrong_call(before: Program, after: Program, name: str, versions: Iterable[Version]) -> tuple[str, int] | None:
@@ -149,11 +149,10 @@ def _wrong_for_torch(call: ast.Call, scope: Scope, program: Program, versions: I
     full = imported_name(call.func, scope)
     for version in versions if full in FORMS else ():
         accepted = forms(full, version)
-        shown = ".".join(map(str, version))
         if not accepted:
-            return f"PyTorch {shown} has no {full}"
+            return f"PyTorch {written(version)} has no {full}"
         if not any(_fits(form.signature, call) for form in accepted):
-            return f"`{_brief(call)}` is no call that PyTorch {shown} takes"
+            return f"`{_brief(call)}` is no call that PyTorch {written(version)} takes"
     return None
 
 

@@ -120,7 +120,7 @@ class StepMigration:
             if self._is_of_apex(file):
                 continue
             for read in fp32.read_steps(file, self.roles, self._steppers):
-                obstacle = self._obstacle(file) or self._staying(file, read)
+                obstacle = self._obstacle(file) or self._withdrawn(file, read)
                 if isinstance(read, Refusal):
                     self._refuse(read)
                 elif obstacle is not None:
@@ -145,12 +145,13 @@ class StepMigration:
             self._obstacles[file] = unfit(file, self.roles, self.settings.dtype)
         return self._obstacles[file]
 
-    def _staying(self, file: File, read: Gathered | Refusal) -> Refusal | None:
+    def _withdrawn(self, file: File, read: Gathered | Refusal) -> Refusal | None:
         """What a first plan has shown of a step: nobody could write it."""
-        known = {name: (reason, hint) for name, reason, hint in self.settings.staying}
-        if isinstance(read, Refusal) or file.name not in known:
+        known = (each for each in self.settings.withdrawn if (each.code, each.file) == (FP32_STEP.code, file.name))
+        why = next(known, None)
+        if why is None or isinstance(read, Refusal):
             return None
-        return Refusal(file, read.step.place, *known[file.name])
+        return Refusal(file, read.step.place, why.reason, why.hint)
 
     def _gather_again(
         self, file: File, function: cst.FunctionDef | None, backwards: list[Backward]

@@ -59,6 +59,11 @@ class TorchForm:
     since: Version = _ALWAYS
     note: str = ""
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the old parameters, in order."""
+        return [word.partition("=")[0] for word in self.parameters.split() if word != "*"]
+
 
 # From 2.4 on also for parameters that are on the CPU. Lightning does not clip gradients for an optimizer that unscales
 # them by itself (MixedPrecision.clip_gradients).

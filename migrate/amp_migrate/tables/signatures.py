@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 Version: TypeAlias = "tuple[int, int]"
 
 
+def written(version: Version) -> str:
+    """A version as people write it: 2.6."""
+    return ".".join(map(str, version))
+
+
 @dataclass(frozen=True)
 class Form:
     """One way to call a function.

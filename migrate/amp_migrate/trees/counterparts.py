@@ -7,13 +7,14 @@ out: the trees are walked side by side.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import cast
 
 import libcst as cst
 
 from amp_migrate.trees.nodes import STATEMENT_TYPES, children, is_kind
+from amp_migrate.trees.places import statements_below
 from amp_migrate.trees.tree import Tree
 
 _TEXTS = (cst.FormattedString, cst.ConcatenatedString, cst.SimpleString)
@@ -58,7 +59,7 @@ class Counterparts:
     @cached_property
     def _found(self) -> Mapping[ast.AST, cst.CSTNode]:
         ours = [node for node in self._tree.order if is_kind(type(node), STATEMENT_TYPES)]
-        theirs = list(_statements(self._parsed))
+        theirs = list(statements_below(self._parsed))
         found: dict[ast.AST, cst.CSTNode] = {}
         if len(ours) != len(theirs):
             return found  # the two read the module in different ways
@@ -82,15 +83,6 @@ def _pair(ours: list[cst.BaseExpression], theirs: list[ast.expr], found: dict[as
         if isinstance(own, cst.Subscript) and isinstance(other, ast.Subscript) and _has_several(own):
             parts = [other.value, *_parts(other.slice)]  # LibCST has no tuple there
         _pair(inside, parts, found)
-
-
-def _statements(node: ast.AST) -> Iterator[ast.stmt]:
-    """All statements below a node, parents before children, in source order."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.stmt):
-            yield child
-        if not isinstance(child, (ast.expr, ast.alias, ast.arguments, ast.expr_context)):
-            yield from _statements(child)
 
 
 def _parts(node: ast.AST) -> list[ast.expr]:

@@ -64,6 +64,26 @@ def is_constant(node: cst.CSTNode | None, name: str) -> bool:
     return isinstance(node, cst.Name) and node.value == name
 
 
+def last_word(node: cst.CSTNode | None) -> str:
+    """The last word of a dotted name; empty for any other node."""
+    if isinstance(node, cst.Attribute):
+        return node.attr.value
+    return node.value if isinstance(node, cst.Name) else ""
+
+
+def written_string(node: cst.CSTNode | None) -> str | None:
+    """What a string says that is written out; None for any other node, and for bytes."""
+    value = node.evaluated_value if isinstance(node, cst.SimpleString) else None
+    return value if isinstance(value, str) else None
+
+
+def subscript_key(node: cst.CSTNode | None) -> cst.SimpleString | None:
+    """The string that a subscript indexes with; None for any other index, and any other node."""
+    index = node.slice[0].slice if isinstance(node, cst.Subscript) and len(node.slice) == 1 else None
+    key = index.value if isinstance(index, cst.Index) else None
+    return key if isinstance(key, cst.SimpleString) else None
+
+
 def compared_with_none(node: cst.CSTNode | None) -> tuple[cst.BaseExpression, bool] | None:
     """What an expression compares with None, and what it is where that is something: of `x is not None`, x and True."""
     if not isinstance(node, cst.Comparison) or len(node.comparisons) != 1:

@@ -64,7 +64,7 @@ class Places:
                 parsed = ast.parse(text)
             except (SyntaxError, ValueError, RecursionError, MemoryError):
                 return None
-        found = [(each.lineno, self._column(each.lineno, each.col_offset)) for each in _statements(parsed)]
+        found = [(each.lineno, self._column(each.lineno, each.col_offset)) for each in statements_below(parsed)]
         return found if len(found) == count else None
 
     def _column(self, line: int, offset: int) -> int:
@@ -95,13 +95,13 @@ class Places:
         return {node: (line + row - first_line, at + shift if row == first_line else at) for node, (row, at) in starts}
 
 
-def _statements(node: ast.AST) -> Iterator[ast.stmt]:
+def statements_below(node: ast.AST) -> Iterator[ast.stmt]:
     """All statements below a node, parents before children, in source order."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.stmt):
             yield child
         if not isinstance(child, (ast.expr, ast.alias, ast.arguments, ast.expr_context)):
-            yield from _statements(child)
+            yield from statements_below(child)
 
 
 def _blocks(statement: cst.CSTNode) -> list[cst.CSTNode]:

@@ -10,7 +10,7 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
-from amp_migrate.trees.nodes import Statement
+from amp_migrate.trees.nodes import Statement, written_string
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,10 @@ class Parser:
         """The names that the options of its file have in the parsed arguments."""
         found: set[str] = set()
         for call in self._additions():
-            strings = [_text(each.value) for each in call.args if each.keyword is None]
-            given = next((_text(a.value) for a in call.args if a.keyword is not None and a.keyword.value == "dest"), "")
-            found.update(text.lstrip("-").replace("-", "_") for text in (given, *strings) if text)
+            strings = [
+                written_string(each.value) for each in call.args if each.keyword is None or each.keyword.value == "dest"
+            ]
+            found.update(text.lstrip("-").replace("-", "_") for text in strings if text)
         return frozenset(found)
 
     @property
@@ -74,8 +75,3 @@ class Command:
 
 
 CommandLine: TypeAlias = "Parser | Command"
-
-
-def _text(node: cst.BaseExpression) -> str:
-    value = node.evaluated_value if isinstance(node, cst.SimpleString) else ""
-    return value if isinstance(value, str) else ""

@@ -11,6 +11,7 @@ from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.settings import Dtype
 from amp_migrate.tables.autocast_dtypes import AUTOCAST_SINCE
+from amp_migrate.tables.signatures import written
 
 RULE = Rule(
     code="AMP628",
@@ -71,14 +72,10 @@ def _dtype(region: AutocastRegion) -> str:
 
 def _fact(region: AutocastRegion, dtype: str, since: dict[str, tuple[int, int]], target: tuple[int, int]) -> str:
     what = "switches this region off" if min(since.values()) <= target else "raises RuntimeError here"
-    return f"PyTorch {_version(target)} has no {dtype} under autocast on {region.device}, and {what}"
+    return f"PyTorch {written(target)} has no {dtype} under autocast on {region.device}, and {what}"
 
 
 def _hint(dtype: str, since: dict[str, tuple[int, int]], target: tuple[int, int]) -> str:
     other = next((name for name, first in since.items() if first <= target), None)
-    newer = f"require PyTorch {_version(since[dtype])} (--target-torch {_version(since[dtype])})"
+    newer = f"require PyTorch {written(since[dtype])} (--target-torch {written(since[dtype])})"
     return newer if other is None else f"compute in {other}, or {newer}"
-
-
-def _version(version: tuple[int, int]) -> str:
-    return ".".join(map(str, version))

@@ -71,7 +71,9 @@ def detect(script: Script) -> Iterator[Hazard]:
     """Every differentiable gradient of a scaled loss in a function that never asks for the scale."""
     file = script.file
     for call in file.calls:
-        if file.names.callee(call) != "torch.autograd.grad" or not _is_true(argument(call, "create_graph", 4)):
+        if file.names.callee(call) != "torch.autograd.grad" or not is_constant(
+            argument(call, "create_graph", 4), "True"
+        ):
             continue
         outputs = argument(call, "outputs", 0)
         scaler = None if outputs is None else scaled_by(script.scalers, outputs)
@@ -82,7 +84,3 @@ def detect(script: Script) -> Iterator[Hazard]:
             f"{file.tree.quote(call)} gives gradients that are still multiplied by the loss scale",
             f"divide each of them by {scaler}.get_scale() before building on them",
         )
-
-
-def _is_true(value: cst.BaseExpression | None) -> bool:
-    return is_constant(value, "True")

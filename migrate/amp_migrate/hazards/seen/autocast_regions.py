@@ -11,7 +11,7 @@ from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.statements.amp_signs import AUTOCAST
-from amp_migrate.trees.nodes import find, is_constant
+from amp_migrate.trees.nodes import find, is_constant, written_string
 
 FLOAT16 = frozenset({"torch.float16", "torch.half"})
 
@@ -117,9 +117,7 @@ def _is_off(file: File, call: cst.Call) -> bool:
 def _device(file: File, call: cst.Call) -> str:
     if not _is_native(file, call):
         return file.names.callee(call).split(".")[1]
-    value = argument(call, "device_type", 0)
-    named = value.evaluated_value if isinstance(value, cst.SimpleString) else ""
-    return named if isinstance(named, str) else ""
+    return written_string(argument(call, "device_type", 0)) or ""
 
 
 def _dtype(file: File, call: cst.Call) -> str:

@@ -16,7 +16,7 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.hazards.seen.scalers import Scalers
 from amp_migrate.tables.torch_names import GRADIENT_FUNCTIONS
-from amp_migrate.trees.nodes import Block, Statement, find, header, nested_statements, walk, walk_own
+from amp_migrate.trees.nodes import Block, Statement, find, header, last_word, nested_statements, walk, walk_own
 from amp_migrate.trees.own_calls import calls_of
 
 
@@ -104,7 +104,7 @@ def _call(file: File, roles: Roles, scalers: Scalers, statement: Statement, call
             return
     if _may_use(file, scalers, call):
         yield Event(Act.HANDED_ON, call, statement)
-    elif file.names.callee(call) in GRADIENT_FUNCTIONS or _CLIP_NAME.search(_last_word(call.func)):
+    elif file.names.callee(call) in GRADIENT_FUNCTIONS or _CLIP_NAME.search(last_word(call.func)):
         yield Event(Act.READ, call, statement)
 
 
@@ -170,7 +170,7 @@ def _may_use(file: File, scalers: Scalers, call: cst.Call) -> bool:
     owner = file.tree.owner_class(call)
     if owner is None or not isinstance(call.func, cst.Attribute) or holders != ["self"]:
         return True
-    own = [method for method in find(owner.body, cst.FunctionDef) if method.name.value == _last_word(call.func)]
+    own = [method for method in find(owner.body, cst.FunctionDef) if method.name.value == last_word(call.func)]
     return not own or any(map(_names_scaler, own))
 
 
@@ -182,12 +182,6 @@ def _receivers(call: cst.Call) -> list[cst.BaseExpression]:
 
 def _names_scaler(function: cst.FunctionDef) -> bool:
     return any(isinstance(node, cst.Name) and "scaler" in node.value.lower() for node in walk(function.body))
-
-
-def _last_word(node: cst.BaseExpression) -> str:
-    if isinstance(node, cst.Attribute):
-        return node.attr.value
-    return node.value if isinstance(node, cst.Name) else ""
 
 
 def _size_matters(file: File, gradient: cst.Attribute) -> bool:
@@ -206,9 +200,7 @@ def _size_matters(file: File, gradient: cst.Attribute) -> bool:
         elif isinstance(parent, cst.Arg):
             call = tree.parents[parent]
             return (
-                isinstance(call, cst.Call)
-                and _last_word(call.func) in _SIZE_MATTERS_TO
-                and not _only_finite(file, call)
+                isinstance(call, cst.Call) and last_word(call.func) in _SIZE_MATTERS_TO and not _only_finite(file, call)
             )
         else:
             return False
@@ -217,4 +209,4 @@ def _size_matters(file: File, gradient: cst.Attribute) -> bool:
 def _only_finite(file: File, node: cst.CSTNode) -> bool:
     """Whether what is made is only asked whether it is finite, which no scale changes."""
     statement = file.tree.statement(node)
-    return any(_last_word(call.func) in _ANY_SIZE for call in calls_of(statement))
+    return any(last_word(call.func) in _ANY_SIZE for call in calls_of(statement))

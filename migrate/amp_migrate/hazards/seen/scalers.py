@@ -8,7 +8,7 @@ from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.steps.statements.amp_signs import GRAD_SCALER
-from amp_migrate.trees.nodes import find, is_constant
+from amp_migrate.trees.nodes import find, is_constant, last_word
 
 _MAX_ALIASES = 4
 _WORK = frozenset({"scale", "unscale_", "step", "update"})
@@ -29,13 +29,13 @@ class Scalers:
         # What is never asked to do a scaler's work need not be looked at anywhere.
         calls = [call for call in file.calls if isinstance(call.func, cst.Attribute)]
         works = [call for call in calls if _method(call) in _WORK]
-        self._words = frozenset(_last_word(_owner(call)) for call in works)
+        self._words = frozenset(last_word(_owner(call)) for call in works)
         self.works = tuple(call for call in works if self.path(_owner(call)) is not None)
         self.paths = frozenset(path for call in self.works if (path := self.path(_owner(call))) is not None)
 
     def path(self, node: cst.CSTNode) -> str | None:
         """The path of the scaler that an expression is, aliases resolved; None for everything else."""
-        if _last_word(node) not in self._words:
+        if last_word(node) not in self._words:
             return None
         if node not in self._known:
             self._known[node] = self._path(node, _MAX_ALIASES)
@@ -72,9 +72,3 @@ def _method(call: cst.Call) -> str:
 def _owner(call: cst.Call) -> cst.BaseExpression:
     assert isinstance(call.func, cst.Attribute)
     return call.func.value
-
-
-def _last_word(node: cst.CSTNode) -> str:
-    if isinstance(node, cst.Attribute):
-        return node.attr.value
-    return node.value if isinstance(node, cst.Name) else ""

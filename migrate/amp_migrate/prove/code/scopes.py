@@ -207,6 +207,16 @@ def member(module: str, name: str) -> str:
     return module + name if module.endswith(".") else f"{module}.{name}"
 
 
+def last_word(node: ast.expr) -> str:
+    """The last word of a dotted name; empty for any other expression."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def is_self(node: ast.expr) -> bool:
+    """Whether an expression is the object that a method is called on."""
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
 def parameters(args: ast.arguments) -> Iterator[ast.arg]:
     """All parameters of a function, starred ones too."""
     yield from (*args.posonlyargs, *args.args)

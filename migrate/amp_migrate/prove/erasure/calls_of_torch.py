@@ -30,7 +30,7 @@ def native_call(call: ast.Call, name: str) -> ast.Call:
 
 def _translated(call: ast.Call, native: TorchForm) -> ast.Call | None:
     """A call of Apex by its table; None where it has an argument that torch does not have."""
-    names = _names(native)
+    names = native.names
     defaults = dict(word.split("=", 1) for word in native.parameters.split() if "=" in word)
     given: dict[str, ast.expr] = {}
     for index, value in enumerate(call.args):
@@ -59,17 +59,13 @@ def _in_order(call: ast.Call, native: TorchForm) -> ast.Call:
     """A call of torch with its leading arguments by their places, as a translated call has them."""
     if len(call.args) > native.leading or any(isinstance(each, ast.Starred) for each in call.args):
         return call
-    places = {name: str(i) for n in _BY_NEW[native.new] for i, name in enumerate(_names(n)[: n.leading])}
+    places = {name: str(i) for n in _BY_NEW[native.new] for i, name in enumerate(n.names[: n.leading])}
     given = {str(index): value for index, value in enumerate(call.args)}
     for keyword in call.keywords:
         if keyword.arg is None:
             return call
         given[places.get(keyword.arg, keyword.arg)] = keyword.value
     return _made(call, native, given)
-
-
-def _names(native: TorchForm) -> list[str]:
-    return [word.partition("=")[0] for word in native.parameters.split() if word != "*"]
 
 
 def _made(call: ast.Call, native: TorchForm, given: dict[str, ast.expr]) -> ast.Call:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 
-from amp_migrate.prove.code.scopes import Scope
+from amp_migrate.prove.code.scopes import Scope, last_word
 from amp_migrate.prove.sources.origins import ClassSource, Origins, Source
 from amp_migrate.tables.operators import NO_HALF_KERNEL
 
@@ -77,7 +77,7 @@ class Floating:
         if isinstance(node, ast.Constant):
             return isinstance(node.value, float)
         if isinstance(node, ast.Call):
-            name = _last(node.func).removesuffix("_")
+            name = last_word(node.func).removesuffix("_")
             if name in _OTHER_TYPES or any(map(_names_type, (*node.args, *(k.value for k in node.keywords)))):
                 return _is_float_type(node)
             if name not in _KEEPS or not isinstance(node.func, ast.Attribute) or depth >= _DEPTH:
@@ -149,7 +149,7 @@ class Floating:
 
     def _is_call(self, node: ast.Call, source: Source, depth: int) -> bool:
         scope, func = source.scope, node.func
-        name = func.id.rpartition(".")[2] if isinstance(func, ast.Name) else _last(func)
+        name = func.id.rpartition(".")[2] if isinstance(func, ast.Name) else last_word(func)
         name = name if name in _KEEPS else name.removesuffix("_")
         if name in _OTHER_TYPES or any(_names_type(each) for each in (*node.args, *(k.value for k in node.keywords))):
             return _is_float_type(node)
@@ -193,7 +193,7 @@ class Floating:
         while isinstance(node, ast.Call) and isinstance(node.func, (ast.Attribute, ast.Name)):
             if isinstance(node.func, ast.Attribute) and node.func.attr in _HANDS_ON:
                 node = node.func.value
-            elif _last(node.func) in _WRAPS and node.args:
+            elif last_word(node.func) in _WRAPS and node.args:
                 node = node.args[0]
             else:
                 break
@@ -265,7 +265,3 @@ def _names_type(node: ast.expr) -> bool:
 def _is_float_type(node: ast.Call) -> bool:
     values = (*node.args, *(each.value for each in node.keywords))
     return any(isinstance(e, ast.Attribute) and e.attr in ("float", "float32", "float64", "double") for e in values)
-
-
-def _last(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from amp_migrate.prove.code.arguments import bound
 from amp_migrate.prove.code.file import File
 from amp_migrate.prove.code.program import Program
-from amp_migrate.prove.code.scopes import DEFINITIONS, FUNCTIONS, Definition, Scope, heads, imported_name
+from amp_migrate.prove.code.scopes import (
+    DEFINITIONS,
+    FUNCTIONS,
+    Definition,
+    Scope,
+    heads,
+    imported_name,
+    is_self,
+    last_word,
+)
 
 
 @dataclass(frozen=True)
@@ -45,7 +54,7 @@ class Origins:
                 for node in ast.walk(head):
                     if isinstance(node, ast.Call):
                         self._scopes[node] = scope
-                        self._calls.setdefault(_last(node.func), []).append(Source(node, scope))
+                        self._calls.setdefault(last_word(node.func), []).append(Source(node, scope))
             if isinstance(statement, ast.Assign):
                 for target in statement.targets:
                     self._store(target, Source(statement.value, scope), scope)
@@ -60,7 +69,7 @@ class Origins:
     def _store(self, target: ast.expr | None, source: Source | None, scope: Scope) -> None:
         if isinstance(target, ast.Name):
             self._stores.setdefault((scope.find(target.id) or scope, target.id), []).append(source)
-        elif isinstance(target, ast.Attribute) and _is_self(target.value) and scope.owner is not None:
+        elif isinstance(target, ast.Attribute) and is_self(target.value) and scope.owner is not None:
             self._fields.setdefault((scope.owner, target.attr), []).append(source)
         elif isinstance(target, (ast.Tuple, ast.List)):
             for index, element in enumerate(target.elts):
@@ -83,13 +92,13 @@ class Origins:
             found = self._stores.get((at, node.id), []) if at is not None else []
             if at is not None and isinstance(at.node, FUNCTIONS):
                 found = [*found, *self._passed(at, node.id)]
-        elif isinstance(node, ast.Attribute) and _is_self(node.value) and scope.owner is not None:
+        elif isinstance(node, ast.Attribute) and is_self(node.value) and scope.owner is not None:
             found = self._fields.get((scope.owner, node.attr), [])
         return [each for each in found if each is not None] if None not in found else []
 
     def own_class(self, source: Source) -> ClassSource | None:
         """The class whose method an expression stands in, where it is `self`."""
-        scope: Scope | None = source.scope if _is_self(source.node) else None
+        scope: Scope | None = source.scope if is_self(source.node) else None
         while scope is not None and not isinstance(scope.node, ast.ClassDef):
             scope = scope.parent
         if scope is None or scope.parent is None or not isinstance(scope.node, ast.ClassDef):
@@ -206,11 +215,3 @@ def _latest(body: list[ast.stmt], name: ast.Name) -> ast.expr | None:
                     is_it = is_it and isinstance(before.targets[0], ast.Name)  # type: ignore[attr-defined]
                     return before.value if is_it else None  # type: ignore[attr-defined]
     return None
-
-
-def _is_self(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id == "self"
-
-
-def _last(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

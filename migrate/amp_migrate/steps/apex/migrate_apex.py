@@ -120,11 +120,11 @@ class ApexMigration:
                 files = tuple(file for file in files if not probes_for_apex(file))
             dropped = (edit for file in files for edit in drop_imports(self._editor(file, APEX_IMPORT.code)))
             return self._native_move(files, Move(tuple(dropped), tuple(_told_of_imports(files))))
-        unproven = tuple(self._unproven(files))
-        beside = None if unproven else self._beside(files)
+        withdrawn = tuple(self._withdrawn(files))
+        beside = None if withdrawn else self._beside(files)
         if isinstance(beside, Beside):
             return self._native_move(files, self._folded_onto_native(files, beside))
-        known = (*unproven, *((beside,) if isinstance(beside, Refusal) else ()))
+        known = (*withdrawn, *((beside,) if isinstance(beside, Refusal) else ()))
         script = reader.read(files, known, is_alone=bool(self._on_shim) or not self._native)
         native = _asked_for_shim(script) if self.settings.apex is Apex.SHIM else self._to_native(script)
         if isinstance(native, Move):
@@ -190,13 +190,13 @@ class ApexMigration:
             return None
         return read_beside(self.project, files)
 
-    def _unproven(self, files: Files) -> Iterator[Refusal]:
+    def _withdrawn(self, files: Files) -> Iterator[Refusal]:
         """What was found of a native script when its plan was looked at."""
         by_name = {file.name: file for file in files}
-        for name, reason, hint in self.settings.unproven:
-            file = by_name.get(name)
+        for each in self.settings.withdrawn:
+            file = by_name.get(each.file) if each.code == APEX_STEP.code else None
             if file is not None:
-                yield Refusal(file, next(iter(_calls(file)), file.tree.module), reason, hint)
+                yield Refusal(file, next(iter(_calls(file)), file.tree.module), each.reason, each.hint)
 
     def _folded_onto_native(self, files: Files, beside: Beside) -> Move:
         """Let the native AMP that a script has beside Apex serve what asked for Apex."""

@@ -13,6 +13,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.plan.code import code
 from amp_migrate.plan.edit import Edit
+from amp_migrate.trees.nodes import subscript_key, written_string
 from amp_migrate.write.editor import Editor
 
 _KEY = "scale"
@@ -34,12 +35,6 @@ def _reads(file: File) -> Iterator[cst.Subscript]:
             and isinstance(read, cst.Subscript)
             and read.value is call
             and not isinstance(file.tree.parents[read], (cst.AssignTarget, cst.Del))
-            and _key(read) == _KEY
+            and written_string(subscript_key(read)) == _KEY
         ):
             yield read
-
-
-def _key(node: cst.Subscript) -> object:
-    index = node.slice[0].slice if len(node.slice) == 1 else None
-    value = index.value if isinstance(index, cst.Index) else None
-    return value.evaluated_value if isinstance(value, cst.SimpleString) else None

@@ -14,7 +14,7 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.plan.code import code, plain
 from amp_migrate.plan.edit import AddArgument, AddEntry, Edit
-from amp_migrate.trees.nodes import Statement, find
+from amp_migrate.trees.nodes import Statement, find, subscript_key, written_string
 from amp_migrate.write.editor import Editor, guarded
 
 KEY = "scaler"
@@ -41,11 +41,11 @@ class SavedEntry:
     def key(self) -> str:
         """The key that the optimizer's state is saved by; empty where it is computed."""
         if isinstance(self.holder, cst.Assign):
-            return _text(subscript_key(cst.ensure_type(self.holder.targets[0].target, cst.Subscript)))
+            return written_string(subscript_key(cst.ensure_type(self.holder.targets[0].target, cst.Subscript))) or ""
         if isinstance(self.holder, cst.Call):
             keyword = self.holder.args[self.index].keyword
             return "" if keyword is None else keyword.value
-        return _text(cst.ensure_type(self.holder.elements[self.index], cst.DictElement).key)
+        return written_string(cst.ensure_type(self.holder.elements[self.index], cst.DictElement).key) or ""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class RestoredEntry:
     @property
     def key(self) -> str:
         """The key that the optimizer's state is restored by."""
-        return _text(self.string)
+        return written_string(self.string) or ""
 
 
 def key_beside(optimizers: Iterable[str]) -> str:
@@ -185,22 +185,9 @@ def write_restored(editor: Editor, entry: RestoredEntry, scaler: str, name: str)
     return editor.after(entry.statement, guarded(f"if {checkpoint}.get({key}):", restore))
 
 
-def subscript_key(node: cst.Subscript) -> cst.SimpleString | None:
-    """The string a subscript indexes with; None for any other index."""
-    if len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
-        return None
-    value = node.slice[0].slice.value
-    return value if isinstance(value, cst.SimpleString) else None
-
-
 def _quoted(name: str, neighbour: cst.SimpleString | None) -> str:
     quote = '"' if neighbour is None else neighbour.quote[:1]
     return f"{quote}{name}{quote}"
-
-
-def _text(node: cst.BaseExpression | None) -> str:
-    value = node.evaluated_value if isinstance(node, cst.SimpleString) else ""
-    return value if isinstance(value, str) else ""
 
 
 def _state_owner(file: File, roles: Roles, call: cst.Call, method: str) -> cst.BaseExpression | None:

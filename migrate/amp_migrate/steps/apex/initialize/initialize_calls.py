@@ -27,7 +27,7 @@ from amp_migrate.steps.apex.uses.apex_guards import is_apex_import
 from amp_migrate.steps.apex.uses.loss_scale import setting_after
 from amp_migrate.tables.apex_names import DYNAMIC_SCALE, INITIALIZE, NOT_NATIVE, USE_SHIM
 from amp_migrate.trees import build
-from amp_migrate.trees.nodes import Statement, block_of, is_constant, statements
+from amp_migrate.trees.nodes import Statement, block_of, is_constant, statements, written_string
 from amp_migrate.trees.own_calls import named_arguments
 
 _LEVEL_NOTES: dict[str | None, str] = {
@@ -152,7 +152,7 @@ def _with_settings(file: File, call: cst.Call) -> dict[str, cst.BaseExpression] 
 def _level(arguments: Mapping[str, cst.BaseExpression]) -> str | None:
     """The opt level; None where it is known only at run time."""
     level = arguments.get("opt_level")
-    return "O1" if level is None else _string(level)
+    return "O1" if level is None else written_string(level)
 
 
 def _without_native_form(
@@ -175,7 +175,7 @@ def _switch(
     """What must be true for mixed precision: the conditions around the call, and what its arguments say."""
     switch = list(conditions)
     enabled = arguments.get("enabled")
-    if enabled is not None and not _is_true(enabled):
+    if enabled is not None and not is_constant(enabled, "True"):
         switch.append(file.tree.code(enabled))
     if level == "O0":
         switch.append("False")
@@ -260,7 +260,7 @@ def _told_apart(scales: list[str | None]) -> list[str | None]:
 
 def _init_scale(file: File, scale: cst.BaseExpression) -> str | None:
     """A loss scale as GradScaler's `init_scale`; None where Apex chose it."""
-    if _is_none(scale) or _string(scale) == "dynamic":
+    if _is_none(scale) or written_string(scale) == "dynamic":
         return None
     if isinstance(scale, (cst.Integer, cst.Float, cst.SimpleString)):
         return str(float(str(scale.evaluated_value)))
@@ -302,13 +302,3 @@ def _only_for_apex(file: File, home: Statement, gone: Collection[Statement | Non
 
 def _is_none(value: cst.BaseExpression | None) -> bool:
     return value is None or is_constant(value, "None")
-
-
-def _is_true(value: cst.BaseExpression) -> bool:
-    return is_constant(value, "True")
-
-
-def _string(value: cst.BaseExpression) -> str | None:
-    if isinstance(value, cst.SimpleString) and isinstance(value.evaluated_value, str):
-        return value.evaluated_value
-    return None

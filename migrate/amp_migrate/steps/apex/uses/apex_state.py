@@ -12,8 +12,9 @@ from amp_migrate.analysis.project import Project
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.apex.uses.loss_scale import scale_reads
-from amp_migrate.steps.scaler.checkpoint_entries import restores_keywords, subscript_key
+from amp_migrate.steps.scaler.checkpoint_entries import restores_keywords
 from amp_migrate.tables.apex_names import AMP
+from amp_migrate.trees.nodes import subscript_key
 
 
 def not_understood(files: Iterable[File]) -> Iterator[Refusal]:
@@ -62,7 +63,7 @@ def key_of(entry: cst.DictElement | cst.Assign) -> cst.SimpleString | None:
     if isinstance(entry, cst.DictElement):
         return entry.key if isinstance(entry.key, cst.SimpleString) else None
     target = entry.targets[0].target if len(entry.targets) == 1 else None
-    return subscript_key(target) if isinstance(target, cst.Subscript) else None
+    return subscript_key(target)
 
 
 def given(file: File, project: Project) -> Iterator[tuple[cst.Call, int]]:

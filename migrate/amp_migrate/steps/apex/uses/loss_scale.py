@@ -9,7 +9,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_name
-from amp_migrate.trees.nodes import Statement
+from amp_migrate.trees.nodes import Statement, subscript_key, written_string
 
 _SCALERS = re.compile(r"(_amp_state\.)+loss_scalers")
 _SAVED = re.compile(r"loss_scaler\d+")
@@ -77,9 +77,8 @@ def _item(file: File, node: cst.BaseExpression) -> tuple[cst.Subscript, str] | N
     parent = file.tree.parents[node]
     if not isinstance(parent, cst.Subscript) or parent.value is not node:
         return None
-    index = parent.slice[0].slice
-    key = index.value if isinstance(index, cst.Index) else None
-    return (parent, str(key.evaluated_value)) if isinstance(key, cst.SimpleString) else None
+    key = written_string(subscript_key(parent))
+    return None if key is None else (parent, key)
 
 
 def _index(node: cst.CSTNode) -> str:
