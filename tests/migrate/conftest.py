@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from textwrap import dedent
@@ -75,18 +75,20 @@ HEAD = "import torch\nfrom torch import nn\n\n"
 USUAL = {
     "MODEL": """
           model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     """,
     "STEP": """
         ~ loss.backward()
         ~ optimizer.step()
-        + scaler.update()
     """,
     "EPOCH": """
           for x, y in loader:
         ~     loss = nn.functional.mse_loss(model(x), y)
         ~     STEP
+    """,
+    "APEX": """
+        - from apex import amp
+        -
     """,
     "INITIALIZE": """
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
@@ -100,7 +102,6 @@ USUAL = {
     "APEX_STEP": """
         ~ SCALE_LOSS
         ~ optimizer.step()
-        + scaler.update()
     """,
     "APEX_EPOCH": """
           for x, y in loader:
@@ -108,9 +109,11 @@ USUAL = {
         ~     APEX_STEP
     """,
     "SCALED_STEP": """
-          scaler.scale(loss).backward()
-          scaler.step(optimizer)
-          scaler.update()
+        - scaler.scale(loss).backward()
+        - scaler.step(optimizer)
+        - scaler.update()
+        + loss.backward()
+        + optimizer.step()
     """,
 }
 
@@ -230,29 +233,39 @@ def spelt_out(text: str, dtype: str = "fp16") -> str:
             continue
         sign, indent, name = named.groups()
         piece = spelt_out(dedent(USUAL[name]).strip("\n"), dtype).split("\n")
-        if not sign:
-            lines += (indent + each[2:] for each in piece if not each.startswith("+"))
+        if sign and dtype != "fp16":
+            piece = [re.sub(r"^(\+ *)scaler\.scale\(loss\)", r"\1loss", each) for each in piece]
+            piece = [each for each in piece if not each.startswith("+ scaler =")]
+        if sign:
+            lines += (each[0] + indent + each[2:] for each in piece)
         else:
-            lines += (each[0] + indent + each[2:] for each in piece if dtype == "fp16" or "scaler" not in each)
+            lines += (indent + each[2:] for each in piece if not each.startswith("+"))
     return "\n".join(lines)
 
 
-def natively(lines: Iterable[str], dtype: str) -> Iterator[str]:
+def natively(lines: Sequence[str], dtype: str) -> Iterator[str]:
     """The usual lines of a step as native AMP.
 
-    In float16, `loss.backward()` goes backward from the scaled loss and `optimizer.step()` is left to the scaler; all
-    other lines are put into a region, those that follow each other into one, unless the next is less indented.
+    In float16 an optimizer is followed by its scaler, `loss.backward()` goes backward from the scaled loss, and
+    `optimizer.step()` is left to the scaler, which is updated after the last of them. A deprecated region is a native
+    one. All other lines are put into a region, those that follow each other into one, unless the next is less indented.
     """
     region: list[str] = []
-    for line in lines:
+    for line, behind in zip(lines, (*lines[1:], ""), strict=True):
         what = next((name for name in _SCALED if re.search(name, line)), None)
         if region and (what is not None or _indent(line) < _indent(region[0])):
             yield from _in_region(region, dtype)
             region = []
         if what is None:
             region.append(line)
+        elif what == _REGION:
+            yield next(_in_region([line], dtype))
+        elif dtype != "fp16":
+            yield line
         else:
-            yield re.sub(what, _SCALED[what], line) if dtype == "fp16" else line
+            yield re.sub(what, _SCALED[what], line)
+            if what == _STEP and not re.search(_STEP, behind):
+                yield f"{_indent(line)}scaler.update()"
     if region:
         yield from _in_region(region, dtype)
 
@@ -266,9 +279,13 @@ def _indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
+_STEP = r"^( *)([\w.]+)\.step\(\)$"
+_REGION = r"^ *with torch\.cuda\.amp\.autocast\(\):$"
 _SCALED = {
     r"^( *)(\w+)\.backward\((.*)\)$": r"\1scaler.scale(\2).backward(\3)",
-    r"^( *)([\w.]+)\.step\(\)$": r"\1scaler.step(\2)",
+    r"^( *)(optimizer = .*)$": '\\1\\2\n\\1scaler = torch.amp.GradScaler("cuda")',
+    _STEP: r"\1scaler.step(\2)",
+    _REGION: "",
 }
 _NAMED = re.compile(rf"(~?)( *)({'|'.join(USUAL)})")
 _DTYPES = {"fp16": "torch.float16", "bf16": "torch.bfloat16"}

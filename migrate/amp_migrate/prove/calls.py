@@ -13,6 +13,7 @@ from pathlib import Path
 from amp_migrate.prove.code.file import File
 from amp_migrate.prove.code.program import Program
 from amp_migrate.prove.code.scopes import DEFINITIONS, Function, Scope, full_module, heads, imported_name, member
+from amp_migrate.prove.code.trees import brief
 from amp_migrate.tables.apex_names import SHIM
 from amp_migrate.tables.signatures import FORMS, Version, forms, written
 
@@ -34,12 +35,12 @@ def wrong_call(before: Program, after: Program, name: str, versions: Iterable[Ve
         if old_calls.has(call, lines):
             if not is_changed or _bound_to(call, scope, before, after):
                 continue
-            return f"`{_brief(call)}` does not fit the new parameters of what it calls", call.lineno
+            return f"`{brief(call)}` does not fit the new parameters of what it calls", call.lineno
         wrong = _wrong_for_torch(call, scope, after, versions)
         if wrong is not None:
             return wrong, call.lineno
         if not _binds_to_any(call, scope, after):
-            return f"`{_brief(call)}` does not fit the parameters of what it calls", call.lineno
+            return f"`{brief(call)}` does not fit the parameters of what it calls", call.lineno
     return None
 
 
@@ -152,7 +153,7 @@ def _wrong_for_torch(call: ast.Call, scope: Scope, program: Program, versions: I
         if not accepted:
             return f"PyTorch {written(version)} has no {full}"
         if not any(_fits(form.signature, call) for form in accepted):
-            return f"`{_brief(call)}` is no call that PyTorch {written(version)} takes"
+            return f"`{brief(call)}` is no call that PyTorch {written(version)} takes"
     return None
 
 
@@ -216,8 +217,3 @@ def _fits(signature: Signature, call: ast.Call) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _brief(node: ast.AST) -> str:
-    text = " ".join(ast.unparse(node).split())
-    return text if len(text) <= 100 else f"{text[:97]}..."

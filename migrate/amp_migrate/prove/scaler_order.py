@@ -20,8 +20,8 @@ from amp_migrate.prove.code.scopes import DEFINITIONS, Definition, Function, Sco
 from amp_migrate.prove.code.values import Values
 from amp_migrate.prove.code.ways import Walk
 
-_MOST = 48
-_DEPTH = 6
+_MOST = 48  # states that are told apart
+_DEPTH = 6  # calls in one another that are gone into: what is further down is not looked at
 _READERS = frozenset(
     {"clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "get_total_norm", "clip_grads_with_norm_"}
 )

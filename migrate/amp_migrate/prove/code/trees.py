@@ -85,3 +85,9 @@ def dump(node: ast.AST | Sequence[ast.AST]) -> str:
     if isinstance(node, ast.AST):
         return ast.unparse(ast.fix_missing_locations(node))
     return "\n".join(map(dump, node))
+
+
+def brief(node: ast.AST) -> str:
+    """Code in one line that can be read."""
+    text = " ".join(dump(node).split())
+    return text if len(text) <= 100 else f"{text[:97]}..."

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from amp_migrate.prove.code.trees import dump, is_same
+from amp_migrate.prove.code.trees import brief, is_same
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,15 @@ class Comparison:
                 if not is_same(a, b) and len(one) != len(other):
                     rest_a, rest_b = one[one.index(a) :], other[other.index(b) :]
                     if len(rest_a) > 1 and self.nodes(rest_a[1], b) is None:
-                        return Difference(_brief(a), "", a.lineno, b.lineno)
+                        return Difference(brief(a), "", a.lineno, b.lineno)
                     if len(rest_b) > 1 and self.nodes(a, rest_b[1]) is None:
-                        return Difference("", _brief(b), a.lineno, b.lineno)
+                        return Difference("", brief(b), a.lineno, b.lineno)
                 return found
             at = (a.lineno, b.lineno)
         if len(one) > len(other):
-            return Difference(_brief(one[len(other)]), "", one[len(other)].lineno, at[1])
+            return Difference(brief(one[len(other)]), "", one[len(other)].lineno, at[1])
         if len(one) < len(other):
-            return Difference("", _brief(other[len(one)]), at[0], other[len(one)].lineno)
+            return Difference("", brief(other[len(one)]), at[0], other[len(one)].lineno)
         return None
 
     def nodes(self, one: ast.AST, other: ast.AST) -> Difference | None:
@@ -84,10 +84,4 @@ class Comparison:
 
     @staticmethod
     def _whole(one: ast.AST, other: ast.AST) -> Difference:
-        return Difference(_brief(one), _brief(other), getattr(one, "lineno", 0), getattr(other, "lineno", 0))
-
-
-def _brief(node: ast.AST) -> str:
-    """Code in one line that can be read."""
-    text = " ".join(dump(node).split())
-    return text if len(text) <= 100 else f"{text[:97]}..."
+        return Difference(brief(one), brief(other), getattr(one, "lineno", 0), getattr(other, "lineno", 0))

@@ -12,7 +12,7 @@ from amp_migrate.prove.code.scopes import Scope, last_word
 from amp_migrate.prove.sources.origins import ClassSource, Origins, Source
 from amp_migrate.tables.operators import NO_HALF_KERNEL
 
-_DEPTH = 12
+_DEPTH = 12  # values that are made of one another; what is further back is not known to be floating
 # Functions of torch, and methods of tensors, whose result is floating whatever they are given, or that raise.
 _FLOATING = frozenset(
     (

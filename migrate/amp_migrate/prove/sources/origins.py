@@ -107,28 +107,28 @@ class Origins:
 
     def returned(self, source: Source) -> list[Source]:
         """All that a call of a function of the project hands back; nothing where that is not known."""
-        node, scope = source.node, source.scope
-        if not isinstance(node, ast.Call):
-            return []
-        functions = [(f, f_scope) for f, f_scope in self._functions(node.func, scope)]
+        node = source.node
         found = []
-        for function, inner in functions:
-            for each in ast.walk(function):
-                if isinstance(each, ast.Return) and each.value is not None:
-                    found.append(Source(each.value, inner, source.index))
+        for function, at in self._defined(node.func, source.scope) if isinstance(node, ast.Call) else ():
+            if isinstance(function, DEFINITIONS):
+                inner = self._files[at.file].scopes.inside(function, at)
+                for each in ast.walk(function):
+                    if isinstance(each, ast.Return) and each.value is not None:
+                        found.append(Source(each.value, inner, source.index))
         return found
 
-    def _functions(self, func: ast.expr, scope: Scope) -> Iterator[tuple[Definition, Scope]]:
-        at = scope.find(func.id) if isinstance(func, ast.Name) else None
+    def _defined(self, func: ast.expr, scope: Scope) -> Iterator[tuple[Definition | ast.ClassDef, Scope]]:
+        """What the project defines by a name, each with the scope that it stands in."""
         name = func.id if isinstance(func, ast.Name) else ""
+        at = scope.find(name) if name else None
         if at is None or name not in at.definitions:
             full = imported_name(func, scope)
             module, _, name = full.rpartition(".")
             file = self._load(module or full.removesuffix(name), scope.file) if name else None
             at = None if file is None else file.scopes.module
-        for each in at.definitions.get(name, ()) if at is not None else ():
-            if isinstance(each, DEFINITIONS) and at is not None:
-                yield each, self._files[at.file].scopes.inside(each, at)
+        if at is not None:
+            for each in at.definitions.get(name, ()):
+                yield each, at
 
     def _passed(self, inner: Scope, name: str) -> Iterator[Source | None]:
         """What the calls of a function give to one of its parameters."""
@@ -146,33 +146,22 @@ class Origins:
 
     def made(self, source: Source) -> tuple[str, ClassSource | None]:
         """The class that a call makes an object of: its full name, and where the project defines it."""
-        node = source.node
+        node, scope = source.node, source.scope
         if not isinstance(node, ast.Call):
             return "", None
         if isinstance(node.func, ast.Name) and "." in node.func.id:  # of an erased program
             return node.func.id, None
-        full = self._program.values.name(node.func, source.scope) if source.scope.file in self._program.files else ""
-        if isinstance(node.func, ast.Name):
-            at = source.scope.find(node.func.id)
-            for each in at.definitions.get(node.func.id, ()) if at is not None else ():
-                if isinstance(each, ast.ClassDef) and at is not None:
-                    return each.name, ClassSource(each, at)
-        return full or imported_name(node.func, source.scope), self._foreign(node.func, source.scope)
+        defined = self._defined(node.func, scope)
+        found = next((ClassSource(each, at) for each, at in defined if isinstance(each, ast.ClassDef)), None)
+        if found is not None and found.scope.file == scope.file:
+            return found.node.name, found
+        full = self._program.values.name(node.func, scope) if scope.file in self._program.files else ""
+        return full or imported_name(node.func, scope), found
 
     def inside(self, function: Definition, of: ClassSource) -> Scope:
         """The scope inside a method of a class."""
         scopes = self._files[of.scope.file].scopes
         return scopes.inside(function, scopes.inside(of.node, of.scope))
-
-    def _foreign(self, func: ast.expr, scope: Scope) -> ClassSource | None:
-        full = imported_name(func, scope)
-        module, _, name = full.rpartition(".")
-        file = self._load(module or full.removesuffix(name), scope.file) if name else None
-        at = None if file is None else file.scopes.module
-        for each in at.definitions.get(name, ()) if at is not None else ():
-            if isinstance(each, ast.ClassDef) and at is not None:
-                return ClassSource(each, at)
-        return None
 
     def _load(self, module: str, importer: str) -> File | None:
         found = self._program.loaded(module, importer)

@@ -9,7 +9,7 @@ from amp_migrate.prove.code.trees import is_same
 from amp_migrate.prove.code.values import Values
 from amp_migrate.prove.sources.origins import Origins, Source
 
-_DEPTH = 6
+_DEPTH = 6  # names for one model, each given the next; beyond, two are not known to be the same
 # Methods and functions that hand back the model they are given, or one with the same parameters.
 _SAME_METHODS = frozenset("to cuda cpu float train eval requires_grad_ half double".split())
 _SAME_CALLS = ("DataParallel", "DistributedDataParallel", "convert_sync_batchnorm", "convert_syncbn_model", "compile")

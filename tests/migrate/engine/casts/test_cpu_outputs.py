@@ -15,8 +15,7 @@ def test_loss_on_the_cpu_reads_float32(rewrites: Check) -> None:
         """
           loss_device = torch.device("cpu")
           model = nn.Linear(2, 2).cuda()
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
           for x, y in loader:
         -     out = model(x)
         -     moved = out.view(-1).to(loss_device)

@@ -198,8 +198,7 @@ def test_keyword_argument(rewrites: Check) -> None:
         - def train(model, optimizer, loader, scaler=None):
         + def train(model, optimizer, loader):
               for x, y in loader:
-        -         with torch.cuda.amp.autocast():
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        ~         with torch.cuda.amp.autocast():
                       loss = model(x, y)
         -         scaler.scale(loss).backward()
         -         scaler.step(optimizer)
@@ -224,8 +223,7 @@ def test_attribute_that_is_handed_in(rewrites: Check) -> None:
         +         pass
 
               def step(self, x):
-        -         with torch.cuda.amp.autocast():
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        ~         with torch.cuda.amp.autocast():
                       loss = self.model(x)
         -         self.scaler.scale(loss).backward()
         -         self.scaler.step(self.optimizer)
@@ -247,8 +245,7 @@ def test_checkpoint_entry_and_restoring(rewrites: Check) -> None:
           model = nn.Linear(2, 2)
         - scaler = torch.cuda.amp.GradScaler()
           for x in loader:
-        -     with torch.cuda.amp.autocast():
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        ~     with torch.cuda.amp.autocast():
                   loss = model(x)
         -     scaler.scale(loss).backward()
         -     scaler.step(optimizer)
@@ -289,14 +286,9 @@ def test_function_that_sees_the_scaler_of_the_module(rewrites: Check) -> None:
         - scaler = torch.cuda.amp.GradScaler()
 
           def step(x):
-        -     with torch.cuda.amp.autocast():
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        ~     with torch.cuda.amp.autocast():
                   loss = model(x)
-        -     scaler.scale(loss).backward()
-        -     scaler.step(optimizer)
-        -     scaler.update()
-        +     loss.backward()
-        +     optimizer.step()
+        ~     SCALED_STEP
         """,
         dtype="bf16",
     )
@@ -308,8 +300,7 @@ def test_unscaling_in_a_branch_leaves_the_clipping(rewrites: Check) -> None:
           model = nn.Linear(2, 2)
         - scaler = torch.cuda.amp.GradScaler()
           for x in loader:
-        -     with torch.cuda.amp.autocast():
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        ~     with torch.cuda.amp.autocast():
                   loss = model(x)
         -     scaler.scale(loss).backward()
         +     loss.backward()
@@ -330,8 +321,7 @@ def test_update_in_a_branch_of_its_own(rewrites: Check) -> None:
           model = nn.Linear(2, 2)
         - scaler = torch.cuda.amp.GradScaler()
           for i, x in enumerate(loader):
-        -     with torch.cuda.amp.autocast():
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        ~     with torch.cuda.amp.autocast():
                   loss = model(x)
         -     scaler.scale(loss).backward()
         +     loss.backward()
@@ -351,8 +341,7 @@ def test_update_in_an_elif_leaves_the_other_branches(rewrites: Check) -> None:
           model = nn.Linear(2, 2)
         - scaler = torch.cuda.amp.GradScaler()
           for i, x in enumerate(loader):
-        -     with torch.cuda.amp.autocast():
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        ~     with torch.cuda.amp.autocast():
                   loss = model(x)
         -     scaler.scale(loss).backward()
         -     scaler.step(optimizer)
@@ -378,11 +367,7 @@ def test_native_region_moves_with_its_scaler(rewrites: Check) -> None:
         -     with torch.amp.autocast("cuda", dtype=torch.float16):
         +     with torch.amp.autocast("cuda", dtype=torch.bfloat16):
                   loss = model(x)
-        -     scaler.scale(loss).backward()
-        -     scaler.step(optimizer)
-        -     scaler.update()
-        +     loss.backward()
-        +     optimizer.step()
+        ~     SCALED_STEP
         """,
         dtype="bf16",
     )
@@ -397,11 +382,7 @@ def test_native_region_without_a_dtype_moves_with_its_scaler(rewrites: Check) ->
         -     with torch.autocast("cuda"):
         +     with torch.autocast("cuda", dtype=torch.bfloat16):
                   loss = model(x)
-        -     scaler.scale(loss).backward()
-        -     scaler.step(optimizer)
-        -     scaler.update()
-        +     loss.backward()
-        +     optimizer.step()
+        ~     SCALED_STEP
         """,
         dtype="bf16",
     )
@@ -423,14 +404,9 @@ def test_parameter_in_another_file(rewrites_files: Check) -> None:
                 - def train(model, optimizer, scaler, loader):
                 + def train(model, optimizer, loader):
                       for x in loader:
-                -         with torch.cuda.amp.autocast():
-                +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                ~         with torch.cuda.amp.autocast():
                               loss = model(x)
-                -         scaler.scale(loss).backward()
-                -         scaler.step(optimizer)
-                -         scaler.update()
-                +         loss.backward()
-                +         optimizer.step()
+                ~         SCALED_STEP
                 """,
         },
         dtype="bf16",
@@ -443,14 +419,9 @@ def test_import_of_the_scaler_alone_goes(rewrites: Check) -> None:
           import torch
         - from torch.cuda.amp import GradScaler
         - scaler = GradScaler()
-        - with torch.cuda.amp.autocast():
-        + with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        ~ with torch.cuda.amp.autocast():
               loss = model(x)
-        - scaler.scale(loss).backward()
-        - scaler.step(optimizer)
-        - scaler.update()
-        + loss.backward()
-        + optimizer.step()
+        ~ SCALED_STEP
         """,
         dtype="bf16",
         head="",
@@ -467,11 +438,7 @@ def test_import_of_the_scaler_goes_from_a_list(rewrites: Check) -> None:
         + from torch.amp import autocast
         + with autocast(device_type="cuda", dtype=torch.bfloat16):
               loss = model(x)
-        - scaler.scale(loss).backward()
-        - scaler.step(optimizer)
-        - scaler.update()
-        + loss.backward()
-        + optimizer.step()
+        ~ SCALED_STEP
         """,
         dtype="bf16",
         head="",

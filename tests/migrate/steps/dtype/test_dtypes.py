@@ -17,8 +17,7 @@ def test_float16_has_a_scaler(rewrites: Check) -> None:
         """
           model = nn.Linear(2, 2).cuda()
           criterion = nn.CrossEntropyLoss()
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
           for inputs, targets in loader:
               optimizer.zero_grad()
         ~     outputs = model(inputs)
@@ -348,16 +347,14 @@ def test_output_that_a_method_returns_is_float32_for_numpy_where_it_is_called(re
           class Forecast(Experiment):
               def predict(self, x, y):
                   if self.use_amp:
-        -             with torch.cuda.amp.autocast():
-        +             with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        ~             with torch.cuda.amp.autocast():
                           out = self.model(x)
                   else:
                       out = self.model(x)
                   return out[:, -1:], y
 
               def encode(self, x):
-        -         with torch.cuda.amp.autocast():
-        +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+        ~         with torch.cuda.amp.autocast():
                       return self.model(x)
 
               def codes(self, x):

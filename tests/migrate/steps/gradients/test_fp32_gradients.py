@@ -15,7 +15,6 @@ STEP = """
     ~ MODEL
     DELTA
     ~     optimizer.step()
-    +     scaler.update()
 """
 
 
@@ -158,7 +157,6 @@ def test_gradients_are_unscaled_before_a_function_that_reads_them(rewrites: Chec
               norm = total_norm(model.parameters())
               clip(model)
         ~     optimizer.step()
-        +     scaler.update()
         """
     )
 
@@ -180,15 +178,13 @@ def test_gradients_are_unscaled_before_a_method_of_the_model_that_reads_them(mad
                       parameter.grad *= 0.01
 
           {made}
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
           for x, y in loader:
         ~     loss = nn.functional.mse_loss(model(x), y)
         ~     loss.backward()
         +     scaler.unscale_(optimizer)
               model.tame()
         ~     optimizer.step()
-        +     scaler.update()
         """
     )
 
@@ -209,11 +205,11 @@ def test_steps_of_an_optimizer_of_the_project_need_no_unscaling(rewrites: Check)
           for x, y in loader:
         ~     loss = critic(x).mean()
         ~     loss.backward()
-        ~     opt_c.step()
+        -     opt_c.step()
+        +     scaler.step(opt_c)
         ~     loss = critic(net(x)).mean()
         ~     loss.backward()
         ~     opt_n.step()
-        +     scaler.update()
         """
     )
 
@@ -228,7 +224,6 @@ def test_gradients_are_unscaled_before_they_are_logged(rewrites: Check) -> None:
         +     scaler.unscale_(optimizer)
               norm = model.weight.grad.norm()
         ~     optimizer.step()
-        +     scaler.update()
               print(model.weight.grad.norm())
         """
     )
@@ -246,14 +241,14 @@ def test_each_optimizer_is_unscaled_before_its_own_clipping(rewrites: Check) -> 
         ~     lossD.backward()
         +     scaler.unscale_(optD)
               nn.utils.clip_grad_norm_(netD.parameters(), 1.0)
-        ~     optD.step()
+        -     optD.step()
+        +     scaler.step(optD)
         ~     lossG = netD(netG(noise)).mean()
               optG.zero_grad()
         ~     lossG.backward()
         +     scaler.unscale_(optG)
               nn.utils.clip_grad_norm_(netG.parameters(), 1.0)
         ~     optG.step()
-        +     scaler.update()
         """
     )
 
@@ -272,7 +267,6 @@ def test_only_the_optimizer_whose_parameters_are_clipped_is_unscaled(rewrites: C
               nn.utils.clip_grad_norm_(netD.parameters(), 1.0)
         ~     optD.step()
         ~     optG.step()
-        +     scaler.update()
         """
     )
 
@@ -303,11 +297,13 @@ def test_an_optimizer_that_is_clipped_by_its_name_in_a_branch_is_unscaled_there(
         ~     loss.backward()
         +     scaler.unscale_(optD)
               FIRST
-        ~     optD.step()
+        -     optD.step()
+        +     scaler.step(optD)
               if args.both:
         +         scaler.unscale_(optG)
                   SECOND
-        ~         optG.step()
+        -         optG.step()
+        +         scaler.step(optG)
         +     scaler.update()
         """.replace("FIRST", clips[0]).replace("SECOND", clips[1])
     )
@@ -328,7 +324,6 @@ def test_both_optimizers_are_unscaled_where_a_module_of_either_is_clipped_beside
               clip_gradients(optD, netG)
         ~     optD.step()
         ~     optG.step()
-        +     scaler.update()
         """
     )
 
@@ -348,7 +343,6 @@ def test_both_optimizers_are_unscaled_where_both_are_clipped(rewrites: Check) ->
               nn.utils.clip_grad_norm_(list(netD.parameters()) + list(netG.parameters()), 1.0)
         ~     optD.step()
         ~     optG.step()
-        +     scaler.update()
         """
     )
 
@@ -364,7 +358,6 @@ def test_clipping_on_the_real_step_of_an_accumulation(rewrites: Check) -> None:
         +         scaler.unscale_(optimizer)
                   nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         ~         optimizer.step()
-        +         scaler.update()
                   optimizer.zero_grad()
         """
     )
@@ -392,7 +385,6 @@ def test_clipping_on_every_micro_batch_goes_by_a_scaled_limit(rewrites: Check) -
         +     nn.utils.clip_grad_norm_(model.parameters(), 1.0 * scaler.get_scale())
               if (step + 1) % 4 == 0:
         ~         optimizer.step()
-        +         scaler.update()
                   optimizer.zero_grad()
         """
     )
@@ -410,7 +402,6 @@ def test_a_scaled_limit_keeps_an_expression_together(rewrites: Check) -> None:
         +         nn.utils.clip_grad_value_(model.parameters(), clip_value=(args.clip or 5.0) * scaler.get_scale())
               if (step + 1) % 4 == 0:
         ~         optimizer.step()
-        +         scaler.update()
                   optimizer.zero_grad()
         """
     )
@@ -549,7 +540,6 @@ REDUCED = """
 ~     loss.backward()
 DELTA
 ~     optimizer.step()
-+     scaler.update()
 """
 
 

@@ -29,8 +29,7 @@ def test_penalty_on_all_gradients_of_the_model(rewrites: Check) -> None:
     rewrites(
         """
           model = nn.Linear(2, 1)
-          optimizer = torch.optim.Adam(model.parameters())
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.Adam(model.parameters())
           for x, y in loader:
         ~     loss = nn.functional.mse_loss(model(x), y)
         -     grads = torch.autograd.grad(outputs=loss, inputs=model.parameters(), create_graph=True)
@@ -58,8 +57,7 @@ def test_penalty_of_a_function_beside_the_loop(rewrites: Check) -> None:
         ~     return ((g.norm(2, dim=1) - 1) ** 2).mean()
 
           D = nn.Linear(2, 1)
-          optimizer = torch.optim.Adam(D.parameters())
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.Adam(D.parameters())
           for x in loader:
         ~     out = D(x)
               gp = penalty(D, x)

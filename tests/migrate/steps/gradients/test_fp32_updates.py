@@ -23,12 +23,12 @@ def test_two_optimizers_of_one_iteration_share_an_update(rewrites: Check) -> Non
         ~     fake = netG(noise)
         ~     errD_fake = criterion(netD(fake.detach()), zeros)
         ~     errD_fake.backward()
-        ~     optD.step()
+        -     optD.step()
+        +     scaler.step(optD)
               netG.zero_grad()
         ~     errG = criterion(netD(fake), ones)
         ~     errG.backward()
         ~     optG.step()
-        +     scaler.update()
         """
     )
 
@@ -65,10 +65,8 @@ def test_optimizers_in_branches_update_in_their_branch(rewrites: Check) -> None:
         ~     loss.backward()
               if i % 2:
         ~         sgd.step()
-        +         scaler.update()
               else:
         ~         adam.step()
-        +         scaler.update()
         """
     )
 
@@ -84,12 +82,14 @@ def test_optimizer_that_steps_now_and_then_updates_with_the_one_that_always_does
               optD.zero_grad()
         ~     d = netD(x).mean() - netD(netG(x).detach()).mean()
         ~     d.backward()
-        ~     optD.step()
+        -     optD.step()
+        +     scaler.step(optD)
               if i % 5 == 0:
                   optG.zero_grad()
         ~         g = -netD(netG(x)).mean()
         ~         g.backward()
-        ~         optG.step()
+        -         optG.step()
+        +         scaler.step(optG)
         +     scaler.update()
         """
     )
@@ -108,13 +108,11 @@ def test_loops_of_their_own_have_updates_of_their_own(rewrites: Check) -> None:
         ~         d = netD(x).mean()
         ~         d.backward()
         ~         optD.step()
-        +         scaler.update()
               for x in loader:
                   optG.zero_grad()
         ~         g = netD(netG(x)).mean()
         ~         g.backward()
         ~         optG.step()
-        +         scaler.update()
         """
     )
 
@@ -243,12 +241,10 @@ def test_optimizer_that_steps_twice_updates_in_between(rewrites: Check) -> None:
         ~     first = model(x).mean()
         ~     first.backward()
         ~     optimizer.step()
-        +     scaler.update()
               optimizer.zero_grad()
         ~     second = model(y).mean()
         ~     second.backward()
         ~     optimizer.step()
-        +     scaler.update()
         """
     )
 

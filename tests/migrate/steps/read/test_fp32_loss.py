@@ -16,8 +16,7 @@ def test_model_that_takes_the_name_of_the_module_it_comes_from(rewrites: Check) 
         """
           import model
           model = model.RNNModel(3)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         ~ EPOCH
         """
     )
@@ -29,8 +28,7 @@ def test_module_that_computes_its_loss_is_a_forward(rewrites: Check) -> None:
           class ModelAndLoss(nn.Module):
               pass
           model_and_loss = ModelAndLoss()
-          optimizer = torch.optim.SGD(model_and_loss.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(model_and_loss.parameters(), lr=0.1)
           for x, y in loader:
         ~     loss, out = model_and_loss(x, y)
         ~     STEP
@@ -43,8 +41,7 @@ def test_loss_computed_in_the_call_of_backward_gets_a_name(rewrites: Check) -> N
         """
           model = nn.Linear(2, 2)
           criterion = nn.MSELoss()
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
           for x, y in loader:
               optimizer.zero_grad()
         -     criterion(model(x), y).backward()
@@ -52,7 +49,6 @@ def test_loss_computed_in_the_call_of_backward_gets_a_name(rewrites: Check) -> N
         +         loss = criterion(model(x), y)
         +     scaler.scale(loss).backward()
         ~     optimizer.step()
-        +     scaler.update()
         """
     )
 
@@ -85,8 +81,7 @@ def test_loss_computed_in_the_call_of_backward_joins_the_forward(rewrites: Check
         """
           model = nn.Linear(2, 2)
           criterion = nn.MSELoss()
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
           for x, y in loader:
         -     output = model(x)
         -     optimizer.zero_grad()
@@ -97,7 +92,6 @@ def test_loss_computed_in_the_call_of_backward_joins_the_forward(rewrites: Check
         +         loss = criterion(output, y)
         +     scaler.scale(loss).backward()
         ~     optimizer.step()
-        +     scaler.update()
         """
     )
 
@@ -106,7 +100,6 @@ STEP = """
     ~ MODEL
     DELTA
     ~     optimizer.step()
-    +     scaler.update()
 """
 
 
@@ -176,8 +169,7 @@ def test_a_loss_is_computed_in_the_region_and_scaled(delta: str, rewrites: Check
 def test_loss_may_come_out_of_the_models_output(rewrites: Check) -> None:
     rewrites(
         """
-          optimizer = torch.optim.Adam(model.parameters())
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.Adam(model.parameters())
           for batch in loader:
         ~     outputs = model(**batch)
         ~     loss = outputs.loss
@@ -190,8 +182,7 @@ def test_loss_may_come_out_of_the_models_output(rewrites: Check) -> None:
 def test_loss_may_come_from_the_model_itself(rewrites: Check) -> None:
     rewrites(
         """
-          optimizer = torch.optim.Adam(model.parameters())
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.Adam(model.parameters())
           for batch in loader:
         ~     loss = model(**batch)[0]
         ~     STEP

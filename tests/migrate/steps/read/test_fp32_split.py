@@ -27,7 +27,6 @@ def test_helper_that_goes_backward_for_the_loop_that_steps(rewrites: Check) -> N
         -         accumulate(model, x, y)
         +         accumulate(model, x, y, scaler)
         ~         optimizer.step()
-        +         scaler.update()
         """
     )
 
@@ -165,8 +164,7 @@ def test_functions_beside_the_loop_see_its_scaler(rewrites: Check) -> None:
     rewrites(
         """
           net = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 
           def forward_pass(batch):
               return net(batch[0]), batch[1]
@@ -181,7 +179,6 @@ def test_functions_beside_the_loop_see_its_scaler(rewrites: Check) -> None:
         ~     pred, y = forward_pass(batch)
               loss = backward_pass(pred, y)
         ~     optimizer.step()
-        +     scaler.update()
         """
     )
 
@@ -197,7 +194,8 @@ def test_wrapper_whose_method_steps(rewrites: Check) -> None:
         -     def step_and_update_lr(self):
         +     def step_and_update_lr(self, scaler):
                   self.n_steps += 1
-        ~         self._optimizer.step()
+        -         self._optimizer.step()
+        +         scaler.step(self._optimizer)
 
               def zero_grad(self):
                   self._optimizer.zero_grad()
@@ -231,13 +229,13 @@ def test_gradients_are_unscaled_for_the_optimizer_in_a_wrapper(rewrites: Check) 
         -     def step_and_update_lr(self):
         +     def step_and_update_lr(self, scaler):
                   self.warm += 1
-        ~         self.inner.step()
+        -         self.inner.step()
+        +         scaler.step(self.inner)
               def zero_grad(self):
                   self.inner.zero_grad()
           def train(loader):
               model = nn.Linear(2, 2)
-              optimizer = Scheduled(model)
-        +     scaler = torch.amp.GradScaler("cuda")
+        ~     optimizer = Scheduled(model)
               for x, y in loader:
                   optimizer.zero_grad()
         ~         loss = nn.functional.mse_loss(model(x), y)
@@ -305,7 +303,8 @@ def test_wrapper_in_another_file(rewrites_files: Check) -> None:
 
                 -     def step_and_update(self):
                 +     def step_and_update(self, scaler):
-                ~         self.optimizer.step()
+                -         self.optimizer.step()
+                +         scaler.step(self.optimizer)
             """,
             "train.py": """
                   import torch
@@ -508,7 +507,8 @@ def test_wrapper_whose_method_is_called_step(rewrites: Check) -> None:
         -     def step(self):
         +     def step(self, scaler):
                   self.count += 1
-        ~         self.optimizer.step()
+        -         self.optimizer.step()
+        +         scaler.step(self.optimizer)
 
         - def train(model, loader, opt):
         + def train(model, loader, opt, scaler):
@@ -540,8 +540,7 @@ def test_wrapper_that_shows_the_parameters_is_stepped_like_an_optimizer(rewrites
                   self.optimizer.step()
 
           model = nn.Linear(2, 2)
-          optimizer = Warmup(torch.optim.Adam(model.parameters()))
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = Warmup(torch.optim.Adam(model.parameters()))
         ~ EPOCH
         """
     )

@@ -115,8 +115,7 @@ def test_two_forwards_of_one_result_share_a_region(rewrites: Check) -> None:
     rewrites(
         """
           encoder, decoder = Encoder(), Decoder()
-          optimizer = torch.optim.SGD([*encoder.parameters(), *decoder.parameters()], lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD([*encoder.parameters(), *decoder.parameters()], lr=0.1)
           for x, y in loader:
         ~     loss = nn.functional.mse_loss(decoder(encoder(x)), y)
         ~     STEP
@@ -134,8 +133,7 @@ def test_banned_loss_stays_outside_and_reads_float32(rewrites: Check) -> None:
         """
           model = nn.Linear(2, 2)
           criterion = nn.BCELoss()
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
           for x, y in loader:
         ~     out = model(x)
         -     loss = criterion(out, y)
@@ -153,8 +151,7 @@ def test_teacher_of_unknown_class_is_left_as_it_was(rewrites: Check) -> None:
     rewrites(
         """
           teacher, student = A(), B()
-          optimizer = torch.optim.SGD(student.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(student.parameters(), lr=0.1)
           for x, y in loader:
               with torch.no_grad():
                   target = teacher(x)
@@ -175,8 +172,7 @@ def test_method_of_a_module_runs_in_its_callers_region(rewrites: Check) -> None:
               def generate(self, x):
                   return self(x)
           net = Net()
-          optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
           for x in loader:
         ~     loss = net(x).mean()
         ~     STEP
@@ -257,8 +253,7 @@ def test_forward_without_gradients_in_a_function_that_a_region_calls_gets_no_sec
     rewrites(
         """
           model, target = nn.Linear(2, 2), nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
           def compute_loss(x):
               with torch.no_grad():
@@ -448,8 +443,7 @@ def test_what_only_tells_the_model_something_needs_no_region(rewrites: Check) ->
                   self.image = self.decoder(self.code)
 
           model = Painter()
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         ~ EPOCH
 
           def evaluate(x):

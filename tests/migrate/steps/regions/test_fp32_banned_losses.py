@@ -15,12 +15,10 @@ Check = Callable[..., Any]
 
 STEP = """
       criterion = nn.BCELoss()
-      optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    + scaler = torch.amp.GradScaler("cuda")
+    ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     DELTA
     ~     loss.backward()
     ~     optimizer.step()
-    +     scaler.update()
 """
 
 
@@ -104,8 +102,7 @@ def test_loss_object_reads_float32_in_bfloat16(rewrites: Check) -> None:
 def test_loss_function_reads_float32(rewrites: Check) -> None:
     rewrites(
         """
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
           for x, y in loader:
         ~     output = model(x).view(-1)
         -     loss = nn.functional.binary_cross_entropy(output, y)
@@ -123,8 +120,7 @@ def test_function_of_the_project_around_the_loss_reads_float32(rewrites: Check) 
               bce = F.binary_cross_entropy(recon, x, reduction="sum")
               return bce + mu.pow(2).sum()
 
-          optimizer = torch.optim.Adam(model.parameters())
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.Adam(model.parameters())
           for x, _ in loader:
         ~     recon, mu = model(x)
         -     loss = loss_function(recon, x, mu)
@@ -139,8 +135,7 @@ def test_what_is_taken_out_has_the_name_of_what_is_called(rewrites: Check) -> No
         """
           criterion = nn.BCELoss()
           nets = [nn.Linear(2, 2)]
-          optimizer = torch.optim.SGD(nets[0].parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(nets[0].parameters(), lr=0.1)
           for x, y in loader:
         -     loss = criterion(nets[0](x), y)
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
@@ -197,8 +192,7 @@ def test_loss_inside_the_forward(leaves: Check) -> None:
 def test_sigmoid_in_the_loss_sees_float32(rewrites: Check) -> None:
     rewrites(
         """
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
           for x, y in loader:
         -     loss = nn.functional.binary_cross_entropy(torch.sigmoid(model(x)), y)
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
@@ -248,8 +242,7 @@ def test_sigmoid_that_the_model_returns_sees_float32(rewrites: Check) -> None:
 
           net = Net()
           criterion = nn.BCELoss()
-          optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
           for x, y in loader:
               optimizer.zero_grad()
         ~     output = net(x).squeeze(1)
@@ -396,8 +389,7 @@ def test_method_of_a_module_that_computes_a_refused_loss_stays_outside_and_reads
                   return nn.functional.binary_cross_entropy(torch.sigmoid(out), torch.ones_like(out))
 
           net, critic = nn.Linear(2, 2), Critic()
-          optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
           for x, y in loader:
         ~     out = net(x)
         ~     fit = nn.functional.mse_loss(out, y)

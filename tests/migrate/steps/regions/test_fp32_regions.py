@@ -15,7 +15,6 @@ STEP = """
     ~ MODEL
     DELTA
     ~     optimizer.step()
-    +     scaler.update()
 """
 
 
@@ -156,8 +155,7 @@ def test_region_stands_inside_set_grad_enabled(rewrites: Check) -> None:
         """
           model = nn.Linear(2, 2)
           criterion = nn.MSELoss()
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
           for phase in ["train", "val"]:
               for x, y in loaders[phase]:
                   optimizer.zero_grad()
@@ -176,8 +174,7 @@ def test_backward_behind_set_grad_enabled_stays_behind_it(rewrites: Check) -> No
         """
           model = nn.Linear(2, 2)
           criterion = nn.MSELoss()
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
           for x, y in loader:
               with torch.set_grad_enabled(True):
         ~         outputs = model(x)
@@ -192,8 +189,7 @@ def test_region_holds_a_loop_over_time(rewrites: Check) -> None:
         """
           rnn = RNN()
           criterion = nn.NLLLoss()
-          optimizer = torch.optim.SGD(rnn.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(rnn.parameters(), lr=0.1)
           for line, targets in data:
               hidden = rnn.init_hidden()
               loss = torch.zeros(1)
@@ -211,8 +207,7 @@ def test_zero_grad_between_forward_and_loss_stays_in_place(rewrites: Check) -> N
         """
           model = nn.Linear(2, 2)
           criterion = nn.MSELoss()
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
           for x, y in loader:
         ~     outputs = model(x)
         ~     optimizer.zero_grad()
@@ -226,8 +221,7 @@ def test_region_stands_inside_no_sync(rewrites: Check) -> None:
     rewrites(
         """
           model = torch.nn.parallel.DistributedDataParallel(nn.Linear(2, 2))
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
           for i, (x, y) in enumerate(loader):
               if i % 2:
                   with model.no_sync():
@@ -250,8 +244,7 @@ def test_region_of_an_async_function(rewrites: Check) -> None:
     rewrites(
         """
           async def train(model, loader):
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        +     scaler = torch.amp.GradScaler("cuda")
+        ~     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
               async for x, y in loader:
         ~         loss = nn.functional.mse_loss(model(x), y)
         ~         STEP
@@ -316,8 +309,7 @@ def test_a_region_ends_at_the_border_of_a_cell(rewrites: Check) -> None:
     rewrites(
         """
           model = nn.Linear(2, 2).cuda()
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
           # amp-migrate: cell 1
         ~ outputs = model(inputs)
           # amp-migrate: cell 2
@@ -338,8 +330,7 @@ def test_a_call_that_is_given_the_model_is_its_forward(rewrites: Check) -> None:
           encoder = nn.Linear(2, 2).cuda()
           size = encoder(sample).shape[1]
           model = nn.Linear(size, 2).cuda()
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
           inferer = DiffusionInferer()
           for x, y in loader:
               optimizer.zero_grad()
@@ -355,8 +346,7 @@ def test_forward_on_an_output_of_the_step_that_no_loss_depends_on(rewrites: Chec
     rewrites(
         """
           G, D = nn.Linear(2, 2), nn.Linear(2, 1)
-          optimizer = torch.optim.SGD(G.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(G.parameters(), lr=0.1)
           for z in loader:
         ~     fake = G(z)
         ~     loss = D(fake).mean()
@@ -375,8 +365,7 @@ def test_plot_of_an_output_is_no_forward_of_it(rewrites: Check) -> None:
               return model.fit_transform(values)
 
           net = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
           for x, y in loader:
         ~     out = net(x)
         ~     loss = nn.functional.mse_loss(out, y)
@@ -390,8 +379,7 @@ def test_forward_that_feeds_another_after_the_step_shares_its_region(rewrites: C
     rewrites(
         """
           generator, critic = nn.Linear(2, 2), nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(generator.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(generator.parameters(), lr=0.1)
           for z in loader:
         ~     fake = generator(z)
         ~     loss = critic(fake).mean()

@@ -22,7 +22,8 @@ def test_list_of_optimizers(rewrites: Check) -> None:
                   optimizer.zero_grad()
         ~     loss.backward()
               for optimizer in optimizers:
-        ~         optimizer.step()
+        -         optimizer.step()
+        +         scaler.step(optimizer)
         +     scaler.update()
         """
     )
@@ -41,7 +42,8 @@ def test_gradients_that_are_clipped_before_a_loop_over_the_optimizers(rewrites: 
         +         scaler.unscale_(optimizer)
               nn.utils.clip_grad_norm_(model.parameters(), 1.0)
               for optimizer in optimizers.values():
-        ~         optimizer.step()
+        -         optimizer.step()
+        +         scaler.step(optimizer)
         +     scaler.update()
         """
     )
@@ -59,7 +61,8 @@ def test_gradients_that_are_clipped_in_a_loop_over_the_optimizers(rewrites: Chec
               for optimizer in optimizers:
         +         scaler.unscale_(optimizer)
                   nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        ~         optimizer.step()
+        -         optimizer.step()
+        +         scaler.step(optimizer)
         +     scaler.update()
         """
     )
@@ -150,8 +153,7 @@ def test_model_under_a_key_that_says_so(rewrites: Check) -> None:
     rewrites(
         """
           parts = {"model": make()}
-          optimizer = torch.optim.SGD(parameters, lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(parameters, lr=0.1)
           for x, y in loader:
         ~     loss = nn.functional.mse_loss(parts["model"](x), y)
         ~     STEP

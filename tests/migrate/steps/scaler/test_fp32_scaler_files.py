@@ -30,8 +30,7 @@ def test_scaler_travels_between_files(rewrites_files: Check) -> None:
                   from engine import train_one_epoch
 
                   model = torch.nn.Linear(2, 2)
-                  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-                + scaler = torch.amp.GradScaler("cuda")
+                ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
                   for epoch in range(3):
                 -     train_one_epoch(model, optimizer, loader)
                 +     train_one_epoch(model, optimizer, scaler, loader)
@@ -160,8 +159,7 @@ def test_caller_that_imports_the_function_under_another_name_passes_the_scaler(r
                   from engine import train as train_step
 
                   model = torch.nn.Linear(2, 2)
-                  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-                + scaler = torch.amp.GradScaler("cuda")
+                ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
                 - train_step(model, optimizer, x)
                 + train_step(model, optimizer, scaler, x)
                 """,
@@ -201,12 +199,12 @@ def test_method_that_saves_takes_the_scaler_in_every_call_where_the_class_of_the
                       model = Net(2, 2)
                       model = model.cuda()
                       plot = Plot()
-                      optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-                +     scaler = torch.amp.GradScaler("cuda")
+                ~     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
                       for x, y in loader:
                 ~         loss = criterion(model(x), y)
                 ~         loss.backward()
-                ~         optimizer.step()
+                -         optimizer.step()
+                +         scaler.step(optimizer)
                 -     model.save("net.pt", optimizer)
                 -     model.backup(optimizer)
                 +         scaler.update()
@@ -241,8 +239,7 @@ def test_method_that_saves_keeps_its_arguments_where_a_call_may_be_of_it(rewrite
 
                   def train(name, loader, criterion):
                       model = getattr(nets, name)(2, 2)
-                      optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-                +     scaler = torch.amp.GradScaler("cuda")
+                ~     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
                       for x, y in loader:
                 ~         loss = criterion(model(x), y)
                 ~         STEP

@@ -13,8 +13,7 @@ def test_scaler_is_made_after_the_optimizer_at_module_level(rewrites: Check) -> 
         """
           model = nn.Linear(2, 2).cuda()
           criterion = nn.CrossEntropyLoss()
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
           for inputs, targets in loader:
               optimizer.zero_grad()
         ~     outputs = model(inputs)
@@ -113,8 +112,7 @@ def test_optimizer_may_come_from_a_function(rewrites: Check) -> None:
 
           def main():
               model = nn.Linear(2, 2)
-              optimizer = make(model)
-        +     scaler = torch.amp.GradScaler("cuda")
+        ~     optimizer = make(model)
         ~     EPOCH
         """
     )
@@ -210,8 +208,7 @@ def test_scaler_is_made_beside_an_optimizer_that_is_made_for_training_only(rewri
     rewrites(
         """
           model = nn.Linear(2, 2).cuda()
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1) if args.train else None
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1) if args.train else None
           for x, y in loader:
               optimizer.zero_grad()
         ~     loss = nn.functional.mse_loss(model(x), y)

@@ -114,8 +114,7 @@ def test_optimizer_that_is_made_on_demand(rewrites: Check) -> None:
     rewrites(
         """
           def run(net, pretrain):
-              optimizer = None
-        +     scaler = torch.amp.GradScaler("cuda")
+        ~     optimizer = None
               if pretrain:
                   optimizer = torch.optim.Adam(net.parameters())
         ~         loss = nn.functional.cross_entropy(net(x), y)
@@ -165,8 +164,7 @@ def test_what_needs_the_optimizer_finds_the_scaler_in_its_branch(rewrites: Check
           def main(net, loader, is_training):
               optimizer = None
               if is_training:
-                  optimizer = torch.optim.Adam(net.parameters())
-        +         scaler = torch.amp.GradScaler("cuda")
+        ~         optimizer = torch.optim.Adam(net.parameters())
               for x, y in loader:
         ~         loss = nn.functional.cross_entropy(net(x), y)
                   if optimizer is not None:

@@ -56,8 +56,7 @@ def test_torch_is_imported_beside_what_comes_from_it(rewrites: Check) -> None:
           from torch.optim import SGD
 
           model = Linear(2, 2)
-          optimizer = SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = SGD(model.parameters(), lr=0.1)
         ~ EPOCH
         """,
         head="",
@@ -78,8 +77,7 @@ def test_torch_is_imported_behind_the_docstring_of_a_file_without_imports(rewrit
 
 
           def main(model, make, loader):
-              optimizer = make(model.parameters())
-        +     scaler = torch.amp.GradScaler("cuda")
+        ~     optimizer = make(model.parameters())
               for x in loader:
         -         step(model, optimizer, x)
         +         step(model, optimizer, scaler, x)
@@ -95,8 +93,7 @@ def test_torch_imported_in_the_function(rewrites: Check) -> None:
               import torch
 
               model = torch.nn.Linear(2, 2)
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        +     scaler = torch.amp.GradScaler("cuda")
+        ~     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         ~     EPOCH
         """,
         head="",

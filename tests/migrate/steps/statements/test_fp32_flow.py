@@ -13,8 +13,7 @@ def test_loss_that_is_summed_over_a_loop_through_the_outputs(rewrites: Check) ->
         """
           vgg = nn.Sequential(nn.Linear(2, 2))
           target = torch.randn(1, 2, requires_grad=True)
-          optimizer = torch.optim.Adam([target])
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.Adam([target])
           for step in range(10):
         ~     features = vgg(target)
         ~     wanted = vgg(content)
@@ -129,8 +128,7 @@ def test_method_that_gets_something_by_running_the_model_is_a_forward(rewrites: 
         AGENT
         + """\
   agent = Agent()
-  optimizer = torch.optim.Adam(agent.parameters())
-+ scaler = torch.amp.GradScaler("cuda")
+~ optimizer = torch.optim.Adam(agent.parameters())
   for x, reward in loader:
 ~     loss = (-agent.get_action(x).log() * reward).mean()
 ~     STEP
@@ -156,8 +154,7 @@ def test_acting_on_a_replay_memory_is_no_part_of_the_loss(rewrites: Check) -> No
     rewrites(
         """
           q_network = nn.Linear(4, 2)
-          optimizer = torch.optim.Adam(q_network.parameters())
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.Adam(q_network.parameters())
           memory = []
           for step in range(10):
               if step < 5:
@@ -195,8 +192,7 @@ def test_function_that_gives_plain_numbers_is_no_part_of_the_loss(rewrites: Chec
     rewrites(
         """
           policy = nn.Linear(4, 2)
-          optimizer = torch.optim.Adam(policy.parameters())
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.Adam(policy.parameters())
 
           def act(state):
               return draw(policy(state)).item()

@@ -15,8 +15,7 @@ def test_comments_and_blank_lines_stay_with_their_statements(rewrites: Check) ->
     rewrites(
         """
           model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)  # plain SGD
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)  # plain SGD
           # the loop
           for x, y in loader:
               # forward
@@ -60,7 +59,6 @@ def test_calls_over_several_lines_stay_so(rewrites: Check) -> None:
                   retain_graph=True,  # again
               )
         ~     optimizer.step()
-        +     scaler.update()
         """
     )
 
@@ -69,8 +67,7 @@ def test_strings_over_several_lines_keep_their_text(rewrites: Check) -> None:
     rewrites(
         '''
           model = nn.Linear(2, 2)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
+        ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
           for x in loader:
         -     loss = model(x, """
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
@@ -201,8 +198,7 @@ def test_new_blocks_are_as_deep_as_those_around_them_in_a_file_of_two_indents(re
               return 4
 
           def main(model, loader):
-              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        +     scaler = torch.amp.GradScaler("cuda")
+        ~     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
               state = torch.load("last.pt")
         -     if "optimizer" in state: optimizer.load_state_dict(state["optimizer"])
         +     if "optimizer" in state:

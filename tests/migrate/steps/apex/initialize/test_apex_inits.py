@@ -33,8 +33,7 @@ MODEL = """
 def test_handle_that_nobody_uses(call: str, rewrites: Check) -> None:
     rewrites(
         f"""
-        - from apex import amp
-        -
+        ~ APEX
           def main(args):
               model = nn.Linear(2, 2)
               half = args.dtype == "float16"

@@ -11,8 +11,7 @@ Check = Callable[..., Any]
 def test_o0_is_plain_float32_and_stays_so(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           MODEL
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O0")
           for x, y in loader:
@@ -29,8 +28,7 @@ def test_o0_is_plain_float32_and_stays_so(rewrites: Check) -> None:
 def test_o0_keeps_no_state_and_has_no_scale(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
 
           def train(args, model, loader):
               optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -52,8 +50,7 @@ def test_o0_keeps_no_state_and_has_no_scale(rewrites: Check) -> None:
 def test_o2_keeps_float32_weights(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           MODEL
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O2", keep_batchnorm_fp32=True)
         + scaler = torch.amp.GradScaler("cuda")
@@ -65,8 +62,7 @@ def test_o2_keeps_float32_weights(rewrites: Check) -> None:
 def test_level_of_the_command_line_is_a_switch(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           MODEL
         - model, optimizer = amp.initialize(model, optimizer, opt_level=args.opt_level)
         + amp_enabled = args.opt_level != "O0"
@@ -79,7 +75,6 @@ def test_level_of_the_command_line_is_a_switch(rewrites: Check) -> None:
         +         loss = nn.functional.mse_loss(model(x), y)
         +     scaler.scale(loss).backward()
         ~     optimizer.step()
-        +     scaler.update()
         """
     )
 
@@ -87,8 +82,7 @@ def test_level_of_the_command_line_is_a_switch(rewrites: Check) -> None:
 def test_level_of_the_command_line_in_bfloat16(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           MODEL
         - model, optimizer = amp.initialize(model, optimizer, opt_level=args.opt_level)
         + amp_enabled = args.opt_level != "O0"
@@ -108,8 +102,7 @@ def test_level_of_the_command_line_in_bfloat16(rewrites: Check) -> None:
 def test_enabled_is_a_switch(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           model = nn.Linear(2, 2).cuda()
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         - model, optimizer = amp.initialize(model, optimizer, enabled=args.amp, opt_level="O1")
@@ -122,7 +115,6 @@ def test_enabled_is_a_switch(rewrites: Check) -> None:
         +         loss = nn.functional.mse_loss(model(x), y)
         +     scaler.scale(loss).backward()
         ~     optimizer.step()
-        +     scaler.update()
         """
     )
 
@@ -130,8 +122,7 @@ def test_enabled_is_a_switch(rewrites: Check) -> None:
 def test_enabled_is_a_switch_in_bfloat16(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           model = nn.Linear(2, 2).cuda()
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         - model, optimizer = amp.initialize(model, optimizer, enabled=args.amp, opt_level="O1")
@@ -151,8 +142,7 @@ def test_enabled_is_a_switch_in_bfloat16(rewrites: Check) -> None:
 def test_dynamic_loss_scale_is_what_the_scaler_does(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           MODEL
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O1", loss_scale="dynamic", verbosity=0)
         + scaler = torch.amp.GradScaler("cuda")

@@ -11,8 +11,7 @@ Check = Callable[..., Any]
 def test_step_in_another_function_is_given_the_scaler(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
         - def train(model, optimizer, loader, args):
         + def train(model, optimizer, scaler, loader, args):
               for x, y in loader:
@@ -26,7 +25,6 @@ def test_step_in_another_function_is_given_the_scaler(rewrites: Check) -> None:
         +         scaler.unscale_(optimizer)
         +         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         ~         optimizer.step()
-        +         scaler.update()
 
           def main(args):
               MODEL
@@ -67,8 +65,7 @@ def test_module_of_another_library_with_the_name_of_a_method(rewrites_files: Che
 def test_step_in_a_method_with_the_name_of_one_that_every_module_has(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           class Trainer:
         -     def train(self, model, optimizer, loader):
         +     def train(self, model, optimizer, scaler, loader):
@@ -90,8 +87,7 @@ def test_step_in_a_method_with_the_name_of_one_that_every_module_has(rewrites: C
 def test_master_parameters_of_an_optimizer_made_elsewhere(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
         - def train(model, optimizer, loader):
         + def train(model, optimizer, scaler, loader):
               for x in loader:
@@ -103,7 +99,6 @@ def test_master_parameters_of_an_optimizer_made_elsewhere(rewrites: Check) -> No
         +         scaler.unscale_(optimizer)
         +         torch.nn.utils.clip_grad_norm_((p for group in optimizer.param_groups for p in group["params"]), 1.0)
         ~         optimizer.step()
-        +         scaler.update()
 
           def main():
               model = nn.Linear(2, 2)
@@ -119,8 +114,7 @@ def test_master_parameters_of_an_optimizer_made_elsewhere(rewrites: Check) -> No
 def test_evaluation_ran_in_mixed_precision_too(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           def evaluate(model, loader):
               model.eval()
               with torch.no_grad():
@@ -139,8 +133,7 @@ def test_evaluation_ran_in_mixed_precision_too(rewrites: Check) -> None:
 def test_evaluation_with_the_switch_at_hand(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           def evaluate(model, loader, args):
               model.eval()
               with torch.no_grad():
@@ -165,7 +158,6 @@ def test_evaluation_with_the_switch_at_hand(rewrites: Check) -> None:
         +             loss = model(x).mean()
         +         scaler.scale(loss).backward()
         ~         optimizer.step()
-        +         scaler.update()
               evaluate(model, loader, args)
         """
     )
@@ -174,8 +166,7 @@ def test_evaluation_with_the_switch_at_hand(rewrites: Check) -> None:
 def test_evaluation_with_a_copy_of_the_switch(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           import copy
           def evaluate(model, loader, args):
               if args.single:
@@ -203,7 +194,6 @@ def test_evaluation_with_a_copy_of_the_switch(rewrites: Check) -> None:
         +             loss = model(x).mean()
         +         scaler.scale(loss).backward()
         ~         optimizer.step()
-        +         scaler.update()
               evaluate(model, loader, args)
         """
     )
@@ -212,8 +202,7 @@ def test_evaluation_with_a_copy_of_the_switch(rewrites: Check) -> None:
 def test_evaluation_without_the_switch_stays_in_float32(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           def evaluate(model, loader):
               with torch.no_grad():
                   for x, y in loader:
@@ -233,7 +222,6 @@ def test_evaluation_without_the_switch_stays_in_float32(rewrites: Check) -> None
         +             loss = nn.functional.mse_loss(model(x), y)
         +         scaler.scale(loss).backward()
         ~         optimizer.step()
-        +         scaler.update()
               evaluate(model, loader)
         """
     )
@@ -242,8 +230,7 @@ def test_evaluation_without_the_switch_stays_in_float32(rewrites: Check) -> None
 def test_inference_has_a_region_and_no_scaler(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           model = Net()
         - model = amp.initialize(model, opt_level="O1")
           model.eval()
@@ -377,7 +364,6 @@ def test_a_guard_of_the_script_is_no_switch(rewrites: Check) -> None:
         -             scaled.backward()
         +         scaler.scale(loss).backward()
         ~         optimizer.step()
-        +         scaler.update()
         """
     )
 
@@ -396,7 +382,6 @@ def test_a_step_that_comes_by_a_star_import(rewrites_files: Check) -> None:
                 -         scaled.backward()
                 +     scaler.scale(loss).backward()
                 ~     optimizer.step()
-                +     scaler.update()
 
                   def main(model):
                       optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -439,8 +424,7 @@ def test_float32_training_that_imports_apex_for_nothing_moves_beside_an_apex_scr
                   import torch
                 - from apex import amp
                   model = torch.nn.Linear(2, 2)
-                  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-                + scaler = torch.amp.GradScaler("cuda")
+                ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
                 ~ EPOCH
                 """,
             "infer.py": """

@@ -27,7 +27,6 @@ def test_calls_through_the_attribute_are_those_of_amp(rewrites: Check) -> None:
         +             loss = model(x).mean()
         +         scaler.scale(loss).backward()
         ~         optimizer.step()
-        +         scaler.update()
 
           def main(args, loader):
               MODEL

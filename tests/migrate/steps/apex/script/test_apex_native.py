@@ -11,8 +11,7 @@ Check = Callable[..., Any]
 def test_o1(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           model = nn.Linear(2, 2).cuda()
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         ~ INITIALIZE
@@ -27,8 +26,7 @@ def test_o1(rewrites: Check) -> None:
 def test_o1_in_bfloat16(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           model = nn.Linear(2, 2).cuda()
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
@@ -47,8 +45,7 @@ def test_o1_in_bfloat16(rewrites: Check) -> None:
 def test_attributes_of_self(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           class T:
               def __init__(self, model):
                   self.model = model
@@ -70,8 +67,7 @@ def test_attributes_of_self(rewrites: Check) -> None:
 def test_attributes_of_self_in_bfloat16(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           class T:
               def __init__(self, model):
                   self.model = model
@@ -91,8 +87,7 @@ def test_attributes_of_self_in_bfloat16(rewrites: Check) -> None:
 def test_new_names_for_model_and_optimizer_stay(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           net = nn.Linear(2, 2).cuda()
           sgd = torch.optim.SGD(net.parameters(), lr=0.1)
         - model, optimizer = amp.initialize(net, sgd, opt_level="O1")
@@ -105,7 +100,6 @@ def test_new_names_for_model_and_optimizer_stay(rewrites: Check) -> None:
         -         s.backward()
         +     scaler.scale(loss).backward()
         ~     optimizer.step()
-        +     scaler.update()
         """
     )
 
@@ -113,8 +107,7 @@ def test_new_names_for_model_and_optimizer_stay(rewrites: Check) -> None:
 def test_lists_of_models_and_optimizers_share_a_scaler(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           netD, netG = D(), G()
           optD = torch.optim.Adam(netD.parameters())
           optG = torch.optim.Adam(netG.parameters())
@@ -125,13 +118,13 @@ def test_lists_of_models_and_optimizers_share_a_scaler(rewrites: Check) -> None:
         -     with amp.scale_loss(errD, optD) as scaled:
         -         scaled.backward()
         +     scaler.scale(errD).backward()
-        ~     optD.step()
+        -     optD.step()
+        +     scaler.step(optD)
         ~     errG = netD(netG(x)).mean()
         -     with amp.scale_loss(errG, optG) as scaled:
         -         scaled.backward()
         +     scaler.scale(errG).backward()
         ~     optG.step()
-        +     scaler.update()
         """
     )
 
@@ -139,8 +132,7 @@ def test_lists_of_models_and_optimizers_share_a_scaler(rewrites: Check) -> None:
 def test_delayed_unscaling_is_what_the_scaler_does(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           model = nn.Linear(2, 2).cuda()
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         ~ INITIALIZE
@@ -151,7 +143,6 @@ def test_delayed_unscaling_is_what_the_scaler_does(rewrites: Check) -> None:
         +     scaler.scale(loss).backward()
               if (i + 1) % 4 == 0:
         ~         optimizer.step()
-        +         scaler.update()
                   optimizer.zero_grad()
         """
     )
@@ -160,8 +151,7 @@ def test_delayed_unscaling_is_what_the_scaler_does(rewrites: Check) -> None:
 def test_scaled_backward_on_one_line_keeps_its_arguments(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           model = nn.Linear(2, 2).cuda()
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         ~ INITIALIZE
@@ -170,7 +160,6 @@ def test_scaled_backward_on_one_line_keeps_its_arguments(rewrites: Check) -> Non
         -     with amp.scale_loss(loss, optimizer) as s: s.backward(retain_graph=True)
         +     scaler.scale(loss).backward(retain_graph=True)
         ~     optimizer.step()
-        +     scaler.update()
         """
     )
 
@@ -178,8 +167,7 @@ def test_scaled_backward_on_one_line_keeps_its_arguments(rewrites: Check) -> Non
 def test_master_parameters_in_a_loop(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           model = nn.Linear(2, 2).cuda()
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         ~ INITIALIZE
@@ -193,7 +181,6 @@ def test_master_parameters_in_a_loop(rewrites: Check) -> None:
         +     for p in model.parameters():
                   p.grad.mul_(0.5)
         ~     optimizer.step()
-        +     scaler.update()
         """
     )
 
@@ -212,13 +199,13 @@ def test_several_losses_share_one_scaler(rewrites: Check) -> None:
         -     with amp.scale_loss(loss_d, opt_d, loss_id=0) as scaled_loss:
         -         scaled_loss.backward()
         +     scaler.scale(loss_d).backward()
-        ~     opt_d.step()
+        -     opt_d.step()
+        +     scaler.step(opt_d)
         ~     loss_g = d(g(x)).mean()
         -     with amp.scale_loss(loss_g, opt_g, loss_id=1) as scaled_loss:
         -         scaled_loss.backward()
         +     scaler.scale(loss_g).backward()
         ~     opt_g.step()
-        +     scaler.update()
         """
     )
     assert any("one scaler serves all losses" in finding.message for finding in plan.findings)

@@ -49,7 +49,8 @@ def test_scaling_clipping_and_networks(rewrites: Check) -> None:
         +     scaler.scale(loss).backward(retain_graph=True)
         +     scaler.unscale_(optimizer)
         +     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        ~     optimizer.step()
+        -     optimizer.step()
+        +     scaler.step(optimizer)
         -     print(optimizer.loss_scale)
         +     scaler.update()
         +     print(scaler.get_scale())
@@ -86,7 +87,6 @@ def test_branches_for_both_precisions_are_one(rewrites: Check) -> None:
         +         scaler.unscale_(optimizer)
         +         nn.utils.clip_grad_norm_(model.parameters(), args.clip)
         ~         optimizer.step()
-        +         scaler.update()
         """  # noqa: E501
     )
 
@@ -115,7 +115,6 @@ def test_branches_that_differ_are_unscaled_each(rewrites: Check) -> None:
         +         scaler.unscale_(optimizer)
                   nn.utils.clip_grad_norm_(model.parameters(), 5.0)
         ~     optimizer.step()
-        +     scaler.update()
         """
     )
 
@@ -321,7 +320,6 @@ def test_gradients_that_are_copied_later(rewrites: Check) -> None:
         -         loss.backward()
         +         scaler.scale(loss).backward()
         ~     optimizer.step()
-        +     scaler.update()
         """
     )
 

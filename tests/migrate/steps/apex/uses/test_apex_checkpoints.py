@@ -13,8 +13,7 @@ Check = Callable[..., Any]
 def test_restored_where_the_checkpoint_has_it(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           MODEL
         ~ INITIALIZE
           if args.resume:
@@ -30,8 +29,7 @@ def test_restored_where_the_checkpoint_has_it(rewrites: Check) -> None:
 def test_test_of_the_checkpoint_asks_for_the_scaler(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           MODEL
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
         - if "amp" in checkpoint:
@@ -47,8 +45,7 @@ def test_test_of_the_checkpoint_asks_for_the_scaler(rewrites: Check) -> None:
 def test_restored_under_the_flag_that_initializes(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           MODEL
         + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
           if args.fp16:
@@ -68,7 +65,6 @@ def test_restored_under_the_flag_that_initializes(rewrites: Check) -> None:
         +         loss = model(x).mean()
         +     scaler.scale(loss).backward()
         ~     optimizer.step()
-        +     scaler.update()
         """
     )
 
@@ -76,14 +72,14 @@ def test_restored_under_the_flag_that_initializes(rewrites: Check) -> None:
 def test_entry_of_a_dictionary(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           MODEL
         ~ INITIALIZE
           for x in loader:
         ~     loss = model(x).mean()
         ~     SCALE_LOSS
-        ~     optimizer.step()
+        -     optimizer.step()
+        +     scaler.step(optimizer)
         - torch.save({"optimizer": optimizer.state_dict(), "amp": amp.state_dict()}, "last.pt")
         +     scaler.update()
         + torch.save({"optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}, "last.pt")
@@ -94,8 +90,7 @@ def test_entry_of_a_dictionary(rewrites: Check) -> None:
 def test_entry_by_assignment(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           MODEL
         ~ INITIALIZE
         ~ APEX_EPOCH
@@ -109,8 +104,7 @@ def test_entry_by_assignment(rewrites: Check) -> None:
 def test_saved_by_a_function_that_is_given_the_optimizer(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
         - def save(model, optimizer):
         -     torch.save({"optimizer": optimizer.state_dict(), "amp": amp.state_dict()}, "last.pt")
         + def save(model, optimizer, scaler):
@@ -122,7 +116,8 @@ def test_saved_by_a_function_that_is_given_the_optimizer(rewrites: Check) -> Non
               for x in loader:
         ~         loss = model(x).mean()
         ~         SCALE_LOSS
-        ~         optimizer.step()
+        -         optimizer.step()
+        +         scaler.step(optimizer)
         -     save(model, optimizer)
         +         scaler.update()
         +     save(model, optimizer, scaler)
@@ -133,8 +128,7 @@ def test_saved_by_a_function_that_is_given_the_optimizer(rewrites: Check) -> Non
 def test_entry_of_a_dictionary_goes_in_bfloat16(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           MODEL
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
           for x in loader:
@@ -153,8 +147,7 @@ def test_entry_of_a_dictionary_goes_in_bfloat16(rewrites: Check) -> None:
 def test_entry_by_assignment_goes_in_bfloat16(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           MODEL
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
           for x in loader:
@@ -173,8 +166,7 @@ def test_entry_by_assignment_goes_in_bfloat16(rewrites: Check) -> None:
 def test_restoring_goes_in_bfloat16(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           MODEL
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
           if args.resume:
@@ -194,8 +186,7 @@ def test_restoring_goes_in_bfloat16(rewrites: Check) -> None:
 def test_tested_restoring_goes_in_bfloat16(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           MODEL
         - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
         - if "amp" in checkpoint:
@@ -251,7 +242,8 @@ def test_module_that_is_passed_to_be_restored_gives_way_to_the_scaler(rewrites: 
         -     with apex.amp.scale_loss(loss, optimizer) as scaled_loss:
         -         scaled_loss.backward()
         +     scaler.scale(loss).backward()
-        ~     optimizer.step()
+        -     optimizer.step()
+        +     scaler.step(optimizer)
         -     state["amp"] = apex.amp.state_dict()
         +     scaler.update()
         +     state["scaler"] = scaler.state_dict()
@@ -346,8 +338,7 @@ def test_state_that_nothing_restores_may_be_kept_anywhere(migrate: Check) -> Non
 def test_scaler_is_saved_with_the_optimizer_where_apex_was_not(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           def train(args, model, loader):
               optimizer = torch.optim.AdamW(model.parameters())
         -     model, optimizer = amp.initialize(model, optimizer)
@@ -366,8 +357,7 @@ def test_scaler_is_saved_with_the_optimizer_where_apex_was_not(rewrites: Check) 
 def test_a_saver_that_nobody_gives_an_optimizer(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           class Saver:
               def save(self, model, optimizer=None):
                   state = {"model": model.state_dict()}
@@ -387,8 +377,7 @@ def test_a_saver_that_nobody_gives_an_optimizer(rewrites: Check) -> None:
 def test_an_optimizer_that_is_restored_before_there_is_a_scaler(rewrites: Check) -> None:
     rewrites(
         """
-        - from apex import amp
-        -
+        ~ APEX
           def resume(model, optimizer):
               state = torch.load("model.pt")
               model.load_state_dict(state["model"])

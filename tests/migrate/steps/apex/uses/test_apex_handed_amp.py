@@ -24,7 +24,6 @@ def test_amp_that_is_passed_makes_way_for_the_scaler(rewrites_files: Check) -> N
                 -         backward(loss, optimizer, amp)
                 +         backward(loss, optimizer, scaler)
                 ~         optimizer.step()
-                +         scaler.update()
 
                 - def backward(loss, optimizer, amp):
                 -     with amp.scale_loss(loss, optimizer) as scaled_loss:
