@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any
 
 import proved_results
-from amp_migrate.engine.check import Refused, check_text
 from amp_migrate.engine.imports.import_graph import ImportGraph
-from amp_migrate.engine.proof import project_of
+from amp_migrate.engine.results.check_text import Refused, check_text
+from amp_migrate.engine.results.proof import project_of
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.prove.check import Change, Project, faults

@@ -26,8 +26,8 @@ from pathlib import Path
 
 from amp_migrate.settings import Dtype
 from amp_migrate.verify.experiments.ladder import climb
-from amp_migrate.verify.judge import program
 from amp_migrate.verify.judge.evidence import Evidence
+from amp_migrate.verify.judge.programs import program
 from amp_migrate.verify.judge.verdict import Limits, Verdict, assess
 from amp_migrate.verify.runs import prepare
 from amp_migrate.verify.runs.forks import Forks

@@ -4,7 +4,8 @@
 
 What rounding makes of the original is normal with a standard deviation of 1; what it makes of the migrated script is
 normal too, of the same spread (bfloat16) or an eighth of it (float16), and off by a shift. The rule is that of
-`amp_migrate.verify.judge.convergence`, with its further looks, for one metric that gains far more than the margin.
+`amp_migrate.verify.judge.statistics.convergence`, with its further looks, for one metric that gains far more than the
+margin.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from __future__ import annotations
 import math
 
 import numpy
-from amp_migrate.verify.judge.convergence import LEVEL, SPREADS, STRICT_SPREADS
-from amp_migrate.verify.judge.interval import chi_square, quantile
+from amp_migrate.verify.judge.statistics.convergence import LEVEL, SPREADS, STRICT_SPREADS
+from amp_migrate.verify.judge.statistics.interval import chi_square, quantile
 
 TRIALS = 20_000
 SHIFTS = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0)

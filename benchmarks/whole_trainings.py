@@ -24,9 +24,9 @@ from pathlib import Path
 
 from amp_migrate.settings import Dtype
 from amp_migrate.verify.experiments.ladder import train_whole
-from amp_migrate.verify.judge.convergence import DEFAULT, converged
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.gates import Status
+from amp_migrate.verify.judge.statistics.convergence import DEFAULT, converged
 from amp_migrate.verify.runs import kinds, prepare
 from amp_migrate.verify.runs.forks import Forks
 from amp_migrate.verify.runs.kinds import Arm, Run

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from amp_migrate.verify.judge.interval import half_interval
+from amp_migrate.verify.judge.statistics.interval import half_interval
 
 from gpu_suite.arms import BY_HAND, MIGRATED, PLAIN
 

@@ -18,5 +18,5 @@ def test_the_table_of_checks_is_the_meanings() -> None:
 
 
 def test_every_check_that_is_made_has_a_meaning() -> None:
-    made = {name for path in SOURCES.glob("*.py") for name in re.findall(r'Check\(\s*"(\w+)"', path.read_text())}
+    made = {name for path in SOURCES.rglob("*.py") for name in re.findall(r'Check\(\s*"(\w+)"', path.read_text())}
     assert made == set(MEANINGS)

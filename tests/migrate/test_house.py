@@ -23,7 +23,7 @@ INTERPRETER = "amp_migrate.flow."
 # What reads other trees than the planners, and is to share nothing with them, has words of its own.
 APART = (INTERPRETER, "amp_migrate.prove.")
 SAID_TWICE = {"tree.py"}  # a syntax tree in `trees`, a tree of folders in `engine/disk`
-MOST_ENTRIES = 20
+MOST_ENTRIES = 14
 
 
 def imported(source: str, known: Mapping[str, object]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from amp_migrate.command.output import shown
 from amp_migrate.engine.problems import UNREADABLE
-from amp_migrate.engine.proof import project_of
+from amp_migrate.engine.results.proof import project_of
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.prove.check import CHECKS, Change, faults

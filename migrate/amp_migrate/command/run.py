@@ -11,7 +11,6 @@ from typing import TextIO
 
 from amp_migrate.catalog.rule import Rule
 from amp_migrate.command.output import note, print_changes, shown
-from amp_migrate.engine import work
 from amp_migrate.engine.disk.apply import apply_elsewhere, apply_in_place
 from amp_migrate.engine.disk.journal import undo_command
 from amp_migrate.engine.disk.leftovers import recover, tidy
@@ -19,6 +18,7 @@ from amp_migrate.engine.disk.tree import find_root
 from amp_migrate.engine.find.selection import Selection
 from amp_migrate.engine.notebooks.notebook import read_source
 from amp_migrate.engine.outcome import Outcome, changes_of
+from amp_migrate.engine.parts import work
 from amp_migrate.engine.parts.given_files import migrate_named
 from amp_migrate.engine.parts.in_parts import default_workers
 from amp_migrate.engine.problems import refused, unreadable

@@ -9,18 +9,18 @@ from pathlib import Path
 
 from amp_migrate.catalog.apex_rules import APEX_INITIALIZE, APEX_STEP
 from amp_migrate.catalog.step_rules import FP32_STEP, STEP_LEFT
-from amp_migrate.engine.check import Refused, check_text
-from amp_migrate.engine.garbage import collected_later
 from amp_migrate.engine.imports.import_graph import ImportGraph
 from amp_migrate.engine.imports.imports_of_text import imported_modules
 from amp_migrate.engine.notebooks.notebook import SUFFIX
-from amp_migrate.engine.numerics.float_casts import with_casts
-from amp_migrate.engine.numerics.worse_numerics import LEFT_AS_IT_WAS, Examined, worse_numerics
 from amp_migrate.engine.outcome import FilePlan, Outcome, without_refused
 from amp_migrate.engine.parsed_files import Parsed
+from amp_migrate.engine.parts.garbage import collected_later
 from amp_migrate.engine.planner import plan
 from amp_migrate.engine.problems import OUR_FAULT, PLEASE_REPORT, in_the_file, refused
-from amp_migrate.engine.proof import checks_of, refuted
+from amp_migrate.engine.results.check_text import Refused, check_text
+from amp_migrate.engine.results.float_casts import with_casts
+from amp_migrate.engine.results.proof import checks_of, refuted
+from amp_migrate.engine.results.worse_numerics import LEFT_AS_IT_WAS, Examined, worse_numerics
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.texts.layout import LayoutError, restore
 from amp_migrate.engine.texts.parse import parse

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from amp_migrate.analysis.files import File
-from amp_migrate.engine.flow_files import FlowFiles
 from amp_migrate.engine.imports.import_graph import ImportGraph
 from amp_migrate.engine.imports.neighbours import Neighbours
+from amp_migrate.engine.results.flow_files import FlowFiles
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.tables.signatures import Version

@@ -12,8 +12,8 @@ from amp_migrate.analysis.project import Project
 from amp_migrate.engine.find.prefilter import may_matter
 from amp_migrate.engine.outcome import FilePlan
 from amp_migrate.engine.parsed_files import Parsed, ParsedLibrary
+from amp_migrate.engine.parts.work import Work, count
 from amp_migrate.engine.texts.annotate import annotate
-from amp_migrate.engine.work import Work, count
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.hazards.seen.script import speaks_of_amp
 from amp_migrate.moves import moves_of, repairing_rules, wishes_of

@@ -19,10 +19,10 @@ from amp_migrate.engine.find.word_index import WordIndex
 from amp_migrate.engine.imports import resolve_import
 from amp_migrate.engine.notebooks import notebook
 from amp_migrate.engine.notebooks.installs import names_of
+from amp_migrate.engine.parts.work import Work, count
 from amp_migrate.engine.problems import in_the_file, os_error, unreadable
 from amp_migrate.engine.source import Source, SourceError, display_name
 from amp_migrate.engine.texts.parse import parse, parses
-from amp_migrate.engine.work import Work, count
 from amp_migrate.pragmas import read_pragmas
 from amp_migrate.report.finding import Finding
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from amp_migrate.engine.migrate import migrate
-from amp_migrate.engine.work import Work, done, since
+from amp_migrate.engine.parts.work import Work, done, since
 from amp_migrate.settings import Settings
 
 SCRIPT = """\

@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 from amp_migrate.verify.cli import main
-from amp_migrate.verify.judge.convergence import Tolerance
 from amp_migrate.verify.judge.evidence import Evidence
+from amp_migrate.verify.judge.statistics.convergence import Tolerance
 from amp_migrate.verify.recorded.recording import Trace
 from amp_migrate.verify.runs import folders, forks
 from amp_migrate.verify.runs.pool import Pool

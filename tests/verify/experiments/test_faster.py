@@ -13,7 +13,7 @@ from amp_migrate.verify.cli import main
 from amp_migrate.verify.commands import tune
 from amp_migrate.verify.experiments import faster
 from amp_migrate.verify.experiments.faster import Timed, Way
-from amp_migrate.verify.judge.speed import Memory, Speed
+from amp_migrate.verify.judge.statistics.speed import Memory, Speed
 from amp_migrate.verify.recorded.recording import Failure, Trace
 from amp_migrate.verify.runs.kinds import Run
 from amp_migrate.verify.runs.process import RunResult

@@ -13,7 +13,7 @@ from amp_migrate.verify.experiments.float32_parts import Cost, Localised, locali
 from amp_migrate.verify.experiments.ladder import climb
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.gates import Check, Status
-from amp_migrate.verify.judge.speed import Memory, Speed
+from amp_migrate.verify.judge.statistics.speed import Memory, Speed
 from amp_migrate.verify.judge.verdict import Assessment, Limits, Verdict, assess
 from amp_migrate.verify.recorded.recording import Model, Trace
 from amp_migrate.verify.recorder.part import Part

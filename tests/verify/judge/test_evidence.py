@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from amp_migrate.verify.judge import early
 from amp_migrate.verify.judge.evidence import Evidence
+from amp_migrate.verify.judge.statistics import early
 from amp_migrate.verify.recorded.recording import Trace
 from amp_migrate.verify.runs.process import RunResult
 

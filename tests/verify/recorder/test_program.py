@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from amp_migrate.verify.judge import latent, program
 from amp_migrate.verify.judge.gates import Status
+from amp_migrate.verify.judge.low_precision import latent
+from amp_migrate.verify.judge.programs import program
 from amp_migrate.verify.runs.process import RunResult
 
 Record = Callable[..., RunResult]

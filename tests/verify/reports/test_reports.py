@@ -13,7 +13,7 @@ import pytest
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.meanings import MEANINGS
-from amp_migrate.verify.judge.speed import Memory, Speed
+from amp_migrate.verify.judge.statistics.speed import Memory, Speed
 from amp_migrate.verify.judge.verdict import Limits, Verdict, assess
 from amp_migrate.verify.recorded.recording import Trace
 from amp_migrate.verify.reports import as_html, as_json, as_text, plots

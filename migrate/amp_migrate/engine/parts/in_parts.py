@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from amp_migrate.analysis.components import Components
-from amp_migrate.engine.garbage import collected_later
 from amp_migrate.engine.imports.import_graph import ImportGraph
 from amp_migrate.engine.outcome import FilePlan, Outcome, Part
+from amp_migrate.engine.parts.garbage import collected_later
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding
 from amp_migrate.settings import Dtype, Settings

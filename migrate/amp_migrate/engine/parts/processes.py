@@ -13,13 +13,13 @@ from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from threading import Thread
 
-from amp_migrate.engine import work
 from amp_migrate.engine.migrate import migrate_workspace
 from amp_migrate.engine.outcome import Outcome, Part
 from amp_migrate.engine.parsed_files import Parsed, forget_oldest
+from amp_migrate.engine.parts import work
+from amp_migrate.engine.parts.work import Work
 from amp_migrate.engine.problems import refused
 from amp_migrate.engine.source import display_name
-from amp_migrate.engine.work import Work
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding
 from amp_migrate.settings import Settings

@@ -9,8 +9,8 @@ import sys
 import warnings
 from typing import TYPE_CHECKING
 
+from amp_migrate.engine.parts.work import Work, count, count_lines
 from amp_migrate.engine.source import Source, SourceError
-from amp_migrate.engine.work import Work, count, count_lines
 
 if TYPE_CHECKING:
     import libcst

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from amp_migrate.verify.causes.kernel_causes import host, layout, matrix_units, time_of_casts
 from amp_migrate.verify.causes.measured import Diagnosis, Found, Measured
-from amp_migrate.verify.judge.speed import TF32_CAPABILITY
+from amp_migrate.verify.judge.statistics.speed import TF32_CAPABILITY
 from amp_migrate.verify.recorded.recording import LOW_DTYPES, Product
 
 MUCH_DATA = MUCH_OPTIMIZER = 0.2

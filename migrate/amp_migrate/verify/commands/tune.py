@@ -13,7 +13,7 @@ from amp_migrate.settings import Dtype
 from amp_migrate.verify.commands.verify import can_run, setup_of
 from amp_migrate.verify.experiments import faster
 from amp_migrate.verify.experiments.faster import PLACE, Timed
-from amp_migrate.verify.judge.speed import CLAIMED
+from amp_migrate.verify.judge.statistics.speed import CLAIMED
 from amp_migrate.verify.judge.verdict import Verdict
 from amp_migrate.verify.options import TuneRequest
 from amp_migrate.verify.recorded.recording import Trace

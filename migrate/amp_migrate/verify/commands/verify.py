@@ -15,8 +15,8 @@ from amp_migrate.report.finding import Finding
 from amp_migrate.report.report import told
 from amp_migrate.settings import Dtype
 from amp_migrate.verify.experiments.ladder import climb, train_whole
-from amp_migrate.verify.judge.convergence import SPREADS, STRICT_SPREADS, Tolerance
-from amp_migrate.verify.judge.equality import shown_before
+from amp_migrate.verify.judge.programs.equality import shown_before
+from amp_migrate.verify.judge.statistics.convergence import SPREADS, STRICT_SPREADS, Tolerance
 from amp_migrate.verify.judge.verdict import Limits, Verdict, assess
 from amp_migrate.verify.options import PULL_REQUEST, Comparing, Request, Running
 from amp_migrate.verify.reports import as_github, as_json, as_junit, as_pull_request, as_text

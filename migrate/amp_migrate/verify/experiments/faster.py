@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from amp_migrate.verify.experiments.search import largest
 from amp_migrate.verify.judge import gates
-from amp_migrate.verify.judge.speed import Memory, Speed, memory, speed
+from amp_migrate.verify.judge.statistics.speed import Memory, Speed, memory, speed
 from amp_migrate.verify.recorded.recording import LOW_DTYPES, Trace
 from amp_migrate.verify.runs import kinds
 from amp_migrate.verify.runs.kinds import Arm, Run

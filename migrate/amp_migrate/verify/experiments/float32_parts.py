@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from amp_migrate.verify.experiments import islands
 from amp_migrate.verify.experiments.ladder import reference, timed
 from amp_migrate.verify.experiments.search import grow, shrink
-from amp_migrate.verify.judge import early, gates, speed
+from amp_migrate.verify.judge import gates
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.gates import Check, Status
-from amp_migrate.verify.judge.speed import Memory, Speed
+from amp_migrate.verify.judge.statistics import early, speed
+from amp_migrate.verify.judge.statistics.speed import Memory, Speed
 from amp_migrate.verify.judge.verdict import Assessment, Verdict
 from amp_migrate.verify.recorded.recording import Model
 from amp_migrate.verify.recorder.part import Part

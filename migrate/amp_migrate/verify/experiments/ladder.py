@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from amp_migrate.verify.judge import early, gates
-from amp_migrate.verify.judge.convergence import Tolerance, converged, power
-from amp_migrate.verify.judge.equality import (
+from amp_migrate.verify.judge import gates
+from amp_migrate.verify.judge.evidence import Evidence
+from amp_migrate.verify.judge.gates import Status
+from amp_migrate.verify.judge.programs.equality import (
     differences,
     equality_check,
     is_of_scaling,
@@ -17,9 +18,9 @@ from amp_migrate.verify.judge.equality import (
     only_rounding,
     repeats_alike,
 )
-from amp_migrate.verify.judge.evidence import Evidence
-from amp_migrate.verify.judge.gates import Status
-from amp_migrate.verify.judge.speed import TF32_CAPABILITY
+from amp_migrate.verify.judge.statistics import early
+from amp_migrate.verify.judge.statistics.convergence import Tolerance, converged, power
+from amp_migrate.verify.judge.statistics.speed import TF32_CAPABILITY
 from amp_migrate.verify.runs import kinds
 from amp_migrate.verify.runs.kinds import Arm, Run
 from amp_migrate.verify.runs.pool import Pool

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import combinations
 
-from amp_migrate.verify.judge import early
-from amp_migrate.verify.judge.early import NormRatio, Window
+from amp_migrate.verify.judge.statistics import early
+from amp_migrate.verify.judge.statistics.early import NormRatio, Window
 from amp_migrate.verify.recorded.recording import Trace
 from amp_migrate.verify.runs.process import RunResult
 

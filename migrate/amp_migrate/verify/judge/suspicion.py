@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from amp_migrate.verify.judge.early import norm_ratios
+from amp_migrate.verify.judge.statistics.early import norm_ratios
 from amp_migrate.verify.recorded.recording import LOW_DTYPES, Failure, Trace
 
 _NEAR = math.log(1.5)

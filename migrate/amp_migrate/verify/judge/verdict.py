@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from amp_migrate.verify.judge import convergence, coverage, early, gates, power, speed, suspicion, underflow
+from amp_migrate.verify.judge import gates, suspicion
 from amp_migrate.verify.judge.advice import advice
-from amp_migrate.verify.judge.convergence import DEFAULT, Convergence, Tolerance
-from amp_migrate.verify.judge.early import WINDOW_STEPS
-from amp_migrate.verify.judge.equality import equality_check, is_of_scaling
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.gates import Check, Status
-from amp_migrate.verify.judge.latent import latent_checks, overflow
-from amp_migrate.verify.judge.repeats import excused
-from amp_migrate.verify.judge.speed import Memory, Speed
+from amp_migrate.verify.judge.low_precision import coverage, underflow
+from amp_migrate.verify.judge.low_precision.latent import latent_checks, overflow
+from amp_migrate.verify.judge.programs.equality import equality_check, is_of_scaling
+from amp_migrate.verify.judge.programs.repeats import excused
+from amp_migrate.verify.judge.statistics import convergence, early, power, speed
+from amp_migrate.verify.judge.statistics.convergence import DEFAULT, Convergence, Tolerance
+from amp_migrate.verify.judge.statistics.early import WINDOW_STEPS
+from amp_migrate.verify.judge.statistics.speed import Memory, Speed
 from amp_migrate.verify.recorded.recording import Trace
 from amp_migrate.verify.runs.kinds import Arm
 from amp_migrate.verify.runs.process import RunResult

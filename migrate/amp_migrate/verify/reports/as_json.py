@@ -7,10 +7,10 @@ import math
 from typing import Any
 
 from amp_migrate.report.plain import encodable
-from amp_migrate.verify.judge import early
-from amp_migrate.verify.judge.convergence import Convergence
-from amp_migrate.verify.judge.early import NormRatio
-from amp_migrate.verify.judge.speed import Memory, Speed
+from amp_migrate.verify.judge.statistics import early
+from amp_migrate.verify.judge.statistics.convergence import Convergence
+from amp_migrate.verify.judge.statistics.early import NormRatio
+from amp_migrate.verify.judge.statistics.speed import Memory, Speed
 from amp_migrate.verify.reports.outcome import Outcome
 
 SCHEMA = "amp-migrate/verify/1"

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from amp_migrate.report.plain import plain
 from amp_migrate.verify.judge.gates import Status
-from amp_migrate.verify.judge.speed import CLAIMED, Memory, Speed
+from amp_migrate.verify.judge.statistics.speed import CLAIMED, Memory, Speed
 from amp_migrate.verify.judge.verdict import Assessment, Verdict
 from amp_migrate.verify.reports.outcome import Outcome
 from amp_migrate.verify.runs.kinds import MIGRATED, ORIGINAL

@@ -15,8 +15,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from amp_migrate.verify.judge import early
 from amp_migrate.verify.judge.evidence import Evidence
+from amp_migrate.verify.judge.statistics import early
 from amp_migrate.verify.recorded.recording import Trace
 
 # Stand-ins that matplotlib accepts, replaced by what the page defines, so that one SVG serves light and dark.

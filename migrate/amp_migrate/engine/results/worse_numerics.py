@@ -9,9 +9,9 @@ from pathlib import Path
 
 from amp_migrate.catalog.apex_rules import APEX_STEP
 from amp_migrate.catalog.step_rules import FP32_STEP, RISKY_NUMERICS, ROUNDED_PROBABILITY, STEP_LEFT, UNSCALE_FIRST
-from amp_migrate.engine.flow_files import FlowFiles
-from amp_migrate.engine.numerics.float_casts import line_before
 from amp_migrate.engine.outcome import FilePlan
+from amp_migrate.engine.results.float_casts import line_before
+from amp_migrate.engine.results.flow_files import FlowFiles
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow.casts import FloatCast
 from amp_migrate.prove.precision import Harm, Key, Trouble, faults_of, harms

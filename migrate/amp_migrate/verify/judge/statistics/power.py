@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-from amp_migrate.verify.judge import early, program
 from amp_migrate.verify.judge.evidence import Evidence
+from amp_migrate.verify.judge.programs import program
+from amp_migrate.verify.judge.statistics import early
 from amp_migrate.verify.runs.kinds import PLANTED
 
 _BLIND = 0.5  # a change by a half that would not be seen

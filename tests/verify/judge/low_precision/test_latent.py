@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from amp_migrate.verify.judge import latent
 from amp_migrate.verify.judge.gates import Status
+from amp_migrate.verify.judge.low_precision import latent
 from amp_migrate.verify.recorded.recording import Checkpoint, Scale, Trace
 
 Make = Callable[..., Trace]

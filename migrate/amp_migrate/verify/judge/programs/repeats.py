@@ -10,10 +10,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from amp_migrate.verify.judge import early
-from amp_migrate.verify.judge.equality import first_difference
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.gates import Check, Status
+from amp_migrate.verify.judge.programs.equality import first_difference
+from amp_migrate.verify.judge.statistics import early
 from amp_migrate.verify.recorded.recording import Trace
 
 TITLE = "the original repeats itself"

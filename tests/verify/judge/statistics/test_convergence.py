@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from amp_migrate.verify.experiments import ladder
-from amp_migrate.verify.judge.convergence import DEFAULT, Convergence, Tolerance, checks, converged, power
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.gates import Status
+from amp_migrate.verify.judge.statistics.convergence import DEFAULT, Convergence, Tolerance, checks, converged, power
 from amp_migrate.verify.judge.verdict import Limits, Verdict, assess
 from amp_migrate.verify.recorded import metrics
 from amp_migrate.verify.recorded.recording import Trace

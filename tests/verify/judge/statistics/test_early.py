@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from amp_migrate.verify.judge import early
-from amp_migrate.verify.judge.early import NormRatio, Window
 from amp_migrate.verify.judge.gates import Status
+from amp_migrate.verify.judge.statistics import early
+from amp_migrate.verify.judge.statistics.early import NormRatio, Window
 from amp_migrate.verify.recorded.recording import Trace
 
 Make = Callable[..., Trace]

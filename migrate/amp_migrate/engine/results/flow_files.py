@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from amp_migrate.engine.parts.work import Work, count_lines
 from amp_migrate.engine.source import Source, display_name
-from amp_migrate.engine.work import Work, count_lines
 from amp_migrate.engine.workspace import Workspace
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from amp_migrate.verify.judge.interval import chi_square, half_interval, quantile
+from amp_migrate.verify.judge.statistics.interval import chi_square, half_interval, quantile
 
 
 def test_the_interval_is_that_of_student() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from amp_migrate.cli import command
-from amp_migrate.engine.work import Work
+from amp_migrate.engine.parts.work import Work
 from click.testing import CliRunner
 
 STEP = """\

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from amp_migrate.verify.judge.gates import Check, Status
-from amp_migrate.verify.judge.interval import chi_square, half_interval
+from amp_migrate.verify.judge.statistics.interval import chi_square, half_interval
 from amp_migrate.verify.recorded import metrics
 from amp_migrate.verify.recorded.metrics import Metric
 from amp_migrate.verify.runs.process import RunResult

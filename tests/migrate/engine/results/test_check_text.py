@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from amp_migrate.engine.check import Refused, check_text, unbound_names
+from amp_migrate.engine.results.check_text import Refused, check_text, unbound_names
 from amp_migrate.engine.source import Source
 
 

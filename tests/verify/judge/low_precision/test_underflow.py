@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from amp_migrate.verify.judge.gates import Status
-from amp_migrate.verify.judge.underflow import underflow
+from amp_migrate.verify.judge.low_precision.underflow import underflow
 from amp_migrate.verify.recorded.recording import Trace
 
 Make = Callable[..., Trace]

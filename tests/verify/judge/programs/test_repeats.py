@@ -10,7 +10,7 @@ import pytest
 from amp_migrate.verify.experiments.ladder import climb
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.gates import Status
-from amp_migrate.verify.judge.repeats import repeats_check
+from amp_migrate.verify.judge.programs.repeats import repeats_check
 from amp_migrate.verify.judge.verdict import Limits, Verdict, assess
 from amp_migrate.verify.recorded.recording import Trace
 from amp_migrate.verify.runs.forks import Forks
@@ -20,7 +20,7 @@ from amp_migrate.verify.runs.setup import Setup
 Make = Callable[..., Trace]
 MakeEvidence = Callable[..., Evidence]
 
-SCRIPTS = Path(__file__).parents[1] / "scripts"
+SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 
 def times(trace: Trace, factor: float) -> Trace:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from amp_migrate.verify.judge import printed, program
-from amp_migrate.verify.judge.program import Difference
+from amp_migrate.verify.judge.programs import printed, program
+from amp_migrate.verify.judge.programs.program import Difference
 from amp_migrate.verify.recorded.recording import Checkpoint, Clip, Held, State, Step, Trace
 from amp_migrate.verify.runs.kinds import Arm, Run
 from amp_migrate.verify.runs.process import RunResult

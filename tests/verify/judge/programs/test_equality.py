@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from amp_migrate.verify.judge.equality import differences, equality_check, first_difference
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.gates import Status
+from amp_migrate.verify.judge.programs.equality import differences, equality_check, first_difference
 from amp_migrate.verify.recorded.recording import Trace
 
 Make = Callable[..., Trace]

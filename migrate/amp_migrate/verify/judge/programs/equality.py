@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
-from amp_migrate.verify.judge import early, program
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.gates import Check, Status
-from amp_migrate.verify.judge.program import Difference
+from amp_migrate.verify.judge.programs import program
+from amp_migrate.verify.judge.programs.program import Difference
+from amp_migrate.verify.judge.statistics import early
 from amp_migrate.verify.runs.process import RunResult
 
 TITLE = "AMP off, the same program"

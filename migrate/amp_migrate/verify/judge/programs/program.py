@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, TypeVar
 
-from amp_migrate.verify.judge import printed
-from amp_migrate.verify.judge.printed import Line
+from amp_migrate.verify.judge.programs import printed
+from amp_migrate.verify.judge.programs.printed import Line
 from amp_migrate.verify.recorded.recording import Checkpoint, Clip, Held, State, Step, Trace
 from amp_migrate.verify.runs.process import RunResult
 

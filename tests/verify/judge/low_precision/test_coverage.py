@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
-from amp_migrate.verify.judge import coverage
 from amp_migrate.verify.judge.gates import Status
+from amp_migrate.verify.judge.low_precision import coverage
 from amp_migrate.verify.recorded.recording import Counted, Trace
 
 Make = Callable[..., Trace]

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from amp_migrate.verify.judge.interval import half_interval
+from amp_migrate.verify.judge.statistics.interval import half_interval
 from amp_migrate.verify.recorded.recording import Trace
 
 WARM_UP_STEPS = 10

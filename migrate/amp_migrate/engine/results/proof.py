@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from amp_migrate.engine.imports.import_graph import ImportGraph
-from amp_migrate.engine.numerics.worse_numerics import left_for_its_scaler
 from amp_migrate.engine.outcome import FilePlan
 from amp_migrate.engine.problems import PLEASE_REPORT, in_the_file, refused
+from amp_migrate.engine.results.worse_numerics import left_for_its_scaler
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.prove.check import CHECKS, Change, Fault, Project, faults, is_readable
 from amp_migrate.prove.code.program import Others

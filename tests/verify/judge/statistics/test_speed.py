@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from amp_migrate.verify.experiments import ladder
-from amp_migrate.verify.judge import speed
 from amp_migrate.verify.judge.evidence import Evidence
+from amp_migrate.verify.judge.statistics import speed
 from amp_migrate.verify.judge.verdict import Limits, assess
 from amp_migrate.verify.recorded.recording import Trace
 from amp_migrate.verify.reports import as_text

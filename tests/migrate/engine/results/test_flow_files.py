@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from amp_migrate.engine.flow_files import FlowFiles
+from amp_migrate.engine.results.flow_files import FlowFiles
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import show

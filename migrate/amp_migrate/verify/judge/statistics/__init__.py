@@ -1,0 +1,1 @@
+"""What can be told from noise: losses and norms, whole trainings, times."""
