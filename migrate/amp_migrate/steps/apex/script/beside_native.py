@@ -207,7 +207,7 @@ class _Reader:
         for file in files:
             for node in file.tree.every(cst.Name, cst.Attribute):
                 is_native = not isinstance(file.tree.parents[node], cst.Attribute) and names_amp(file, node)
-                if is_native and not known.issuperset(_conditions(file, node)):
+                if is_native and not _is_its_own(file, node) and not known.issuperset(_conditions(file, node)):
                     return file, node
         return None
 
@@ -346,7 +346,7 @@ def _is_fixed(file: File, test: cst.BaseExpression) -> bool:
 
 
 def _is_its_own(file: File, node: cst.Name | cst.Attribute) -> bool:
-    """Whether a file itself gives a value to what something is asked of: nobody hands it in."""
+    """Whether a file itself gives a value to what an expression begins with: nobody hands it in, and no import."""
     root: cst.BaseExpression = node
     while isinstance(root, cst.Attribute):
         root = root.value

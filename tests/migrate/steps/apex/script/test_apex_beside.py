@@ -284,6 +284,8 @@ def test_option_that_becomes_a_word_for_one_of_the_two(rewrites: Check) -> None:
                   with autocast():
                       loss = model(x).mean()
                   loss_scaler(loss, optimizer)
+                  if args.ema:
+                      validate(model, loader, autocast)
         """
     )
     told = {(each.code, each.message) for each in plan.findings}
