@@ -747,6 +747,10 @@ class Analysis:
             self._constructing[code.file] = _constructing(module)
         return code in self._constructing[code.file]
 
+    def evaluate(self, frame: Frame, node: ast.expr) -> Value:
+        """What an expression may be, for who comes before expressions."""
+        return evaluate(frame, node)
+
     def event(self, frame: Frame, act: Act, node: ast.AST, **facts: Any) -> Event:
         """Note that something happens, in the states in which it is reached."""
         site = facts.get("site") or frame.site(node)

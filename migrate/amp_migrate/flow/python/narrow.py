@@ -162,9 +162,7 @@ _KINDS = {
 
 
 def _narrow_kind(frame: Frame, test: ast.Call, truth: bool) -> None:
-    from amp_migrate.flow.python.expressions import evaluate
-
-    wanted = evaluate(frame, test.args[1])
+    wanted = frame.analysis.evaluate(frame, test.args[1])
     kinds: list[object] = []
     for each in wanted:
         kinds += [atom for item in each.items for atom in item] if isinstance(each, Tup) else [each]

@@ -57,6 +57,7 @@ from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.classes import DATA_SETS, FUNCTION, MODULE, external_bases
 from amp_migrate.flow.python.expressions import assign
 from amp_migrate.flow.python.frame import Frame
+from amp_migrate.flow.python.statements import under
 from amp_migrate.flow.pytorch import functions, gradients, modules, operators, switches, tensors, variances
 from amp_migrate.flow.source import Site
 from amp_migrate.tables import operators as table
@@ -578,8 +579,6 @@ class PyTorch:
         base = frame.now.context
         context = Context(base.cuda, base.cpu, OFF, True)
         found: list[Value] = []
-        from amp_migrate.flow.python.statements import under
-
         ctx = Obj(frame.site(node), frame.context_of_objects, External(CONTEXT_OF_FUNCTION))
 
         def body() -> None:
@@ -601,8 +600,6 @@ class PyTorch:
 
     def _backward_of(self, frame: Frame, owner: Class, ctx: Obj, result: Value, forward: Value, node: ast.AST) -> None:
         """`backward` of a function of autograd's own gets gradients in the precision of what `forward` gave."""
-        from amp_migrate.flow.python.statements import under
-
         backward = attributes.load_of_class(frame, owner, owner, None, "backward")
         if not backward or not all(isinstance(each, (Func, Wrapped)) for each in backward):
             return

@@ -43,7 +43,7 @@ from amp_migrate.flow.domain.tensor import (
     made,
 )
 from amp_migrate.flow.events import Act
-from amp_migrate.flow.python import attributes, containers
+from amp_migrate.flow.python import attributes, builtins, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import gradients, modules, ranks, switches, tensors
@@ -497,8 +497,6 @@ def _reduce(frame: Frame, args: Arguments, node: ast.AST) -> Value:
 
 def _ordered(kind: External) -> Callable[[Frame, Arguments, ast.AST], Value]:
     def make(frame: Frame, args: Arguments, node: ast.AST) -> Value:
-        from amp_migrate.flow.python import builtins
-
         if kind is containers.DICT and args.positional and any(isinstance(e, External) for e in args.positional[0]):
             args = args.without_first()  # `defaultdict(list)`
             made_here = builtins.call(frame, "dict", args, node)

@@ -56,6 +56,7 @@ from amp_migrate.flow.domain.tensor import (
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import attributes, containers
 from amp_migrate.flow.python.arguments import Arguments
+from amp_migrate.flow.python.classes import external_bases
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import gradients
 from amp_migrate.flow.pytorch.operators import halved, operate
@@ -236,8 +237,6 @@ def _run_base(frame: Frame, owner: Obj, native: str, args: Arguments, node: ast.
 
 
 def _bases(frame: Frame, owner: Obj) -> list[str]:
-    from amp_migrate.flow.python.classes import external_bases
-
     return list(external_bases(frame, owner.made_of))
 
 
