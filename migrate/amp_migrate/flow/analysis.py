@@ -27,6 +27,7 @@ from amp_migrate.flow.domain.atoms import (
     join_all,
     loosened,
     many,
+    named,
     one,
     some,
     widened,
@@ -324,9 +325,11 @@ class Analysis:
         module = self.module(task.code.file)
         assert module is not None
         worlds = frozenset(World(each, frozenset(), each) for each in task.entries)
-        frame = Frame(self, module, task, State(dict(task.given), {}, task.context, worlds or START))
-        for name in [each for each in task.given if each in task.code.captured]:
-            self.heap.write(task.ref, name, task.given[name])
+        sites = {each.arg: site_of(task.code.file, each) for each in task.code.parameters}
+        given = {name: named(value, sites[name]) for name, value in task.given.items()}
+        frame = Frame(self, module, task, State(given, {}, task.context, worlds or START))
+        for name in [each for each in given if each in task.code.captured]:
+            self.heap.write(task.ref, name, given[name])
         execute(frame, task.code.body)
         if frame.state is not None:
             frame.leave(NONE_VALUE)

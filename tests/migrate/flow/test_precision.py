@@ -207,6 +207,64 @@ def test_products_of_a_matrix_with_itself(told: Tell) -> None:
     assert precision(answer, "gram") == F16
 
 
+def test_two_pieces_of_one_product_are_two_matrices(told: Tell) -> None:
+    answer = moved(
+        told,
+        """
+        make, layers = nn.Linear(8, 24).cuda(), nn.ModuleList(nn.Linear(8, 8) for _ in range(3)).cuda()
+        x = torch.randn(2, 6, 8).cuda()
+
+
+        def attend():
+            qkv = make(x).reshape(2, 6, 3, 8).permute(2, 0, 1, 3)
+            q, k, v = qkv[0], qkv[1], qkv[2]
+            a = q @ k.transpose(1, 2)
+            q, k, v = qkv.unbind(0)
+            a = a + q @ k.transpose(1, 2)
+            q, k, v = (each.contiguous() for each in make(x).chunk(3, -1))
+            a = a + q @ k.transpose(1, 2)
+            q, k, v = [layer(x).view(2, 6, 8) for layer in layers]
+            a = a + q @ k.transpose(1, 2)
+            left, right = make(x)[..., :8], make(x)[..., 8:16]
+            a = a + torch.bmm(left, right.transpose(1, 2))
+            own = qkv[0]
+            a = a + own @ own.transpose(1, 2)
+            return a + make(x)[:, None][:, 0] @ make(x)[..., None].mean()
+
+
+        out = attend()  # region
+        """,
+    )
+    assert answer.lines(Act.RISK) == [18]
+
+
+def test_a_matrix_that_any_of_several_operations_made_is_one_where_it_has_a_name(told: Tell) -> None:
+    answer = moved(
+        told,
+        """
+        class Features(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first, self.second = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3)
+
+            def forward(self, x):
+                a = self.first(x).relu()
+                return a, self.second(a).relu()
+
+
+        def gram(x):
+            f = x.view(1, 8, -1)
+            turned = f.transpose(1, 2)
+            return torch.bmm(f, turned)
+
+
+        features = Features().cuda()
+        grams = [gram(each) for each in features(torch.randn(1, 3, 16, 16).cuda())]  # region
+        """,
+    )
+    assert answer.lines(Act.RISK) == [14]
+
+
 def test_what_leaves_a_region_low(told: Tell) -> None:
     answer = moved(
         told,

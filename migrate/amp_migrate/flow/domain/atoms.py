@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 from amp_migrate.flow.domain.interned import Numbered, remembered
-from amp_migrate.flow.domain.tensor import PURE, SOME_TENSOR, Tensor, Units, join_tensors
+from amp_migrate.flow.domain.tensor import A_PIECE, NOTHING, PURE, SOME_TENSOR, Tensor, Units, join_tensors
 from amp_migrate.flow.source import Code, Site
 
 _MOST_ATOMS = 24
@@ -265,7 +265,33 @@ def tup(items: Iterable[Value]) -> Value:
 
 def many(rest: Value) -> Value:
     """A sequence of any number of items."""
-    return frozenset({Tup((), rest)})
+    return frozenset({Tup((), one_of_many(rest))})
+
+
+def one_of_many(value: Value) -> Value:
+    """A value that stands for many, of which two may differ, be they made by one operation."""
+    if any(isinstance(each, (Tup, Tensor)) for each in value):
+        return frozenset(map(_one_of_many, value))
+    return value
+
+
+def _one_of_many(atom: Atom | Tensor) -> Atom | Tensor:
+    if isinstance(atom, Tup):
+        return Tup(tuple(map(one_of_many, atom.items)), None if atom.rest is None else one_of_many(atom.rest))
+    return atom.but(piece=A_PIECE) if isinstance(atom, Tensor) else atom
+
+
+def named(value: Value, site: Site) -> Value:
+    """A value as it gets a name, by which one of several tensors is known from then on."""
+    births = {each.born for each in value if isinstance(each, Tensor)}
+    if not births:
+        return value
+    here = frozenset({site})
+    if len(births) > 1 or len(next(iter(births))) != 1:
+        return frozenset(each.but(born=here, piece=NOTHING) if isinstance(each, Tensor) else each for each in value)
+    if any(isinstance(each, Tensor) and None in each.piece for each in value):
+        return frozenset(each.but(piece=here) if isinstance(each, Tensor) else each for each in value)
+    return value
 
 
 def show(value: Value) -> str:

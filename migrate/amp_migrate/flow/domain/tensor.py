@@ -55,11 +55,12 @@ Facts: TypeAlias = "frozenset[Fact]"
 Spared: TypeAlias = "tuple[Any, Any, Facts, Facts]"
 Leaves: TypeAlias = "frozenset[Any]"
 NOTHING: frozenset[Any] = frozenset()
+A_PIECE: frozenset[Any] = frozenset({None})
 
 
 _FACTS = (
     *("precision", "rank", "place", "tags", "flows", "regions"),
-    *("leaf", "reach", "surely", "units", "reads", "born", "spared"),
+    *("leaf", "reach", "surely", "units", "reads", "born", "spared", "piece"),
 )
 
 
@@ -80,6 +81,8 @@ class Tensor(Numbered):
         reads: where the gradients were read that it is made of.
         born: the operation that made its elements, be they looked at in another shape since; empty if unknown.
         spared: the leaves of which a test in some function tells whether a backward pass comes to them.
+        piece: where it got its name, if it is a piece of what was made, or one of many; `None` before it has one, and
+            empty for the whole.
     """
 
     __slots__ = (
@@ -87,6 +90,7 @@ class Tensor(Numbered):
             "born",
             "flows",
             "leaf",
+            "piece",
             "place",
             "precision",
             "rank",
@@ -115,10 +119,11 @@ class Tensor(Numbered):
         reads: frozenset[Site],
         born: frozenset[Site],
         spared: frozenset[Spared] = NOTHING,
+        piece: frozenset[Site | None] = NOTHING,
     ) -> None:
         self.precision, self.rank, self.place, self.tags, self.flows = precision, rank, place, tags, flows
         self.regions, self.leaf, self.reach, self.surely = regions, leaf, reach, surely
-        self.units, self.reads, self.born, self.spared = units, reads, born, spared
+        self.units, self.reads, self.born, self.spared, self.piece = units, reads, born, spared, piece
 
     def but(self, **changes: Any) -> Tensor:
         """This tensor with other facts."""
@@ -184,7 +189,13 @@ def _join_tensors(a: Tensor, b: Tensor) -> Tensor:
         a.reads | b.reads,
         born if len(born) <= _MOST_ORIGINS else NOTHING,
         a.spared & b.spared,
+        a.piece | b.piece,
     )
+
+
+def is_same(a: Tensor, b: Tensor) -> bool:
+    """Whether two operands are one tensor, be they looked at in two shapes."""
+    return len(a.born) == 1 and a.born == b.born and a.piece == b.piece and len(a.piece) < 2 and None not in a.piece
 
 
 def told_apart(whole: Tensor, a: Tensor, b: Tensor, code: Any, in_a: Facts, in_b: Facts) -> Tensor:

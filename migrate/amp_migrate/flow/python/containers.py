@@ -25,6 +25,7 @@ from amp_migrate.flow.domain.atoms import (
     join_all,
     many,
     one,
+    one_of_many,
     some,
     tup,
 )
@@ -88,7 +89,7 @@ def new(
 
 def put(frame: Frame, owner: Atom, value: Value) -> None:
     """Put a value into a container at a place that nobody knows."""
-    frame.write(owner, REST, join(frame.read(owner, REST), value), strong=False)
+    frame.write(owner, REST, join(frame.read(owner, REST), one_of_many(value)), strong=False)
     frame.analysis.shared(frame, value)
 
 

@@ -26,6 +26,7 @@ from amp_migrate.flow.domain.atoms import (
     join,
     join_all,
     many,
+    named,
     of_truth,
     one,
     reads_of,
@@ -530,6 +531,7 @@ def assign(frame: Frame, target: ast.expr, value: Value, source: ast.AST, *, sco
         scoped: whether the names are those of a comprehension, which nobody else sees.
     """
     if isinstance(target, ast.Name):
+        value = named(value, frame.site(target))
         if scoped:
             frame.now.names[target.id] = value
         else:

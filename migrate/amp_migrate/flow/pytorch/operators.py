@@ -24,6 +24,7 @@ from amp_migrate.flow.domain.atoms import (
 )
 from amp_migrate.flow.domain.contexts import OFF, ON, Autocast
 from amp_migrate.flow.domain.tensor import (
+    A_PIECE,
     ANY_UNIT,
     BOOL,
     BOUNDED,
@@ -60,6 +61,7 @@ from amp_migrate.flow.domain.tensor import (
     broadcast,
     combined,
     few_leaves,
+    is_same,
     join_tensors,
     multiplied,
     powered,
@@ -240,6 +242,7 @@ def _facts(
         NOTHING if name in table.SIZELESS and name not in ("sign", "sgn") else NOTHING.union(*map(reads_of, operands)),
         born,
         spared_of(tensors) if reach else NOTHING,
+        tensors[0].piece if is_view else NOTHING,
     )
 
 
@@ -291,15 +294,9 @@ def _tags(name: str, tensors: list[Tensor], operands: Sequence[Value], precision
         tags = PROBABILITY | BOUNDED
     elif name in table.PRODUCTS:
         tags = carried & (BUFFER | ROUNDED) | PRODUCT
-        born = [each.born for each in tensors[:2]]
-        if len(born) == 2 and len(born[0]) == 1 and born[0] == born[1] and not first.tags & BOUNDED:
+        if len(tensors) > 1 and is_same(first, tensors[1]) and not first.tags & BOUNDED:
             tags |= GRAM
-    elif name in table.SQUARES or (
-        name in ("mul", "multiply")
-        and len(tensors) == 2
-        and len(tensors[0].born) == 1
-        and tensors[0].born == tensors[1].born
-    ):
+    elif name in table.SQUARES or (name in ("mul", "multiply") and len(tensors) == 2 and is_same(*tensors)):
         tags = carried | SQUARE
     elif name in table.EXPONENTIALS:
         tags = carried | EXPONENTIAL
@@ -464,8 +461,7 @@ def _watch(
             if each.tags & WEIGHED or (each.tags & (PROBABILITY | COMPLEMENT) and each.tags & ROUNDED):
                 analysis.event(frame, Act.RISK, node, tensor=each, why=A_ROUNDED_PROBABILITY)
     if treatment == table.LOW and autocast.may_be_on and name in table.PRODUCTS:
-        born = [each.born for each in tensors[:2]]
-        if len(born) == 2 and len(born[0]) == 1 and born[0] == born[1] and not tensors[0].tags & BOUNDED:
+        if len(tensors) > 1 and is_same(*tensors[:2]) and not tensors[0].tags & BOUNDED:
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why="products of a matrix with itself")
         for each in tensors:
             if each.tags & BUFFER and not each.tags & BOUNDED:
@@ -524,7 +520,8 @@ _NOTHINGS = (NOTHING, NOTHING, NOTHING, NOTHING)
 
 def element(frame: Frame, tensor: Tensor, node: ast.AST) -> Value:
     """What iterating over a tensor gives."""
-    return one(tensor.but(rank=ranks.without_one(tensor.rank), leaf=NOTHING, reach=tensor.reach | tensor.leaf))
+    rank, reach = ranks.without_one(tensor.rank), tensor.reach | tensor.leaf
+    return one(tensor.but(rank=rank, leaf=NOTHING, reach=reach, piece=A_PIECE))
 
 
 def subscript(frame: Frame, tensor: Tensor, index: Value, node: ast.Subscript) -> Value:
@@ -535,6 +532,7 @@ def subscript(frame: Frame, tensor: Tensor, index: Value, node: ast.Subscript) -
             leaf=NOTHING,
             reach=tensor.reach | tensor.leaf,
             surely=tensor.surely | tensor.leaf if len(tensor.leaf) == 1 else tensor.surely,
+            piece=tensor.piece if ranks.is_whole(node.slice) else A_PIECE,
         )
     )
 

@@ -84,6 +84,15 @@ def of_part(rank: int, index: ast.expr) -> int:
     return _ANY
 
 
+def is_whole(index: ast.expr) -> bool:
+    """Whether an index takes all of a tensor, be it in another shape: `x[:, None]`, `x[...]`."""
+    if isinstance(index, ast.Tuple):
+        return all(map(is_whole, index.elts))
+    if isinstance(index, ast.Slice):
+        return index.lower is index.upper is index.step is None
+    return isinstance(index, ast.Constant) and index.value in (None, ...)
+
+
 def _of_reduction(name: str, rank: int, args: Arguments) -> int:
     before = 2 if name in ("norm", "linalg.norm", "linalg.vector_norm", "quantile") else 1
     has_dim = len(args.positional) > before or "dim" in args.keywords
