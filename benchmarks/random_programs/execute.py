@@ -68,12 +68,24 @@ class Ran:
     weights: tuple[torch.Tensor, ...]
 
 
-def execute(files: Mapping[str, str], precision: Precision, noise: float = 0.0) -> Ran:
+@dataclass(frozen=True)
+class Noise:
+    """What weights are changed by when an optimizer gets them, and gradients at each step.
+
+    Attributes:
+        size: of a weight, and for gradients of the largest one.
+        pattern: which of them become larger, and which smaller: a kink, as a ReLU has, shows on one side alone.
+    """
+
+    size: float
+    pattern: int
+
+
+def execute(files: Mapping[str, str], precision: Precision, noise: Noise | None = None) -> Ran:
     """Run `train.py` of a program in a process of its own.
 
     Args:
-        noise: relative, on the weights when an optimizer gets them, and of the largest gradient on each at each step;
-            to find out what rounding does to a program.
+        noise: to find out what rounding does to a program.
     """
     server = _server(os.getpid())
     assert server.stdin is not None
@@ -111,7 +123,7 @@ def serve() -> None:
         answers.flush()
 
 
-def _forked(files: Mapping[str, str], precision: Precision, noise: float) -> Ran:
+def _forked(files: Mapping[str, str], precision: Precision, noise: Noise | None) -> Ran:
     reading, writing = os.pipe()
     child = os.fork()
     if child:
@@ -132,7 +144,7 @@ def _forked(files: Mapping[str, str], precision: Precision, noise: float) -> Ran
         os._exit(0)
 
 
-def _run(files: Mapping[str, str], precision: Precision, noise: float) -> Ran:
+def _run(files: Mapping[str, str], precision: Precision, noise: Noise | None) -> Ran:
     optimizers: list[Optimizer] = []
     steps: list[Step] = []
     error = ""
@@ -160,7 +172,7 @@ def _run(files: Mapping[str, str], precision: Precision, noise: float) -> Ran:
 
 
 @contextlib.contextmanager
-def _recorded(optimizers: list[Optimizer], steps: list[Step], noise: float) -> Iterator[None]:
+def _recorded(optimizers: list[Optimizer], steps: list[Step], noise: Noise | None) -> Iterator[None]:
     make = Optimizer.__init__
 
     def made(self: Optimizer, *args: Any, **options: Any) -> None:
@@ -170,7 +182,7 @@ def _recorded(optimizers: list[Optimizer], steps: list[Step], noise: float) -> I
             with torch.no_grad():
                 for group in self.param_groups:
                     for each in group["params"]:
-                        each.mul_(1 + noise * _signs(each))
+                        each.mul_(1 + noise.size * _signs(each, noise.pattern))
 
     def stepping(optimizer: Optimizer, args: Any, options: Any) -> None:
         gradients = (
@@ -183,7 +195,7 @@ def _recorded(optimizers: list[Optimizer], steps: list[Step], noise: float) -> I
             there = [each.grad for group in optimizer.param_groups for each in group["params"] if each.grad is not None]
             largest = max((float(each.norm()) for each in there), default=0.0)
             for each in there:
-                each.add_(_signs(each), alpha=noise * largest / each.numel() ** 0.5)
+                each.add_(_signs(each, noise.pattern), alpha=noise.size * largest / each.numel() ** 0.5)
 
     Optimizer.__init__ = made  # type: ignore[method-assign]
     handle = register_optimizer_step_pre_hook(stepping)
@@ -194,9 +206,9 @@ def _recorded(optimizers: list[Optimizer], steps: list[Step], noise: float) -> I
         Optimizer.__init__ = make  # type: ignore[method-assign]
 
 
-def _signs(like: torch.Tensor) -> torch.Tensor:
+def _signs(like: torch.Tensor, pattern: int) -> torch.Tensor:
     """Plus and minus one, not as often, in the shape of a tensor."""
-    return torch.arange(1, like.numel() + 1).sin().sign().view_as(like)
+    return torch.arange(1, like.numel() + 1).mul(pattern).sin().sign().view_as(like)
 
 
 @contextlib.contextmanager

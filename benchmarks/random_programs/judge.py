@@ -13,10 +13,10 @@ from amp_migrate.report.finding import Kind
 from amp_migrate.settings import Settings
 
 from random_programs.compare import is_the_stand_ins, same_bits, same_training
-from random_programs.execute import Precision, Ran, execute
+from random_programs.execute import Noise, Precision, Ran, execute
 
 # What rounding to float16 may do to a weight, and more; a program that this much throws off its course tells nothing.
-_NOISE = 2e-3
+_NOISES = tuple(Noise(size, pattern) for pattern in (1, 2, 3, 4) for size in (2e-3, -2e-3))
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ def judge(files: Mapping[str, str], settings: Settings) -> Judged:
 
 
 def _is_thrown_off(files: Mapping[str, str], before: Ran) -> bool:
-    """Whether a change of its weights in the third digit, one way or the other, takes a program off its course."""
-    return any(same_training(before, execute(files, Precision.AS_IT_IS, noise)) for noise in (_NOISE, -_NOISE))
+    """Whether a change of its weights in the third digit takes a program off its course."""
+    return any(same_training(before, execute(files, Precision.AS_IT_IS, noise)) for noise in _NOISES)
 
 
 def migrated(
