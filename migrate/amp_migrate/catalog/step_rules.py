@@ -166,7 +166,8 @@ RISKY_NUMERICS = Rule(
             optimizer.zero_grad()
             with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
                 features = model(x).flatten(2)
-                gram = features @ features.transpose(1, 2)
+                with torch.amp.autocast(device_type="cuda", enabled=False):
+                    gram = features.float() @ features.float().transpose(1, 2)
                 loss = (gram - target).square().mean()
             scaler.scale(loss).backward()
             scaler.step(optimizer)
@@ -175,9 +176,9 @@ RISKY_NUMERICS = Rule(
     ),
     why=(
         "Autocast multiplies matrices in float16, which ends at 65,504: a product of features with themselves grows "
-        "with their number, a running buffer with the steps. What is rounded loses what is left of it: a variance as "
-        "E[x^2] - E[x]^2 may come to zero or below it. Whether that happens depends on the data, so the step moves, "
-        "and this says where to look."
+        "with their number, a running buffer with the steps. A statement that only computes such a thing is kept in "
+        "float32, and this says so. What is rounded loses what is left of it: a variance as E[x^2] - E[x]^2 may come "
+        "to zero or below it. Whether that happens depends on the data, so the step moves, and this says where to look."
     ),
     sources=(f"{AMP}#cuda-ops-that-can-autocast-to-float16",),
 )

@@ -13,7 +13,7 @@ from amp_migrate.engine.imports.import_graph import ImportGraph
 from amp_migrate.engine.imports.imports_of_text import imported_modules
 from amp_migrate.engine.notebooks.notebook import SUFFIX
 from amp_migrate.engine.outcome import FilePlan, Outcome, without_refused
-from amp_migrate.engine.parsed_files import Parsed
+from amp_migrate.engine.parsed_files import Parsed, ParsedLibrary
 from amp_migrate.engine.parts.garbage import collected_later
 from amp_migrate.engine.planner import plan
 from amp_migrate.engine.problems import OUR_FAULT, PLEASE_REPORT, in_the_file, refused
@@ -98,13 +98,14 @@ def migrate_workspace(workspace: Workspace, settings: Settings, parsed: Parsed |
             uncached, masked = settings.uncached | numerics.uncached, settings.masked | numerics.masked
             again = replace(settings, uncached=uncached, masked=masked)
             return migrate_workspace(workspace, again, parsed)
+        library = ParsedLibrary(workspace, parsed, settings.target_torch)
         for _ in range(_ROUNDS):
-            cast = with_casts(outcome.plans, numerics.casts, settings, parsed)
+            cast = with_casts(workspace, outcome.plans, numerics.in_float32, settings, library)
             if not cast:
                 break
             plans, wrong = _checked(cast, parsed)
-            new = {each.source: each for each in plans}
-            plans = tuple(new.get(each.source, each) for each in outcome.plans)
+            new = {each.source: each for each in (*outcome.plans, *plans)}
+            plans = tuple(sorted(new.values(), key=lambda each: each.source.name))
             outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
             numerics = worse_numerics(workspace, outcome.plans, settings, examined)
         withdrawn += _withdrawn(workspace, outcome, numerics.left)

@@ -112,6 +112,10 @@ class ParsedLibrary:
         """Every file that has been parsed so far."""
         return tuple(self._sources)
 
+    def file_of(self, source: Source) -> File | None:
+        """A file, parsed; None where it does not parse."""
+        return self._parse(source)
+
     def source(self, file: File) -> Source:
         """What a file was parsed from."""
         return self._sources[file]

@@ -23,6 +23,9 @@ from amp_migrate.tables import operators as table
 
 # What a tensor is looked at through, and stays in its precision.
 _SAME = frozenset(("data", "T", "mT", "detach", "cpu", "cuda", "to"))
+_RUNS_CODE = (ast.Lambda, ast.comprehension, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
+# What a tensor is asked for that no cast to float32 is to change.
+_OF_NO_SIZE = frozenset("shape size dim ndim numel stride device dtype is_cuda requires_grad".split())
 
 
 @dataclass(frozen=True, order=True)
@@ -38,6 +41,19 @@ class FloatCast:
     site: Site
     like: str = ""
     is_floating: bool = True
+
+
+@dataclass(frozen=True, order=True)
+class Island:
+    """A statement that is to be computed in float32, where autocast is off.
+
+    Attributes:
+        value: an expression in it.
+        casts: of what it gets from outside in low precision.
+    """
+
+    value: Site
+    casts: tuple[FloatCast, ...] = ()
 
 
 class Casts:
@@ -60,6 +76,62 @@ class Casts:
                 for cast in self._outward(each, event.code, event):
                     found[cast] = None
         return tuple(found)
+
+    def island(self, event: Event) -> Island | None:
+        """The statement in float32 that something happens in; None where that would take other code with it.
+
+        That is a statement which only computes: it calls no module, no function of the project and nothing unknown, and
+        changes nothing low in place, which a cast would make a copy of.
+        """
+        statement = self._statements.get(event.node)
+        if not isinstance(statement, (ast.Assign, ast.AugAssign, ast.Return, ast.Expr)) or statement.value is None:
+            return None
+        if isinstance(statement, ast.Assign) and any(isinstance(each, ast.Subscript) for each in statement.targets):
+            return None
+        if isinstance(statement, ast.AugAssign) and self._may_be_low(statement.target):
+            return None
+        named = list(self._named_in(statement.value))
+        if not all(map(self._only_computes, ast.walk(statement.value))) or not all(map(self._is_known, named)):
+            return None
+        file = event.code.file
+        low = dict.fromkeys(FloatCast(site_of(file, each)) for each in named if self._may_be_low(each))
+        return Island(site_of(file, statement.value), tuple(low))
+
+    def _only_computes(self, node: ast.AST) -> bool:
+        if not isinstance(node, ast.Call):
+            return not isinstance(node, _RUNS_CODE)
+        if self._analysis.callees.get(node) or any(each.arg in ("out", "inplace", None) for each in node.keywords):
+            return False
+        if isinstance(node.func, ast.Attribute) and tensor_of(self._value(node.func.value)) is not None:
+            return not (node.func.attr.endswith("_") and self._may_be_low(node.func.value))
+        names = [operator_name(each.name) if isinstance(each, External) else "" for each in self._value(node.func)]
+        return bool(names) and all(each in table.RESULT for each in names)
+
+    def _named_in(self, node: ast.AST) -> Iterator[ast.expr]:
+        """What an expression computes with that has a name."""
+        if isinstance(node, ast.Call):
+            is_asked = isinstance(node.func, ast.Attribute) and node.func.attr in _OF_NO_SIZE
+            inner = [node.func.value] if isinstance(node.func, ast.Attribute) and not is_asked else []
+            for each in (*inner, *node.args, *(each.value for each in node.keywords)):
+                yield from self._named_in(each)
+        elif isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
+            if not (isinstance(node, ast.Attribute) and node.attr in _OF_NO_SIZE):
+                yield node
+        else:
+            for child in ast.iter_child_nodes(node):
+                yield from self._named_in(child)
+
+    def _is_known(self, node: ast.expr) -> bool:
+        """Whether a tensor's precision is known, or something is none."""
+        value = self._value(node)
+        tensor = tensor_of(value)
+        return (
+            bool(value) and not any(isinstance(each, Opaque) for each in value) and (tensor is None or tensor.is_known)
+        )
+
+    def _may_be_low(self, node: ast.expr) -> bool:
+        tensor = tensor_of(self._value(node))
+        return tensor is not None and tensor.may_be_low
 
     @staticmethod
     def _is_left(event: Event) -> bool:
@@ -200,6 +272,21 @@ class Casts:
                 if isinstance(node, ast.Call):
                     found[node] = code
                 stack += [(each, module.codes.get(each, code)) for each in ast.iter_child_nodes(node)]
+        return found
+
+    @cached_property
+    def _statements(self) -> dict[ast.AST, ast.stmt]:
+        """The statement that each expression stands in."""
+        found: dict[ast.AST, ast.stmt] = {}
+        for module in filter(None, self._analysis.modules.values()):
+            stack: list[tuple[ast.AST, ast.stmt | None]] = [(module.tree, None)]
+            while stack:
+                node, around = stack.pop()
+                if isinstance(node, ast.stmt):
+                    around = node
+                if around is not None:
+                    found[node] = around
+                stack += [(each, around) for each in ast.iter_child_nodes(node)]
         return found
 
     @cached_property

@@ -8,14 +8,14 @@ to look at.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
 
 from amp_migrate.flow.analysis import Analysis
-from amp_migrate.flow.casts import Casts, FloatCast
-from amp_migrate.flow.events import A_ROUNDED_PROBABILITY, CANCELLED, Act
+from amp_migrate.flow.casts import Casts, FloatCast, Island
+from amp_migrate.flow.events import A_BUFFER, A_ROUNDED_PROBABILITY, A_RUNNING_BUFFER, CANCELLED, OF_ITSELF, Act
 from amp_migrate.flow.files import Files
 from amp_migrate.flow.questions import (
     ADDED,
@@ -30,7 +30,7 @@ from amp_migrate.flow.questions import (
     Questions,
     wrong_states,
 )
-from amp_migrate.flow.source import Site
+from amp_migrate.flow.source import Code, Site
 from amp_migrate.tables.signatures import Version
 
 Key: TypeAlias = "tuple[str, str, bool, str]"
@@ -111,6 +111,7 @@ class Harm:
         is_sure: whether it happens whatever the data are, and the result must not be written.
         trouble: which kind of harm it is.
         casts: what keeps it from happening; none where nobody can tell.
+        island: the statement that is to compute in float32 instead, where one can.
         is_told: whether it is to be told where it is not mended so.
     """
 
@@ -120,6 +121,7 @@ class Harm:
     trouble: Trouble
     casts: tuple[FloatCast, ...] = ()
     is_told: bool = True
+    island: Island | None = None
 
 
 def faults_of(files: Files, script: str) -> Counter[Key]:
@@ -141,6 +143,7 @@ def harms(before: Counter[Key], after: Files, script: str, torch: Version) -> li
     found: list[Harm] = []
     analysis, faults = _read(after, script)
     casts = Casts(analysis)
+    running = {each.event.code.parent for each in faults if each.event and each.why == A_RUNNING_BUFFER}
     for fault in faults:
         if known[_key(fault)]:
             known[_key(fault)] -= 1
@@ -153,10 +156,21 @@ def harms(before: Counter[Key], after: Files, script: str, torch: Version) -> li
         if not (fault.what == _OF_THE_CACHE and torch >= CACHE_MENDED) and (is_told or mending):
             message = f"{fault.what}: {fault.why}" if fault.why else fault.what
             is_sure = happens and fault.what not in _RUNS
-            found.append(Harm(fault.site, message, is_sure, _trouble(fault), mending, is_told))
+            island = casts.island(fault.event) if fault.event and _grows(fault, running) else None
+            found.append(Harm(fault.site, message, is_sure, _trouble(fault), mending, is_told, island))
     return (
         found if analysis.is_complete else [replace(each, is_sure=False, is_told=False) for each in found if each.casts]
     )
+
+
+def _grows(fault: Fault, running: Collection[Code | None]) -> bool:
+    """Whether a product grows with the number of its terms, or with the steps.
+
+    Args:
+        running: the classes whose buffers follow what they compute. Other buffers are as good as weights.
+    """
+    is_of_running = fault.why == A_BUFFER and fault.event is not None and fault.event.code.parent in running
+    return fault.why in (OF_ITSELF, A_RUNNING_BUFFER) or is_of_running
 
 
 def _trouble(fault: Fault) -> Trouble:

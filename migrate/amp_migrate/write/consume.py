@@ -49,7 +49,7 @@ def consume(moves: Iterable[Move], wishes: Wishes, trees: Mapping[str, Tree]) ->
             edits[edit.tree].append(edit)
         said.update(move.findings if unwanted is None else _left(move, unwanted, trees))
     kept = (each for each in said if each.kind is Kind.ERROR or _may_be_said(each, wishes, trees))
-    return Settled({tree: _complete(tree, each) for tree, each in edits.items()}, tuple(sorted(kept)))
+    return Settled({tree: complete(tree, each) for tree, each in edits.items()}, tuple(sorted(kept)))
 
 
 def new_text(tree: Tree, edits: Iterable[Edit]) -> str:
@@ -57,8 +57,12 @@ def new_text(tree: Tree, edits: Iterable[Edit]) -> str:
     return apply(tree, tuple(edits)).code
 
 
-def _complete(tree: Tree, edits: Iterable[Edit]) -> tuple[Edit, ...]:
-    """Edits that are to be made, and those for the top of the file that their new code needs."""
+def complete(tree: Tree, edits: Iterable[Edit]) -> tuple[Edit, ...]:
+    """Edits that are to be made, each once, and those for the top of the file that their new code needs.
+
+    Raises:
+        PlanConflict: two of them contradict each other.
+    """
     own = settled(tree, edits)
     needed = {need: edit.rule for edit in reversed(own) for need in edit.needs}
     return (*own, *lines_for(tree, needed))

@@ -72,6 +72,10 @@ class Editor:
         device = (f'"{self.settings.device_type}"',) if takes_device else ()
         return code("{}({})", self.amp("GradScaler", at), listed((*device, *arguments)))
 
+    def no_autocast(self, at: cst.CSTNode) -> Code:
+        """The call that makes a region in which autocast is off, as it is written at a place."""
+        return code('{}(device_type="{}", enabled=False)', self.amp("autocast", at), self.settings.device_type)
+
     def dtype(self, dtype: Dtype, at: cst.CSTNode) -> Code:
         """How the low-precision dtype is written at a place."""
         if dtype is Dtype.AUTO:

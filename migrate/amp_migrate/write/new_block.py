@@ -25,33 +25,30 @@ class NewBlock:
         self._indent = indent
         self.lines: list[Line] = []
         self.carried: list[cst.EmptyLine] = []
-        self._wrap: tuple[Statement, cst.With, tuple[Line, ...]] | None = None
-        self._wrapped: list[Line] = []
+        # The bodies that are open, the outermost first, each with what it has so far.
+        self._open: list[tuple[Statement, cst.With, tuple[Line, ...], list[Line]]] = []
 
     def carry(self, comments: Sequence[cst.EmptyLine]) -> None:
         """Keep comments for the next line."""
         self.carried = joined(self.carried, comments)
 
     def emit(self, *lines: Line) -> None:
-        """Put lines behind what there is: into the open body, if there is one."""
+        """Put lines behind what there is: into the body that was opened last, if one is open."""
+        body = self._open[-1][-1] if self._open else self.lines
         for line in lines:
-            if self._wrap is None and not self.carried:
-                self.lines.append(line)
+            if not self._open and not self.carried:
+                body.append(line)
                 continue
             lead = joined(self.carried, line.leading_lines)
             self.carried = []
-            if self._wrap is None:
-                self.lines.append(line.with_changes(leading_lines=lead))
-            else:
-                self._wrapped.append(line.with_changes(leading_lines=[flush(each) for each in lead]))
+            body.append(line.with_changes(leading_lines=[flush(each) for each in lead] if self._open else lead))
 
     def open(self, last: Statement, head: cst.With, tail: tuple[Line, ...]) -> None:
-        """Begin the body of `head`, which goes on to the old statement `last`."""
-        self._wrap, self._wrapped = (last, head, tail), []
+        """Begin the body of `head`, which goes on to the old statement `last`, in the one that is open."""
+        self._open.append((last, head, tail, []))
 
     def close_behind(self, olds: Sequence[Statement]) -> None:
-        """End the open body where the last of its statements is among these."""
-        if self._wrap is not None and self._wrap[0] in olds:
-            _, head, tail = self._wrap
-            self._wrap = None
-            self.emit(head.with_changes(body=cst.IndentedBlock([*self._wrapped, *tail], indent=self._indent)))
+        """End the open bodies where the last of their statements is among these."""
+        while self._open and self._open[-1][0] in olds:
+            _, head, tail, lines = self._open.pop()
+            self.emit(head.with_changes(body=cst.IndentedBlock([*lines, *tail], indent=self._indent)))

@@ -1,63 +1,138 @@
-"""Casts that the analysis of values asks for in a result, made in the plan that the result comes from."""
+"""What the analysis of values asks for in float32 in a result, made in the plan that the result comes from."""
 
 from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from functools import lru_cache
+from pathlib import Path
 
 import libcst as cst
 
+from amp_migrate.catalog.step_rules import RISKY_NUMERICS
 from amp_migrate.engine.outcome import FilePlan
-from amp_migrate.engine.parsed_files import Parsed
-from amp_migrate.flow.casts import FloatCast
-from amp_migrate.flow.source import site_of
+from amp_migrate.engine.parsed_files import ParsedLibrary
+from amp_migrate.engine.workspace import Workspace
+from amp_migrate.flow.casts import FloatCast, Island
+from amp_migrate.flow.source import Site, site_of
 from amp_migrate.moves import wishes_of
 from amp_migrate.plan.describe import described
 from amp_migrate.plan.edit import Edit
+from amp_migrate.pragmas import read_pragmas
+from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Settings
 from amp_migrate.trees.counterparts import Counterparts
-from amp_migrate.write.conflicts import settled
-from amp_migrate.write.consume import new_text
+from amp_migrate.trees.nodes import Statement
+from amp_migrate.write.conflicts import PlanConflict
+from amp_migrate.write.consume import complete, new_text
 from amp_migrate.write.editor import Editor
 
 
+@dataclass(frozen=True)
+class InFloat32:
+    """What is to be float32 in the result of one file.
+
+    Attributes:
+        casts: the expressions, each with the code of the rule that asks for it.
+        islands: the statements, each with the message that says why.
+    """
+
+    casts: dict[FloatCast, str] = field(default_factory=dict)
+    islands: dict[Island, str] = field(default_factory=dict)
+
+
 def with_casts(
-    plans: Iterable[FilePlan], casts: Mapping[str, Mapping[FloatCast, str]], settings: Settings, parsed: Parsed
+    workspace: Workspace,
+    plans: Sequence[FilePlan],
+    wanted: Mapping[str, InFloat32],
+    settings: Settings,
+    library: ParsedLibrary,
 ) -> tuple[FilePlan, ...]:
-    """The plans that change by casts of what stands in their results, if these are wanted and not there yet.
+    """The plans that change by what is to be float32 in their results, if that is wanted and not there yet.
 
     Args:
-        casts: by file, each with the code of the rule that asks for it.
-        parsed: the files of the plans.
+        wanted: by file. One that had no plan gets one for its islands.
+        library: the files of the workspace.
     """
-    new = ((each, _with_casts(each, casts.get(each.source.name, {}), settings, parsed)) for each in plans)
-    return tuple(plan for each, plan in new if plan is not each)
+    known = {each.source.name: each for each in plans}
+    found = []
+    for name, each in sorted(wanted.items()):
+        plan = known.get(name)
+        if plan is None and each.islands and (source := workspace.file(Path(name))) is not None:
+            plan = FilePlan(source, source.text, ())
+        new = plan and _with_casts(plan, each, settings, library)
+        if new is not None and new is not plan:
+            found.append(new)
+    return tuple(found)
 
 
-def _with_casts(plan: FilePlan, casts: Mapping[FloatCast, str], settings: Settings, parsed: Parsed) -> FilePlan:
-    file = parsed.get(plan.source)
-    if not casts or not plan.changed or file is None:
+def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: ParsedLibrary) -> FilePlan:
+    if read_pragmas(plan.source.text).skips_file or not (plan.changed or wanted.islands):
+        return plan
+    file = library.file_of(plan.source)
+    if file is None:
         return plan
     nodes = _Originals(plan)
     pairs = Counterparts(file.tree, nodes.before)
     wishes = wishes_of(settings)
     new: list[Edit] = []
-    for each, rule in sorted(casts.items()):
-        node = nodes.of(each)
-        own = None if node is None else pairs.of(node)
-        if isinstance(own, cst.BaseExpression):
-            edit = Editor(file, settings, rule).cast(own, like=each.like, is_floating=each.is_floating)
-            if wishes.unwanted([edit]) is None:
-                new.append(edit)
-    edits = settled(file.tree, (*plan.planned, *new))
+    for each, rule in sorted(wanted.casts.items()) if plan.changed else ():
+        edit = _cast(each, Editor(file, settings, rule), nodes, pairs)
+        if edit is not None and wishes.unwanted([edit]) is None:
+            new.append(edit)
+    editor = Editor(file, settings, RISKY_NUMERICS.code)
+    apart: dict[Statement, str] = {}
+    for island, why in sorted(wanted.islands.items()):
+        own = _counterpart(island.value, nodes, pairs)
+        casts = [_cast(each, editor, nodes, pairs) for each in island.casts]
+        if own is not None and None not in casts:
+            made = [each for each in casts if each is not None]
+            statement = file.tree.statement(own)
+            if wishes.unwanted([*made, editor.wrap(statement, statement, editor.no_autocast(statement))]) is None:
+                new += made
+                apart[statement] = why
+    new += _regions(apart, editor)
+    try:
+        edits = complete(file.tree, (*plan.planned, *new))
+    except PlanConflict:  # a region begins with the statement itself
+        return plan
     if edits == plan.planned:
         return plan
     words = map(described, sorted(edits, key=lambda each: each.line)) if settings.explain else ()
-    return replace(plan, after=new_text(file.tree, edits), planned=edits, edits=tuple(words))
+    told = (
+        Finding.at(file.tree, each, RISKY_NUMERICS.code, Kind.NOTE, f"kept in float32: {why}")
+        for each, why in apart.items()
+    )
+    findings = tuple(sorted({*plan.findings, *told}))
+    after = new_text(file.tree, edits)
+    return replace(plan, after=after, planned=edits, edits=tuple(words), findings=findings)
+
+
+def _regions(statements: Collection[Statement], editor: Editor) -> Iterator[Edit]:
+    """A region without autocast for each run of statements."""
+    for first in statements:
+        block = editor.file.tree.siblings(first)
+        at = block.index(first)
+        if at and block[at - 1] in statements:
+            continue
+        last = at
+        while last + 1 < len(block) and block[last + 1] in statements:
+            last += 1
+        yield editor.wrap(first, block[last], editor.no_autocast(first))
+
+
+def _cast(each: FloatCast, editor: Editor, nodes: _Originals, pairs: Counterparts) -> Edit | None:
+    own = _counterpart(each.site, nodes, pairs)
+    return None if own is None else editor.cast(own, like=each.like, is_floating=each.is_floating)
+
+
+def _counterpart(site: Site, nodes: _Originals, pairs: Counterparts) -> cst.BaseExpression | None:
+    node = nodes.of(site)
+    own = None if node is None else pairs.of(node)
+    return own if isinstance(own, cst.BaseExpression) else None
 
 
 class _Originals:
@@ -71,9 +146,9 @@ class _Originals:
         self._plan = plan
         self.before, self._after = _parsed(plan.source.text), _parsed(plan.after)
 
-    def of(self, cast: FloatCast) -> ast.expr | None:
+    def of(self, site: Site) -> ast.expr | None:
         """The expression with the same words, in the line that the result's line comes from; None for a new one."""
-        wanted = next((each for each in _expressions(self._after) if site_of(cast.site.file, each) == cast.site), None)
+        wanted = next((each for each in _expressions(self._after) if site_of(site.file, each) == site), None)
         if wanted is None:
             return None
         there = _same(self._after, wanted.lineno, wanted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,10 +10,9 @@ from pathlib import Path
 from amp_migrate.catalog.apex_rules import APEX_STEP
 from amp_migrate.catalog.step_rules import FP32_STEP, RISKY_NUMERICS, ROUNDED_PROBABILITY, STEP_LEFT, UNSCALE_FIRST
 from amp_migrate.engine.outcome import FilePlan
-from amp_migrate.engine.results.float_casts import line_before
+from amp_migrate.engine.results.float_casts import InFloat32, line_before
 from amp_migrate.engine.results.flow_files import FlowFiles
 from amp_migrate.engine.workspace import Workspace
-from amp_migrate.flow.casts import FloatCast
 from amp_migrate.prove.precision import Harm, Key, Trouble, faults_of, harms
 from amp_migrate.report.finding import Finding, Kind, seen_from
 from amp_migrate.settings import Settings
@@ -61,14 +60,14 @@ class WorseNumerics:
         told: what a reader has to look at in the others.
         uncached: the files that have to be planned again, with regions that keep no casts of weights.
         masked: the lines that have to be planned again with masks that float16 can hold.
-        casts: the expressions of each result that are to be cast, each with the rule that asks for it.
+        in_float32: what is to be float32 in each result instead.
     """
 
     left: Mapping[Path, Finding]
     told: tuple[Finding, ...]
     uncached: frozenset[str]
     masked: frozenset[tuple[str, int]] = frozenset()
-    casts: Mapping[str, Mapping[FloatCast, str]] = field(default_factory=dict)
+    in_float32: Mapping[str, InFloat32] = field(default_factory=dict)
 
 
 class Examined:
@@ -106,11 +105,14 @@ def worse_numerics(
     told: dict[Finding, None] = {}
     uncached: set[str] = set()
     masked: set[tuple[str, int]] = set()
-    casts: dict[str, dict[FloatCast, str]] = {}
+    in_float32: defaultdict[str, InFloat32] = defaultdict(InFloat32)
     for name, step in stepping.items():
         found = examined.harms(name, after, has_regions=has_regions)
-        for cast in dict.fromkeys(cast for harm in found for cast in harm.casts):
-            casts.setdefault(cast.site.file, {})[cast] = step.code
+        for harm in found:
+            for cast in harm.casts:
+                in_float32[cast.site.file].casts[cast] = step.code
+            if harm.island is not None:
+                in_float32[harm.site.file].islands[harm.island] = harm.message
         found = [harm for harm in found if harm.is_told]
         sure = [harm for harm in found if harm.is_sure]
         if any(harm.trouble is Trouble.CACHE for harm in sure) and name not in settings.uncached:
@@ -135,7 +137,7 @@ def worse_numerics(
         tuple(each for each in told if settings.applies(each.code)),
         frozenset(uncached),
         frozenset(masked),
-        casts,
+        in_float32,
     )
 
 

@@ -116,7 +116,9 @@ def _elements(frame: Frame, atom: Atom | Tensor, node: ast.AST) -> Value:
     if isinstance(atom, Const):
         return some("str") if atom.kind == "str" else NEVER
     if isinstance(atom, Some):
-        return some("int") if atom.kind in ("range", "bytes") else some("str") if atom.kind == "str" else UNKNOWN
+        return (
+            some("int") if atom.kind in ("range", "bytes", "size") else some("str") if atom.kind == "str" else UNKNOWN
+        )
     if isinstance(atom, Opaque):
         return one(atom.part("[]"))
     return UNKNOWN
@@ -197,6 +199,8 @@ def _item(frame: Frame, atom: Atom | Tensor, index: Value, node: ast.Subscript) 
     if isinstance(atom, Opaque):
         name = key(index) or "[]"
         return one(atom.part(name)) if not is_slice else one(atom)
+    if isinstance(atom, Some) and atom.kind == "size":
+        return one(atom) if is_slice else some("int")
     if isinstance(atom, (Const, Some)):
         return some("str") if atom.kind == "str" else UNKNOWN if atom.kind != "NoneType" else NEVER
     if isinstance(atom, (External, FileModule)):

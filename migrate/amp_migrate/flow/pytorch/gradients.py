@@ -73,7 +73,7 @@ from amp_migrate.flow.domain.tensor import (
     multiplied,
     settled,
 )
-from amp_migrate.flow.events import Act
+from amp_migrate.flow.events import A_RUNNING_BUFFER, Act
 from amp_migrate.flow.python import containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
@@ -119,6 +119,8 @@ class Registry:
 
 
 # Which optimizers a place is about
+
+_UNKNOWN_LEAF = Part(Opaque(), "*")
 
 
 def note_optimizer(frame: Frame, optimizer: Atom, leaves: frozenset[Atom] | None = None) -> None:
@@ -303,7 +305,7 @@ def backward(frame: Frame, loss: Value, args: Arguments, node: ast.AST) -> None:
     reached = [(facts, _reached([each])) for facts, each in ways if len(ways) > 1]
     reach, surely = _reached(tensors)
     if not reach:
-        reach = surely = frozenset({Part(Opaque(), "*")})
+        reach = surely = frozenset({_UNKNOWN_LEAF})
     optimizers = holders(frame, reach, surely)
     event = analysis.event(frame, Act.BACKWARD, node, subject=loss, optimizer=frozenset(optimizers), leaves=reach)
     event.units = event.units | units
@@ -388,9 +390,10 @@ def states_of(frame: Frame, leaves: frozenset[Atom]) -> tuple[Units, list[Key]]:
     """The loss scale in the gradients of some leaves, over all ways, and where that is kept."""
     found = holders(frame, leaves)
     keys = [grad_key(each) for each in found]
-    keys += [
-        grad_key(leaf) for leaf in standalone_leaves(leaves) if any(world.now.grad(leaf) for world in frame.now.worlds)
-    ]
+    # What nobody knows may be any that has a gradient here.
+    may_be_any = _UNKNOWN_LEAF in leaves
+    with_gradients = {leaf: None for world in frame.now.worlds for leaf in world.now.gradients()}
+    keys += [grad_key(leaf) for leaf in standalone_leaves(with_gradients) if may_be_any or leaf in leaves]
     units: Units = NOTHING
     for world in frame.now.worlds:
         for key in keys:
@@ -401,10 +404,11 @@ def states_of(frame: Frame, leaves: frozenset[Atom]) -> tuple[Units, list[Key]]:
 
 
 def read(frame: Frame, tensor: Tensor, node: ast.AST) -> Value:
-    """`p.grad`: a gradient, with the scale that is in it here."""
-    if not tensor.leaf and tensor is not SOME_TENSOR and not tensor.flows & 2:
-        return join(NONE_VALUE, one(SOME_TENSOR))
-    leaves = tensor.leaf or frozenset({Part(Opaque(), "*")})
+    """`p.grad`: a gradient, with the scale that is in it here.
+
+    What is no leaf as far as anybody sees has been made one out of sight, or nobody would ask for its gradient.
+    """
+    leaves = tensor.leaf or frozenset({_UNKNOWN_LEAF})
     units, keys = states_of(frame, leaves)
     frame.analysis.event(frame, Act.READ, node, leaves=leaves, optimizer=frozenset(key[1] for key in keys))
     gradient = Tensor(
@@ -483,8 +487,7 @@ def changed_in_place(frame: Frame, tensor: Tensor, name: str, args: Arguments, n
         for value in args.positional:
             for each in tensors_in(value):
                 if each.may_be_low and each.tags & PRODUCT:
-                    why = "a running buffer is updated from products"
-                    frame.analysis.event(frame, Act.RISK, node, tensor=each, why=why)
+                    frame.analysis.event(frame, Act.RISK, node, tensor=each, why=A_RUNNING_BUFFER)
     if tensor.reads and name in ("clamp", "clip", "copy", "add"):
         gauge(frame, one(tensor), node, "changed by a number")
 

@@ -67,7 +67,7 @@ from amp_migrate.flow.domain.tensor import (
     powered,
     spared_of,
 )
-from amp_migrate.flow.events import A_ROUNDED_PROBABILITY, Act
+from amp_migrate.flow.events import A_BUFFER, A_ROUNDED_PROBABILITY, OF_ITSELF, Act
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import ranks, variances
@@ -462,10 +462,10 @@ def _watch(
                 analysis.event(frame, Act.RISK, node, tensor=each, why=A_ROUNDED_PROBABILITY)
     if treatment == table.LOW and autocast.may_be_on and name in table.PRODUCTS:
         if len(tensors) > 1 and is_same(*tensors[:2]) and not tensors[0].tags & BOUNDED:
-            analysis.event(frame, Act.RISK, node, tensor=tensors[0], why="products of a matrix with itself")
+            analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_ITSELF)
         for each in tensors:
             if each.tags & BUFFER and not each.tags & BOUNDED:
-                analysis.event(frame, Act.RISK, node, tensor=each, why="a buffer is multiplied")
+                analysis.event(frame, Act.RISK, node, tensor=each, why=A_BUFFER)
     if name in ("add", "sub", "subtract") and len(operands) == 2:
         _added(frame, operands, node)
 

@@ -106,9 +106,9 @@ def _scaled(scaler: str, loss: cst.BaseExpression) -> Code:
 
 
 def _context(editor: Editor, at: cst.CSTNode, dtype: Dtype, enabled: Code | None) -> Code:
-    autocast, device = editor.amp("autocast", at), editor.settings.device_type
     if str(enabled) == "False":  # what is off computes in no dtype of its own
-        return code('{}(device_type="{}", enabled=False)', autocast, device)
+        return editor.no_autocast(at)
+    autocast, device = editor.amp("autocast", at), editor.settings.device_type
     switch = "" if enabled is None else code(", enabled={}", enabled)
     cache = ", cache_enabled=False" if editor.file.name in editor.settings.uncached else ""
     return code('{}(device_type="{}", dtype={}{}{})', autocast, device, editor.dtype(dtype, at), switch, cache)

@@ -317,7 +317,7 @@ class Gram(torch.autograd.Function):
     @staticmethod{forward}
     def forward(ctx, x):
         ctx.save_for_backward(x)
-        return torch.bmm(x, x.transpose(1, 2))
+        return torch.bmm(x, x.relu().transpose(1, 2))
 
     @staticmethod{backward}
     def backward(ctx, grad):

@@ -63,7 +63,7 @@ def write_functions(editor: Editor) -> Iterator[Edit]:
         parent = editor.file.tree.parents[node]
         device = f'device_type="{editor.settings.device_type}"'
         if amp_name(editor.file, node) == "disable_casts":
-            yield editor.replace(parent, code("{}({}, enabled=False)", editor.amp("autocast", node), device))
+            yield editor.replace(parent, editor.no_autocast(node))
             continue
         options = code("{}, cast_inputs={}.float32", device, editor.torch(node))
         name = editor.amp("custom_fwd", node)

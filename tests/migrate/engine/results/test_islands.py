@@ -1,0 +1,161 @@
+"""Statements that grow beyond float16 are kept in float32, inside of the region that they stand in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from amp_migrate.engine.migrate import migrate, migrate_text
+from amp_migrate.settings import Dtype, Settings
+
+HEAD = """\
+import torch
+from torch import nn
+
+
+class Features(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3)
+
+    def forward(self, x):
+        low = self.first(x).relu()
+        return low, self.second(low).relu()
+
+"""
+LOOP = """
+
+model = Features().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, target in loader:
+    loss = sum((gram(each) - target).square().mean() for each in model(x.cuda()))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+OFF = 'with torch.amp.autocast(device_type="cuda", enabled=False):'
+KEPT = "kept in float32: may overflow, or round, in half precision: products of a matrix with itself"
+
+
+def grams(body: str) -> str:
+    lines = "".join(f"    {line}\n" for line in body.splitlines())
+    return f"{HEAD}\ndef gram(x):\n{lines}{LOOP}"
+
+
+def said(text: str, settings: Settings) -> list[str]:
+    return [each.message for each in migrate_text(text, settings).findings if each.code == "AMP504"]
+
+
+@pytest.mark.parametrize("dtype", [Dtype.FP16, Dtype.BF16])
+def test_a_gram_matrix_is_kept_in_float32_where_it_is_computed(dtype: Dtype) -> None:
+    text = grams("f = x.flatten(2)\nscale = 1 / f.shape[-1]\nreturn f @ f.transpose(1, 2) * scale")
+    plan = migrate_text(text, Settings(dtype=dtype))
+    kept = f"    {OFF}\n        return f.float() @ f.float().transpose(1, 2) * scale\n"
+    assert f"    f = x.flatten(2)\n    scale = 1 / f.shape[-1]\n{kept}" in plan.after
+    assert said(text, Settings(dtype=dtype)) == [KEPT]
+    assert migrate_text(plan.after, Settings(dtype=dtype)).after == plan.after
+
+
+def test_statements_that_follow_each_other_are_kept_in_one_region() -> None:
+    text = grams("f = x.flatten(2)\na = torch.bmm(f, f.mT)\nb = f.mT @ f\nc = a.sum() + b.sum()\nreturn c")
+    kept = f"    {OFF}\n        a = torch.bmm(f.float(), f.float().mT)\n        b = f.float().mT @ f.float()\n    c = "
+    assert kept.replace("f.float().mT", "f.mT.float()") in migrate_text(text, Settings()).after
+
+
+def test_a_region_in_the_region_of_the_step() -> None:
+    text = f"{HEAD}{LOOP}".replace(
+        "loss = sum((gram(each) - target).square().mean() for each in model(x.cuda()))",
+        "f = model(x.cuda())[0].flatten(2)\n    gram = f @ f.mT  # grows\n    loss = gram.square().mean()",
+    )
+    after = migrate_text(text, Settings()).after
+    assert f"        f = model(x.cuda())[0].flatten(2)\n        {OFF}\n            gram = f.float() @ " in after
+    assert "  # grows\n        loss = gram.square().mean()\n    optimizer.zero_grad()\n" in after
+
+
+def test_a_file_that_nothing_else_changes_gets_what_it_needs(tmp_path: Path) -> None:
+    (tmp_path / "losses.py").write_text('"""Losses."""\n\n\ndef gram(x):\n    x = x.flatten(2)\n    return x @ x.mT\n')
+    script = tmp_path / "train.py"
+    script.write_text(f"from losses import gram\n{HEAD}{LOOP}")
+    outcome = migrate([tmp_path], Settings())
+    losses, train = (each.after for each in outcome.changed)
+    assert losses.startswith('"""Losses."""\nimport torch\n')
+    assert losses.endswith(f"    {OFF}\n        return x.float() @ x.mT.float()\n")
+    assert "scaler.step(optimizer)" in train
+    (tmp_path / "losses.py").write_text(f"# amp-migrate: skip-file\n{(tmp_path / 'losses.py').read_text()}")
+    outcome = migrate([tmp_path], Settings())
+    assert [each.source.path for each in outcome.changed] == [script]
+    assert [each.message for each in outcome.findings if each.code == "AMP504"] == [KEPT.partition(": ")[2]]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "f = head(x.flatten(2))\nreturn f @ f.mT",  # of which nobody knows what it is
+        "f = x.flatten(2)\nreturn shrunk(f @ f.mT)",  # would run another function in float32
+        "f = x.flatten(2)\nreturn layer(f @ f.mT)",
+        "f = x.flatten(2)\nf += (f @ f.mT) @ f\nreturn f",  # changes what the caller may hold
+        "f = x.flatten(2)\nf[:, :8] = f @ f.mT\nreturn f",
+        "f = x.flatten(2)\nreturn f.mul_((f @ f.mT).mean())",
+        "f = x.flatten(2)\nreturn torch.bmm(f, f.mT, out=buffer)",
+        "f = x.flatten(2)\nif (f @ f.mT).max() > 1:\n    return f\nreturn f * 2",  # a test is no statement of its own
+    ],
+)
+def test_a_statement_that_does_more_than_compute_is_told(body: str) -> None:
+    text = grams(body).replace(
+        "def gram", "def shrunk(x):\n    return x * 0.5\n\n\nlayer = nn.Linear(8, 8)\n\n\ndef gram"
+    )
+    assert OFF not in migrate_text(text, Settings()).after
+    assert KEPT not in said(text, Settings())
+
+
+def test_where_it_is_not_wanted_nothing_is_kept() -> None:
+    text = grams("f = x.flatten(2)\nreturn f @ f.mT")
+    plan = migrate_text(text, Settings(ignore=("AMP504",)))
+    assert "scaler.step(optimizer)" in plan.after
+    assert OFF not in plan.after
+
+
+CODEBOOK = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Codebook(nn.Module):
+    def __init__(self, decay=0.99):
+        super().__init__()
+        self.decay = decay
+        self.layer = nn.Linear(8, 8)
+        self.register_buffer("codes", torch.randn(8, 64))
+
+    def forward(self, x):
+        x = self.layer(x)
+        distance = x.pow(2).sum(1, keepdim=True) - 2 * x @ self.codes
+        index = distance.argmin(1)
+        chosen = F.one_hot(index, 64).type(x.dtype)
+{update}        return x + F.embedding(index, self.codes.t())
+
+
+model = Codebook().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in loader:
+    loss = model(x.cuda()).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+UPDATE = "        self.codes.mul_(self.decay).add_(x.detach().t() @ chosen, alpha=1 - self.decay)\n"
+
+
+def test_a_buffer_that_follows_what_it_computes_is_kept_in_float32_with_its_products() -> None:
+    after = migrate_text(CODEBOOK.format(update=UPDATE), Settings()).after
+    inside = "distance = x.float().pow(2).sum(1, keepdim=True) - 2 * x.float() @ self.codes\n"
+    assert f"        {OFF}\n            {inside}" in after
+    inside = "self.codes.mul_(self.decay).add_(x.float().detach().t() @ chosen.float(), alpha=1 - self.decay)\n"
+    assert f"        {OFF}\n            {inside}" in after
+
+
+def test_a_buffer_that_stays_what_it_is_is_as_good_as_a_weight() -> None:
+    text = CODEBOOK.format(update="")
+    assert OFF not in migrate_text(text, Settings()).after
+    assert said(text, Settings()) == ["may overflow, or round, in half precision: a buffer is multiplied"]
