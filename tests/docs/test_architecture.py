@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -38,6 +39,30 @@ def test_each_way_is_followed_in_at_most_a_dozen_files() -> None:
     ways = PAGE.partition("## Six ways to follow")[2].partition("## Why")[0].strip().split("\n\n")
     assert len(ways) == 6
     assert all(len(set(re.findall(r"[\w/]+\.py", way))) <= 12 for way in ways)
+
+
+def imported(path: Path) -> set[str]:
+    """The modules that a file imports, and what it takes of them, by their full names."""
+    found = set()
+    package = path.relative_to(PACKAGE.parent).parent.parts
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            around = package[: len(package) - node.level + 1] if node.level else ()
+            module = ".".join((*around, *filter(None, [node.module])))
+            found |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def test_no_way_goes_back() -> None:
+    """A file that another on its way needs stands behind it, or behind one that needs it, too."""
+    for way in PAGE.partition("## Six ways to follow")[2].partition("## Why")[0].strip().split("\n\n"):
+        named = dict.fromkeys(re.findall(r"`([\w/]+\.py)`", way))
+        bases = (PACKAGE, PACKAGE / "steps/apex")
+        files = [next(base / name for base in bases if (base / name).is_file()) for name in named]
+        modules = [".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts) for file in files]
+        for index, module in enumerate(modules[1:], 1):
+            before, behind = (any(module in imported(each) for each in part) for part in (files[:index], files[index:]))
+            assert before or not behind, f"{module} is named before what needs it"
 
 
 def test_the_plan_that_is_shown_is_the_one_that_is_made(tmp_path: Path) -> None:

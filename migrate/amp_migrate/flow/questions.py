@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from amp_migrate.flow.analysis import Analysis
-from amp_migrate.flow.domain.atoms import NEVER, Atom, Obj, Opaque, Value, constant, tensor_of
-from amp_migrate.flow.domain.contexts import ON, Context
+from amp_migrate.flow.domain.atoms import NEVER, Atom, Obj, Opaque, Value, constant
+from amp_migrate.flow.domain.contexts import ON
 from amp_migrate.flow.domain.machine import (
     EMPTY,
     GUESSED,
@@ -125,16 +125,6 @@ class Questions:
         if isinstance(node, ast.Expr):
             node = node.value
         return NEVER if node is None else self.analysis.values.get(node, NEVER)
-
-    def precision_at(self, site: Site) -> int | None:
-        """The precisions that a tensor may have, as bits; None where it is no tensor, or never reached."""
-        tensor = tensor_of(self.value_at(site))
-        return None if tensor is None else tensor.precision
-
-    def context_at(self, site: Site) -> Context | None:
-        """What is switched on at a statement; None where it is never reached."""
-        node = self.node_at(site)
-        return None if node is None else self.analysis.contexts.get(node)
 
     def callees(self, site: Site) -> tuple[Code, ...]:
         """The functions of the project that a call may run."""

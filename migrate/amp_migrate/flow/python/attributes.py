@@ -31,7 +31,6 @@ from amp_migrate.flow.domain.tensor import Tensor
 from amp_migrate.flow.python.classes import class_of, is_module_class, lineage
 from amp_migrate.flow.python.frame import Frame
 
-CONTAINERS = frozenset(("builtins.list", "builtins.dict", "builtins.set", "collections.deque"))
 ANY_ATTRIBUTE = "*"
 
 

@@ -44,11 +44,6 @@ def external_bases(frame: Frame, owner: Atom) -> Iterator[str]:
             yield ""
 
 
-def inherits(frame: Frame, owner: Atom, name: str) -> bool:
-    """Whether a class is, or inherits from, one of another package."""
-    return any(each == name for each in external_bases(frame, owner))
-
-
 def is_module_class(frame: Frame, owner: Atom) -> bool:
     """Whether the objects of a class are modules of PyTorch."""
     if isinstance(owner, External):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from amp_migrate.flow.domain.atoms import (
     NEVER,
@@ -521,7 +521,6 @@ _BY_KIND: dict[type[ast.expr], Callable[[Frame, Any], Value]] = {
     ast.YieldFrom: _yield_from,
     ast.Starred: _starred,
 }
-Assignable = TypeVar("Assignable", bound=ast.expr)
 
 
 def assign(frame: Frame, target: ast.expr, value: Value, source: ast.AST, *, scoped: bool = False) -> None:

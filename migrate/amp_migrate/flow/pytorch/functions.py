@@ -615,4 +615,3 @@ _BY_NAME: dict[str, Callable[[Frame, Arguments, ast.AST], Value]] = {
     "torch.nn.utils.parameters_to_vector": _parameters_to_vector,
     "operator.itemgetter": _getter,
 }
-IDENTITY_DECORATORS = ("functools.wraps", "functools.lru_cache", "functools.cache")
