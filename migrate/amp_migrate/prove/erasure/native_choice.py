@@ -118,7 +118,7 @@ class _Module:
         if key is None or len(node.ops) > 1 or not isinstance(node.ops[0], (ast.Eq, ast.In, *_NEGATED)):
             return None
         constants = [each.value for each in elements if isinstance(each, ast.Constant)]
-        values: list[object] = [each for each in constants if type(each) in (str, int)]
+        values: list[object] = [each for each in constants if type(each) in (str, int, type(None))]
         is_one = isinstance(node.ops[0], (ast.Eq, ast.NotEq))
         return (key, values) if is_one is (elements == [right]) and len(values) == len(elements) else None
 

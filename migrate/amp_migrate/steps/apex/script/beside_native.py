@@ -334,8 +334,8 @@ def _constants(target: cst.ComparisonTarget) -> list[cst.BaseExpression]:
     other = target.comparator
     is_many = isinstance(other, (cst.Tuple, cst.List, cst.Set))
     found = [each.value for each in other.elements] if isinstance(other, (cst.Tuple, cst.List, cst.Set)) else [other]
-    is_constant = all(isinstance(each, (cst.SimpleString, cst.Integer)) for each in found)
-    return found if is_constant and is_many is isinstance(target.operator, (cst.In, cst.NotIn)) else []
+    is_known = all(isinstance(each, (cst.SimpleString, cst.Integer)) or is_constant(each, "None") for each in found)
+    return found if is_known and is_many is isinstance(target.operator, (cst.In, cst.NotIn)) else []
 
 
 def _is_fixed(file: File, test: cst.BaseExpression) -> bool:

@@ -293,6 +293,57 @@ def test_option_that_becomes_a_word_for_one_of_the_two(rewrites: Check) -> None:
     assert not any(code in ("AMP310", "AMP301") for code, _ in told)
 
 
+def test_branches_that_are_all_there_is_and_other_words(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          def prepare(args, model, optimizer):
+        -     if args.amp == "apex":
+        -         # Apex wants both
+        -         model, optimizer = amp.initialize(model, optimizer, opt_level="O2")
+              return model, optimizer
+          class Saver:
+              def save(self, args, model):
+        -         if args.amp == "apex": torch.save(amp.state_dict(), "amp.pt")
+        -         torch.save(model.state_dict(), "m.pt")
+        +         torch.save(model.state_dict(), "m.pt")
+              def only(self, args):
+        -         if args.amp == "apex":
+        -             amp.load_state_dict(torch.load("amp.pt"))
+        +         pass
+          def main(args, loader):
+              model = nn.Linear(2, 2)
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+              model, optimizer = prepare(args, model, optimizer)
+        -     scaler = torch.amp.GradScaler("cuda") if args.amp == "native" else None
+        -     level = "O1" if args.amp == "apex" else None
+        +     scaler = torch.amp.GradScaler("cuda") if args.amp in ("native", "apex") else None
+        +     level = None
+              for x in loader:
+                  optimizer.zero_grad()
+        -         with torch.autocast("cuda", dtype=torch.float16, enabled=args.amp == "native"):
+        +         with torch.autocast("cuda", dtype=torch.float16, enabled=args.amp in ("native", "apex")):
+                      loss = model(x).mean()
+        -         if args.amp == "native":
+        +         if args.amp in ("native", "apex"):
+                      scaler.scale(loss).backward()
+                      scaler.step(optimizer)
+                      scaler.update()
+        -         elif args.amp == "apex":
+        -             with amp.scale_loss(loss, optimizer) as scaled:
+        -                 scaled.backward()
+        -             optimizer.step()
+                  elif args.amp in ("none", None):
+                      loss.backward()
+                      optimizer.step()
+                  else:
+                      raise ValueError(args.amp)
+              print(level)
+        """
+    )
+
+
 def test_two_flags(rewrites: Check) -> None:
     rewrites(
         """
