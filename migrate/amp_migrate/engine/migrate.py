@@ -79,25 +79,28 @@ def workspace_of(path: Path) -> Workspace:
     return workspace if script is None else workspace.focused(ImportGraph(workspace).reachable(script))
 
 
-def migrate_workspace(workspace: Workspace, settings: Settings, parsed: Parsed | None = None) -> Outcome:
+def migrate_workspace(
+    workspace: Workspace, settings: Settings, parsed: Parsed | None = None, examined: Examined | None = None
+) -> Outcome:
     """Plan, check, and leave out what does not pass together with the files that changed for its sake.
 
     Args:
         parsed: files that need not be parsed again; those that had to be are added.
+        examined: what was found in the files of this workspace, and in results like those to come.
     """
     parsed = {} if parsed is None else parsed
+    examined = examined or Examined(workspace, settings.target_torch)
     with collected_later():
         planned, failures = _plan_what_can_be(workspace, settings, parsed)
         outcome = Outcome(planned, (*workspace.problems, *failures), len(workspace.files))
         plans, wrong = _checked(outcome.plans, parsed)
         withdrawn = _withdrawn(workspace, outcome, wrong)
         outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
-        examined = Examined(workspace, settings.target_torch)
         numerics = worse_numerics(workspace, outcome.plans, settings, examined)
         if numerics.uncached or numerics.masked:
             uncached, masked = settings.uncached | numerics.uncached, settings.masked | numerics.masked
             again = replace(settings, uncached=uncached, masked=masked)
-            return migrate_workspace(workspace, again, parsed)
+            return migrate_workspace(workspace, again, parsed, examined)
         library = ParsedLibrary(workspace, parsed, settings.target_torch)
         for _ in range(_ROUNDS):
             cast = with_casts(workspace, outcome.plans, numerics.in_float32, settings, library)
@@ -118,7 +121,7 @@ def migrate_workspace(workspace: Workspace, settings: Settings, parsed: Parsed |
             outcome = replace(outcome, plans=tuple(map(_checked_by_proof, outcome.plans)))
         if {each[:2] for each in withdrawn} - {each[:2] for each in settings.withdrawn}:
             again = replace(settings, withdrawn=(*settings.withdrawn, *withdrawn))
-            return migrate_workspace(workspace, again, parsed)
+            return migrate_workspace(workspace, again, parsed, examined)
         if settings.applies(STEP_LEFT.code):
             beside = (*_of_notebooks_apart(workspace, outcome), *_of_written_scripts(workspace, settings))
             outcome = replace(outcome, problems=(*outcome.problems, *beside))

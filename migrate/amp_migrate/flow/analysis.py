@@ -267,7 +267,7 @@ class Analysis:
             if task.is_given_up:
                 task.leave_unknown(machines)
                 return
-            keys = frozenset(task.touched)
+            keys = task.keys
             known = {each.only(keys) for each in task.entries}
             missing: dict[Machine, Machine] = {}
             for each in machines:
@@ -336,8 +336,7 @@ class Analysis:
         value = many(frame.yielded) if task.code.is_generator else frame.returned
         task.value = join(task.value, value)
         if frame.ended is not None:
-            for world in frame.ended.worlds:
-                task.exits.setdefault(world.entry, set()).add(world.now)
+            task.leaves(frame.ended.worlds)
             after = frame.ended.context
             task.leaves_on = after if task.leaves_on is None else task.leaves_on.join(after)
             task.cells = {cell: v for cell, v in frame.ended.cells.items() if cell in task.written}

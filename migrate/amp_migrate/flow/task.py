@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
 
 from amp_migrate.flow.domain.atoms import NEVER, UNKNOWN, Atom, FrameRef, Value
 from amp_migrate.flow.domain.contexts import Context
-from amp_migrate.flow.domain.machine import Key, Machine, Worlds
+from amp_migrate.flow.domain.machine import Key, Machine, Ways, Worlds
 from amp_migrate.flow.domain.state import Cell
 from amp_migrate.flow.events import Event
 from amp_migrate.flow.source import Code, Site
+
+Through: TypeAlias = Mapping[Machine, "tuple[dict[Key, Any], ...]"]
 
 
 class Task:
@@ -20,7 +23,7 @@ class Task:
         context: what is switched on where it is called.
         entries: the states of scalers and gradients that it has been asked about.
         value: what it may return.
-        exits: for each entry, the states that it may leave behind; what it raises in `raised`.
+        exits: the states that it may leave behind; what it raises in `raised`.
         touched: what it asks or changes of a state, itself or by what it calls.
         cells: attributes whose value is known where it returns.
         written: attributes that it may change.
@@ -36,8 +39,7 @@ class Task:
         self.code, self.ref, self.given, self.context = code, ref, given, context
         self.entries: set[Machine] = set()
         self.value: Value = NEVER
-        self.exits: dict[Machine, set[Machine]] = {}
-        self.raised: dict[Machine, set[Machine]] = {}
+        self.exits, self.raised = Ways(), Ways()
         self.touched: set[Key] = set()
         self.cells: dict[Cell, Value] = {}
         self.written: set[Cell] = set()
@@ -54,18 +56,54 @@ class Task:
         self.called_at: Site | None = None
         self.runs = 0
         self.widenings = 0
+        self._keys: frozenset[Key] = frozenset()
+        self._through: dict[Ways, tuple[frozenset[Key], int, Through]] = {}
+
+    @property
+    def keys(self) -> frozenset[Key]:
+        """What it has asked or changed of a state so far, as one object for as long as that does not grow."""
+        if len(self._keys) != len(self.touched):
+            self._keys = frozenset(self.touched)
+        return self._keys
 
     def raises(self, worlds: Worlds) -> None:
         """Note that something may be raised in these worlds."""
+        self._note(self.raised, worlds)
+
+    def leaves(self, worlds: Worlds) -> None:
+        """Note that it may return in these worlds."""
+        self._note(self.exits, worlds)
+
+    @staticmethod
+    def _note(ways: Ways, worlds: Worlds) -> None:
+        by_entry: dict[Machine, list[Machine]] = {}
         for world in worlds:
-            self.raised.setdefault(world.entry, set()).add(world.now)
+            by_entry.setdefault(world.entry, []).append(world.now)
+        for entry, states in by_entry.items():
+            ways.add(entry, states)
+
+    def through(self, ways: Ways) -> Through:
+        """What a call changes, on each way through: by as much of a caller's state as matters to it."""
+        keys, version, found = self._through.get(ways, (None, 0, {}))
+        if keys is self.keys and version == ways.version:
+            return found
+        by_entry: dict[Machine, dict[Machine, dict[Key, Any]]] = {}
+        for entry, leaving in ways.states.items():
+            own = entry.only(self.keys)
+            changes = by_entry.setdefault(own, {})
+            for each in leaving:
+                after = each.only(self.keys)
+                changes[after] = own.difference(after)
+        found = {entry: tuple(changes.values()) for entry, changes in by_entry.items()}
+        self._through[ways] = (self.keys, ways.version, found)
+        return found
 
     def give_up(self) -> None:
         """Give anything from now on, and leave nothing behind that anybody knows."""
         self.is_given_up, self.is_outdated = True, False
         self.value = UNKNOWN
         self.cells = {}
-        self.exits, self.raised = {}, {}
+        self.exits, self.raised = Ways(), Ways()
         self.leave_unknown(self.entries)
         self.version += 1
 
@@ -73,15 +111,16 @@ class Task:
         """Let what this changes be unknown behind it, for some states in which it is entered."""
         self.entries |= set(entries)
         for each in self.entries:
-            self.exits.setdefault(each, {each.losing(self.touched)})
+            if each not in self.exits.states:
+                self.exits.add(each, [each.losing(self.touched)])
         self.leaves_on = self.leaves_on or self.context
 
     def summary(self) -> tuple[object, ...]:
         """What callers go by: they look again when it changes."""
         return (
             self.value,
-            sum(map(len, self.exits.values())),
-            sum(map(len, self.raised.values())),
+            self.exits.version,
+            self.raised.version,
             len(self.touched),
             dict(self.cells),
             len(self.written),

@@ -8,7 +8,7 @@ to look at.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
@@ -129,25 +129,28 @@ def faults_of(files: Files, script: str) -> Counter[Key]:
     return Counter(_key(each) for each in _read(files, script)[1])
 
 
-def harms(before: Counter[Key], after: Files, script: str, torch: Version) -> list[Harm]:
+def harms(before: Callable[[], Counter[Key]], after: Files, script: str, torch: Version) -> list[Harm]:
     """What is wrong with the precision of a result, and not of the original, in order of place.
 
     Of a script whose analysis does not come to its end, only what a cast mends is given.
 
     Args:
-        before: what was wrong with the files as they were.
+        before: gives what was wrong with the files as they were; asked only where something is wrong now.
         script: the file that is run.
         torch: the oldest PyTorch that is written for.
     """
-    known = before.copy()
-    found: list[Harm] = []
+    found = _harms(after, script, torch)
+    return list(_new(found, before())) if any(harm for _, harm in found) else []
+
+
+def _harms(after: Files, script: str, torch: Version) -> list[tuple[Key, Harm | None]]:
+    """What is wrong with a result, each with the harm that it does, if any; the analysis is let go behind it."""
+    found: list[tuple[Key, Harm | None]] = []
     analysis, faults = _read(after, script)
     casts = Casts(analysis)
     running = {each.event.code.parent for each in faults if each.event and each.why == A_RUNNING_BUFFER}
     for fault in faults:
-        if known[_key(fault)]:
-            known[_key(fault)] -= 1
-            continue
+        harm = None
         happens = fault.always or fault.is_seen
         is_told = happens or fault.what in _MAY_HARM
         mending = (
@@ -157,10 +160,21 @@ def harms(before: Counter[Key], after: Files, script: str, torch: Version) -> li
             message = f"{fault.what}: {fault.why}" if fault.why else fault.what
             is_sure = happens and fault.what not in _RUNS
             island = casts.island(fault.event) if fault.event and _grows(fault, running) else None
-            found.append(Harm(fault.site, message, is_sure, _trouble(fault), mending, is_told, island))
-    return (
-        found if analysis.is_complete else [replace(each, is_sure=False, is_told=False) for each in found if each.casts]
-    )
+            harm = Harm(fault.site, message, is_sure, _trouble(fault), mending, is_told, island)
+            if not analysis.is_complete:
+                harm = replace(harm, is_sure=False, is_told=False) if harm.casts else None
+        found.append((_key(fault), harm))
+    return found
+
+
+def _new(found: Iterable[tuple[Key, Harm | None]], known: Counter[Key]) -> Iterator[Harm]:
+    """What faults do that were not there before."""
+    left = known.copy()
+    for key, harm in found:
+        if left[key]:
+            left[key] -= 1
+        elif harm is not None:
+            yield harm
 
 
 def _grows(fault: Fault, running: Collection[Code | None]) -> bool:

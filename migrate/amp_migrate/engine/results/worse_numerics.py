@@ -83,12 +83,15 @@ class Examined:
         files = FlowFiles(after)
         if script in self._after and files.is_like(self._after[script][0]):
             return self._after[script][1]
-        if script not in self._before:
-            self._before[script] = faults_of(FlowFiles(self._workspace), script) if has_regions else Counter()
         files = FlowFiles(after)
-        found = harms(self._before[script], files, script, self._torch)
+        found = harms(lambda: self._faults(script) if has_regions else Counter(), files, script, self._torch)
         self._after[script] = files.texts, found
         return found
+
+    def _faults(self, script: str) -> Counter[Key]:
+        if script not in self._before:
+            self._before[script] = faults_of(FlowFiles(self._workspace), script)
+        return self._before[script]
 
 
 def worse_numerics(

@@ -8,7 +8,7 @@ and what the tests on the way came to. Worlds are kept apart, and merged only wh
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from amp_migrate.flow.domain.interned import Numbered, remembered
@@ -58,15 +58,10 @@ class Grad(Numbered):
         return self.kind + (" spent" if self.spent else "") + (" outdated" if self.outdated else "")
 
 
-@remembered(10_000)
-def _order(key: Key) -> tuple[str, ...]:
-    """In which order what is known is kept: by words, and by the numbers of atoms."""
-    return tuple(float.__repr__(each) if isinstance(each, float) else str(each) for each in key)
-
-
 UNKNOWN_GRAD = Grad(UNKNOWN)
 NO_GRAD = Grad(EMPTY)
-_LOSSES = {"grad": Grad(LOST), "stage": LOST}
+LOST_GRAD = Grad(LOST)
+_LOSSES = {"grad": LOST_GRAD, "stage": LOST}
 
 
 def grad_key(owner: object) -> Key:
@@ -81,7 +76,7 @@ class Machine(Numbered):
 
     def __init__(self, items: frozenset[tuple[Key, Any]] = frozenset()) -> None:
         self.items = items
-        self._known = dict(sorted(items, key=lambda each: _order(each[0])))
+        self._known = dict(items)
 
     def get(self, key: Key, default: Any = None) -> Any:
         """What is known under a key."""
@@ -98,14 +93,12 @@ class Machine(Numbered):
 
     @remembered(100_000)
     def _changed(self, changes: tuple[tuple[Key, Any], ...]) -> Machine:
-        known = {**self._known, **dict(changes)}
-        return Machine(frozenset((key, value) for key, value in known.items() if value is not None))
+        gone = [(key, self._known[key]) for key, _ in changes if key in self._known]
+        return Machine(self.items.difference(gone).union(each for each in changes if each[1] is not None))
 
     def difference(self, other: Machine) -> dict[Key, Any]:
         """What has to be changed in this state to come to another one."""
-        theirs = other._known
-        changes = {key: value for key, value in theirs.items() if self._known.get(key) != value}
-        return changes | {key: None for key in self._known if key not in theirs}
+        return dict.fromkeys(self.keys - other.keys) | dict(other.items - self.items)
 
     @remembered(100_000)
     def only(self, keys: frozenset[Key]) -> Machine:
@@ -117,9 +110,14 @@ class Machine(Numbered):
         return self.but({key: _LOSSES.get(key[0]) for key in keys})
 
     @property
-    def keys(self) -> frozenset[Key]:
+    def keys(self) -> KeysView[Key]:
         """What something is known of."""
-        return frozenset(self._known)
+        return self._known.keys()
+
+    @remembered(100_000)
+    def subjects(self) -> frozenset[Any]:
+        """The optimizers, scalers and tensors that something is known of."""
+        return frozenset(each for key in self._known for each in key[1:2])
 
     def gradients(self) -> dict[Any, Grad]:
         """What is in the gradients of each optimizer, and of each tensor with a gradient of its own."""
@@ -178,7 +176,32 @@ def one_way(worlds: Iterable[World]) -> Worlds:
 def common(states: Sequence[Machine]) -> Machine:
     """What is known in all of some states; what differs is lost."""
     found = Machine(states[0].items.intersection(*(each.items for each in states[1:])))
-    return found.losing({key for each in states for key in each.keys} - found.keys)
+    return found.losing(set().union(*(each.keys for each in states)) - found.keys)
+
+
+class Ways:
+    """The states that something leaves behind, be it from one entry or another: one for each entry where they are many.
+
+    Attributes:
+        states: those that are known so far, by the entry.
+        version: how often one was new.
+    """
+
+    def __init__(self) -> None:
+        self.states: dict[Machine, set[Machine]] = {}
+        self.version = 0
+        self._joined: set[Machine] = set()
+
+    def add(self, entry: Machine, states: Iterable[Machine]) -> None:
+        """Note more states that are left behind from an entry."""
+        known = self.states.setdefault(entry, set())
+        found = known.union(states)
+        if entry in self._joined or len(found) > _MOST_WAYS:
+            self._joined.add(entry)
+            found = {common(list(found))}
+        if found != known:
+            self.states[entry] = found
+            self.version += 1
 
 
 def changed(worlds: Worlds, change: Callable[[Machine], Iterable[Machine]]) -> Worlds:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from amp_migrate.flow.domain.atoms import (
     NEVER,
@@ -27,7 +27,7 @@ from amp_migrate.flow.domain.atoms import (
     only,
 )
 from amp_migrate.flow.domain.contexts import ON, Context
-from amp_migrate.flow.domain.machine import Key, Machine, World, assuming_all, forgetting, merged
+from amp_migrate.flow.domain.machine import Ways, World, assuming_all, forgetting, merged
 from amp_migrate.flow.domain.state import meet
 from amp_migrate.flow.domain.tensor import Tensor, settled
 from amp_migrate.flow.events import Act
@@ -211,7 +211,7 @@ def apply_summary(frame: Frame, task: Task) -> None:
     """Do to the caller's state what a call does by the summary of what it runs."""
     state = frame.now
     mode, around = state.context.gradients, state.context.cuda
-    if frame.raising or task.raised:
+    if frame.raising or task.raised.states:
         raised = _through(frame, task, task.raised)
         if raised and raised != state.worlds:
             if frame.raising:
@@ -243,19 +243,11 @@ def apply_summary(frame: Frame, task: Task) -> None:
         frame.analysis.pytorch.cast_weight(frame, leaf, recorded or mode, site)
 
 
-def _through(frame: Frame, task: Task, exits: dict[Machine, set[Machine]]) -> frozenset[World]:
-    keys = frozenset(task.touched)
-    by_entry: dict[Machine, dict[Machine, dict[Key, Any]]] = {world.now.only(keys): {} for world in frame.now.worlds}
-    for entry, leaving in exits.items():
-        own = entry.only(keys)
-        ways = by_entry.get(own)
-        if ways is None:  # nobody enters so from here
-            continue
-        for each in leaving:
-            ways[each.only(keys)] = own.difference(each.only(keys))
+def _through(frame: Frame, task: Task, ways: Ways) -> frozenset[World]:
+    by_entry = task.through(ways)
     found: list[World] = []
     for world in frame.now.worlds:
-        for changes in by_entry[world.now.only(keys)].values():
+        for changes in by_entry.get(world.now.only(task.keys), ()):
             found.append(World(world.entry, world.facts, world.now.but(changes)) if changes else world)
     return merged(found)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice, product
+from itertools import product
 
 from amp_migrate.flow.domain import machine as states
 from amp_migrate.flow.domain.atoms import (
@@ -34,6 +34,7 @@ from amp_migrate.flow.domain.interned import remembered
 from amp_migrate.flow.domain.machine import (
     EMPTY,
     LOST,
+    LOST_GRAD,
     MIXED,
     NO_GRAD,
     PARTLY,
@@ -84,6 +85,7 @@ PARAMETERS = "<parameters>"
 AGAIN = ("again",)
 ENABLED = "<enabled>"
 MADE_OF = "<made of>"  # the tensor that a leaf was before it got a gradient of its own
+_MOST_UNSURE = 4  # that may get a gradient or not, each by itself: of more, it is lost
 VIRTUAL = External("<the scaler of the plan>")
 
 
@@ -182,7 +184,7 @@ def relevant(frame: Frame, kind: dict[Atom, object]) -> list[Atom]:
         analysis.heap.read(REGISTRY, _label(home), frame.task)
     if not kind:
         return []
-    known: set[object] = {key[1] for world in frame.now.worlds for key in world.now.keys if len(key) > 1}
+    known: set[object] = set().union(*(world.now.subjects() for world in frame.now.worlds))
     places = analysis.pytorch.registry.homes
     return [each for each in kind if each in known or places.get(each, set()) & homes]
 
@@ -314,13 +316,14 @@ def backward(frame: Frame, loss: Value, args: Arguments, node: ast.AST) -> None:
     event.scaler = join(event.scaler, frozenset(each.scaler for each in kinds if each.scaler is not None))
 
     def change(machine: Machine, targets: Mapping[Atom, bool | None], is_any: bool) -> Iterable[Machine]:
+        is_apart = sum(not answer for answer in targets.values()) <= _MOST_UNSURE
         for kind in kinds:
             options = []
             for atom, answer in targets.items():
                 old = machine.grad(atom) or UNKNOWN_GRAD
-                new = _accumulated(old, kind.but(guessed=is_any or not answer))
-                options.append([new] if answer else [new, old.but(guessed=True)])
-            for chosen in islice(product(*options), 16):
+                new, kept = _accumulated(old, kind.but(guessed=is_any or not answer)), old.but(guessed=True)
+                options.append([new] if answer or new is kept else [new, kept] if is_apart else [LOST_GRAD])
+            for chosen in product(*options):
                 yield machine.but(dict(zip(map(grad_key, targets), chosen, strict=True)))
 
     worlds: list[World] = []
