@@ -278,6 +278,7 @@ class Analysis:
                 is_first_asked = not task.has_run and self._is_asked_about(task.code)
                 task.entries |= machines if is_first_asked else set(missing.values())
                 if len(task.entries) > _MOST_ENTRIES:
+                    task.is_joined = True
                     task.entries = {common(list(task.entries))}
                     machines = task.entries
                 task.is_outdated = True

@@ -7,12 +7,12 @@ from typing import Any, TypeAlias
 
 from amp_migrate.flow.domain.atoms import NEVER, UNKNOWN, Atom, FrameRef, Value
 from amp_migrate.flow.domain.contexts import Context
-from amp_migrate.flow.domain.machine import Key, Machine, Ways, Worlds
+from amp_migrate.flow.domain.machine import Key, Machine, Ways, World, Worlds, merged
 from amp_migrate.flow.domain.state import Cell
 from amp_migrate.flow.events import Event
 from amp_migrate.flow.source import Code, Site
 
-Through: TypeAlias = Mapping[Machine, "tuple[dict[Key, Any], ...]"]
+Changes: TypeAlias = Mapping[Machine, "tuple[dict[Key, Any], ...]"]
 
 
 class Task:
@@ -32,6 +32,7 @@ class Task:
         happened: what happened when it was last interpreted.
         leaves_on: what is switched on where it returns; None where it does not return.
         is_given_up: whether it did not come to rest, so that nothing is known of it.
+        is_joined: whether it was asked about so many states that they were made one.
         is_many: whether it may run more than once in a run of the program.
     """
 
@@ -52,12 +53,15 @@ class Task:
         self.is_outdated = False
         self.has_run = False
         self.is_given_up = False
+        self.is_joined = False
         self.is_many = False
         self.called_at: Site | None = None
         self.runs = 0
         self.widenings = 0
         self._keys: frozenset[Key] = frozenset()
-        self._through: dict[Ways, tuple[frozenset[Key], int, Through]] = {}
+        self._asked: set[Machine] = set()
+        self._news = 0
+        self._through: dict[Ways, tuple[frozenset[Key], int, Changes, dict[Worlds, Worlds]]] = {}
 
     @property
     def keys(self) -> frozenset[Key]:
@@ -74,19 +78,34 @@ class Task:
         """Note that it may return in these worlds."""
         self._note(self.exits, worlds)
 
-    @staticmethod
-    def _note(ways: Ways, worlds: Worlds) -> None:
+    def _note(self, ways: Ways, worlds: Worlds) -> None:
         by_entry: dict[Machine, list[Machine]] = {}
         for world in worlds:
             by_entry.setdefault(world.entry, []).append(world.now)
         for entry, states in by_entry.items():
-            ways.add(entry, states)
+            if ways.add(entry, states):
+                # What nobody has asked for yet is read when it is done.
+                self._news += self.is_joined or entry.only(self.keys) in self._asked
 
-    def through(self, ways: Ways) -> Through:
-        """What a call changes, on each way through: by as much of a caller's state as matters to it."""
-        keys, version, found = self._through.get(ways, (None, 0, {}))
-        if keys is self.keys and version == ways.version:
-            return found
+    def through(self, ways: Ways, worlds: Worlds) -> Worlds:
+        """The worlds behind a call of it, on each of the ways through."""
+        keys, version, changes, found = self._through.get(ways, (None, 0, {}, {}))
+        if keys is not self.keys or version != ways.version:
+            changes, found = self._changes(ways), {}
+            self._through[ways] = (self.keys, ways.version, changes, found)
+        if worlds not in found:
+            entries = {world: world.now.only(self.keys) for world in worlds}
+            self._asked.update(entries.values())
+            after = (
+                World(world.entry, world.facts, world.now.but(each)) if each else world
+                for world, entry in entries.items()
+                for each in changes.get(entry, ())
+            )
+            found[worlds] = merged(after)
+        return found[worlds]
+
+    def _changes(self, ways: Ways) -> Changes:
+        """What is changed on each of the ways through, by as much of a caller's state as matters."""
         by_entry: dict[Machine, dict[Machine, dict[Key, Any]]] = {}
         for entry, leaving in ways.states.items():
             own = entry.only(self.keys)
@@ -94,9 +113,7 @@ class Task:
             for each in leaving:
                 after = each.only(self.keys)
                 changes[after] = own.difference(after)
-        found = {entry: tuple(changes.values()) for entry, changes in by_entry.items()}
-        self._through[ways] = (self.keys, ways.version, found)
-        return found
+        return {entry: tuple(changes.values()) for entry, changes in by_entry.items()}
 
     def give_up(self) -> None:
         """Give anything from now on, and leave nothing behind that anybody knows."""
@@ -119,8 +136,7 @@ class Task:
         """What callers go by: they look again when it changes."""
         return (
             self.value,
-            self.exits.version,
-            self.raised.version,
+            self._news,
             len(self.touched),
             dict(self.cells),
             len(self.written),

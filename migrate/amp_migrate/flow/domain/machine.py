@@ -192,16 +192,18 @@ class Ways:
         self.version = 0
         self._joined: set[Machine] = set()
 
-    def add(self, entry: Machine, states: Iterable[Machine]) -> None:
-        """Note more states that are left behind from an entry."""
+    def add(self, entry: Machine, states: Iterable[Machine]) -> bool:
+        """Note more states that are left behind from an entry; whether any of them was new."""
         known = self.states.setdefault(entry, set())
         found = known.union(states)
         if entry in self._joined or len(found) > _MOST_WAYS:
             self._joined.add(entry)
             found = {common(list(found))}
-        if found != known:
-            self.states[entry] = found
-            self.version += 1
+        if found == known:
+            return False
+        self.states[entry] = found
+        self.version += 1
+        return True
 
 
 def changed(worlds: Worlds, change: Callable[[Machine], Iterable[Machine]]) -> Worlds:

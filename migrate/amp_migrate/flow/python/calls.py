@@ -27,7 +27,7 @@ from amp_migrate.flow.domain.atoms import (
     only,
 )
 from amp_migrate.flow.domain.contexts import ON, Context
-from amp_migrate.flow.domain.machine import Ways, World, assuming_all, forgetting, merged
+from amp_migrate.flow.domain.machine import assuming_all, forgetting
 from amp_migrate.flow.domain.state import meet
 from amp_migrate.flow.domain.tensor import Tensor, settled
 from amp_migrate.flow.events import Act
@@ -211,19 +211,18 @@ def apply_summary(frame: Frame, task: Task) -> None:
     """Do to the caller's state what a call does by the summary of what it runs."""
     state = frame.now
     mode, around = state.context.gradients, state.context.cuda
-    if frame.raising or task.raised.states:
-        raised = _through(frame, task, task.raised)
-        if raised and raised != state.worlds:
-            if frame.raising:
-                frame.to_handlers(raised)
-            frame.task.raises(raised)
+    raised = task.through(task.raised, state.worlds)
+    if raised and raised != state.worlds:
+        if frame.raising:
+            frame.to_handlers(raised)
+        frame.task.raises(raised)
     frame.task.touched |= task.touched
     frame.task.written |= task.written
     if task.leaves_on is None:
         frame.is_dead = True
         return
     if task.touched:
-        state.worlds = _through(frame, task, task.exits)
+        state.worlds = task.through(task.exits, state.worlds)
         if not state.worlds:
             frame.is_dead = True
             return
@@ -241,15 +240,6 @@ def apply_summary(frame: Frame, task: Task) -> None:
     kept = task.casts if around.may_be_on and around.cache & ON else ()
     for leaf, recorded, site in sorted(kept, key=lambda each: not (each[1] or mode) & ON):
         frame.analysis.pytorch.cast_weight(frame, leaf, recorded or mode, site)
-
-
-def _through(frame: Frame, task: Task, ways: Ways) -> frozenset[World]:
-    by_entry = task.through(ways)
-    found: list[World] = []
-    for world in frame.now.worlds:
-        for changes in by_entry.get(world.now.only(task.keys), ()):
-            found.append(World(world.entry, world.facts, world.now.but(changes)) if changes else world)
-    return merged(found)
 
 
 def instantiate(frame: Frame, kind: Class, args: Arguments, node: ast.AST) -> Value:
