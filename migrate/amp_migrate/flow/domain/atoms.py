@@ -6,7 +6,16 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 from amp_migrate.flow.domain.interned import Numbered, remembered
-from amp_migrate.flow.domain.tensor import A_PIECE, NOTHING, PURE, SOME_TENSOR, Tensor, Units, join_tensors
+from amp_migrate.flow.domain.tensor import (
+    A_PIECE,
+    NOTHING,
+    PURE,
+    SOME_TENSOR,
+    Tensor,
+    Units,
+    join_tensors,
+    unknown_as_one,
+)
 from amp_migrate.flow.source import Code, Site
 
 _MOST_ATOMS = 24
@@ -419,6 +428,19 @@ def widened(old: Value, new: Value, growing: tuple[str, ...] = _GROWING) -> Valu
         keep = frozenset(each for each in old | new if not (isinstance(each, Const) and each.kind in kinds))
         return bounded(_merged(keep | {Some(kind) for kind in kinds}))
     return bounded(join(old, new))
+
+
+def with_few_leaves(value: Value) -> Value:
+    """A value whose tensors may depend on anything, where they depend on something that nobody knows."""
+    return frozenset(_with_few_leaves(each) for each in value)
+
+
+def _with_few_leaves(atom: Atom | Tensor) -> Atom | Tensor:
+    if isinstance(atom, Tensor):
+        return atom.but(reach=unknown_as_one(atom.reach))
+    if isinstance(atom, Opaque) and atom.tensor is not None:
+        return Opaque(atom.path, atom.tensor.but(reach=unknown_as_one(atom.tensor.reach)), atom.hint)
+    return atom
 
 
 def loosened(value: Value) -> Value:

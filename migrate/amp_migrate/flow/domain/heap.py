@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from amp_migrate.flow.domain.atoms import NEVER, Atom, Value, bounded, widened
+from amp_migrate.flow.domain.atoms import NEVER, Atom, Value, bounded, widened, with_few_leaves
 from amp_migrate.flow.domain.state import Cell
 
 _NUMBERS = ("int", "float")
+# What grows more often than this, and everybody looks again each time, may depend on anything that nobody knows: a
+# recursion over the modules in a module adds one of these from round to round.
+_MOST_GROWTHS = 8
 
 
 class Heap:
@@ -22,6 +25,7 @@ class Heap:
     def __init__(self, outdated: Callable[[Any], None]) -> None:
         self._outdated = outdated
         self._cells: dict[Cell, Value] = {}
+        self._growths: Counter[Cell] = Counter()
         self._names: dict[Atom, dict[str, None]] = defaultdict(dict)
         self._readers: dict[Cell, dict[Any, None]] = defaultdict(dict)
         self._listers: dict[Atom, dict[Any, None]] = defaultdict(dict)
@@ -51,8 +55,11 @@ class Heap:
                 self._outdated(each)
         else:
             new = widened(old, value, _NUMBERS)
-            if new is old or new == old:
+            if self._growths[cell] >= _MOST_GROWTHS and new != old:
+                new = with_few_leaves(new)
+            if new == old:
                 return
+            self._growths[cell] += 1
             self._cells[cell] = new
         for each in list(self._readers.get(cell, ())):
             self._outdated(each)

@@ -247,9 +247,13 @@ def spared_of(tensors: Sequence[Tensor]) -> frozenset[Spared]:
 
 def few_leaves(leaves: Leaves) -> Leaves:
     """Leaves, of which those that nobody knows are one where there are many of them."""
-    if len(leaves) <= _MOST_LEAVES:
-        return leaves
-    return frozenset(each for each in leaves if not hasattr(getattr(each, "owner", None), "path")) | {UNKNOWN_LEAF}
+    return leaves if len(leaves) <= _MOST_LEAVES else unknown_as_one(leaves) | {UNKNOWN_LEAF}
+
+
+def unknown_as_one(leaves: Leaves) -> Leaves:
+    """Leaves, of which those that nobody knows are one."""
+    known = frozenset(each for each in leaves if not hasattr(getattr(each, "owner", None), "path"))
+    return leaves if len(known) == len(leaves) else known | {UNKNOWN_LEAF}
 
 
 def multiplied(a: Units, b: Units, sign: int = 1) -> Units:
