@@ -9,6 +9,7 @@ import pytest
 from amp_migrate.flow import analysis
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import UNKNOWN, Atom, Opaque, Value, const, join_all, tensors_in
+from amp_migrate.flow.domain.machine import EMPTY_MACHINE, LOST, READY, Ways
 from amp_migrate.flow.domain.tensor import CPU
 from amp_migrate.flow.python import statements
 from amp_migrate.flow.pytorch import gradients
@@ -206,3 +207,37 @@ def test_which_optimizers_share_parameters_is_asked_once_for_each_two(monkeypatc
         )
         counted({"a.py": HEAD + ONE_OF_MANY.format("".join(branches).replace("elif", "if", 1))}, ["a.py"])
     assert 0 < asked[20] <= 5 * asked[10]
+
+
+def test_states_that_are_many_are_one_of_which_only_that_is_known_which_holds_in_all() -> None:
+    states = [EMPTY_MACHINE.but({("checked", "s"): True, ("stage", "s", n): READY}) for n in range(40)]
+    ways = Ways()
+    assert [ways.add(EMPTY_MACHINE, [each]) for each in states[:32]] == [True] * 32
+    assert ways.states == {EMPTY_MACHINE: set(states[:32])}
+    assert not ways.add(EMPTY_MACHINE, states[:32])
+    ways.add(EMPTY_MACHINE, states[32:])
+    lost = {("stage", "s", n): LOST for n in range(40)}
+    assert ways.states == {EMPTY_MACHINE: {EMPTY_MACHINE.but({("checked", "s"): True, **lost})}}
+    assert not ways.add(EMPTY_MACHINE, states)
+
+
+def test_a_function_that_is_called_in_a_new_state_is_run_once_for_it_and_its_callers_not_again() -> None:
+    def calling(optimizers: int, depth: int) -> int:
+        made = (f"m{n} = nn.Linear(4, 4)\no{n} = optim.SGD(m{n}.parameters(), lr=0.1)\n" for n in range(optimizers))
+        steps = (f"    o{n}.step()\n    o{n}.zero_grad()\n" for n in range(optimizers))
+        calls = (f"    m{n}(x).mean().backward()\n    step{depth}()\n" for n in range(optimizers))
+        chain = (f"def step{n}():\n    step{n - 1}()\n\n\n" for n in range(1, depth + 1))
+        text = f"{HEAD}{''.join(made)}\n\ndef step0():\n{''.join(steps)}\n\n{''.join(chain)}"
+        return counted({"a.py": f"{text}for x in [torch.ones(2, 4)]:\n{''.join(calls)}"}, ["a.py"]).interpreted
+
+    for optimizers, depth in ((2, 2), (4, 4), (4, 8), (8, 2)):
+        assert calling(optimizers, depth) <= 2 * optimizers * (depth + 1) + 2  # at first, and from the last round
+
+
+def test_what_is_stored_by_many_functions_and_given_to_each_comes_to_rest_soon() -> None:
+    """Each call adds a leaf that nobody knows to what all of them read."""
+    one = "def use{0}(f{0}, x):\n    y = f{0}(kept.last) if x else f{0}(x)\n    kept.last = y\n    return y\n\n\n"
+    text = f"{HEAD}class Kept:\n    pass\n\n\nkept = Kept()\n\n\n{''.join(one.format(n) for n in range(12))}"
+    told = counted({"a.py": text}, ["a.py"])
+    assert told.is_complete
+    assert told.interpreted <= 10 * 12

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from amp_migrate.engine.migrate import migrate, migrate_text
+from amp_migrate.engine.results import worse_numerics
+from amp_migrate.flow.files import Files
+from amp_migrate.prove.precision import Key
 from amp_migrate.report.finding import Kind
 from amp_migrate.settings import Apex, Dtype, Settings
 
@@ -30,6 +34,14 @@ def sample(x):
 
 
 for x, target in loader:
+"""
+SHOWN = """\
+import torch
+
+
+def shown(model, x):
+    with torch.no_grad(), torch.cuda.amp.autocast():
+        return model(x)
 """
 NO_GRAD = f"{HEAD}    out, best = sample(x)\n    loss = nn.functional.cross_entropy(out, best)\n{STEP}"
 GRAM = f"{HEAD}    out = model(x)\n    loss = (out @ out.t()).square().mean()\n{STEP}"
@@ -930,3 +942,21 @@ def test_what_holds_tensors_is_not_cast_like_one() -> None:
     )
     single = single.replace('out["rebuilt"]', "out").replace('out["code"]', "out")
     assert "loss_of(x, out.float())" in migrate_text(single, Settings()).after
+
+
+@pytest.mark.parametrize(("loss", "times"), [("out.mean()", 0), ("(out @ out.t()).square().mean()", 1)])
+def test_what_was_wrong_before_is_asked_only_where_something_is(
+    loss: str, times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def faults_of(files: Files, script: str) -> Counter[Key]:
+        asked.append(script)
+        return Counter()
+
+    monkeypatch.setattr(worse_numerics, "faults_of", faults_of)
+    (tmp_path / "shown.py").write_text(SHOWN)
+    (tmp_path / "train.py").write_text(f"{HEAD}    out = model(x)\n    loss = {loss}\n{STEP}")
+    _, train = migrate([tmp_path], Settings()).changed
+    assert "scaler.scale(loss).backward()" in train.after
+    assert len(asked) == times
