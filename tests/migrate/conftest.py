@@ -80,6 +80,7 @@ USUAL = {
     "STEP": """
         ~ loss.backward()
         ~ optimizer.step()
+          optimizer.zero_grad()
     """,
     "EPOCH": """
           for x, y in loader:
@@ -102,6 +103,7 @@ USUAL = {
     "APEX_STEP": """
         ~ SCALE_LOSS
         ~ optimizer.step()
+          optimizer.zero_grad()
     """,
     "APEX_EPOCH": """
           for x, y in loader:

@@ -60,6 +60,7 @@ def test_usual_lines_are_those_of_every_step(rewrites: Check) -> None:
         ~     loss = nn.functional.mse_loss(out, target)
         ~     loss.backward(retain_graph=True)
         ~     optimizer.step()
+              optimizer.zero_grad()
         """
     )
 
@@ -72,6 +73,7 @@ def test_usual_lines_in_bfloat16_are_in_a_region_of_bfloat16(rewrites: Check) ->
         ~     loss = model(x).mean()
               loss.backward()
               optimizer.step()
+              optimizer.zero_grad()
         """
     rewrites(diff, "bf16")
     with pytest.raises(pytest.fail.Exception, match=r"\n\+scaler = torch\.amp\.GradScaler"):
@@ -82,7 +84,7 @@ def test_usual_lines_in_bfloat16_are_in_a_region_of_bfloat16(rewrites: Check) ->
 def test_a_name_is_what_many_texts_have_before_and_after(rewrites: Check, migrate: Check, dtype: str) -> None:
     plan = rewrites("~ MODEL\n~ EPOCH\n", dtype)
     assert plan.source.text == migrate("MODEL\nEPOCH\n", dtype).source.text
-    assert plan.source.text.endswith("y)\n    loss.backward()\n    optimizer.step()\n")
+    assert plan.source.text.endswith("y)\n    loss.backward()\n    optimizer.step()\n    optimizer.zero_grad()\n")
     assert ("scaler.step(optimizer)\n    scaler.update()\n" in plan.after) == (dtype == "fp16")
 
 

@@ -26,9 +26,9 @@ def second(model, optimizer, x):
 def main():
     model = torch.nn.Linear(3, 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    first(model, optimizer, torch.ones(3))
+    first(model, optimizer, torch.ones(3).cuda())
     optimizer.zero_grad()
-    second(model, optimizer, torch.ones(3))
+    second(model, optimizer, torch.ones(3).cuda())
 """
 NAMES = """\
 import torch
@@ -49,6 +49,7 @@ for x in range(3):
     with amp.scale_loss(loss, optimizer) as scaled:
         scaled.backward()
     optimizer.step()
+    optimizer.zero_grad()
 """
 
 
@@ -71,8 +72,8 @@ def test_one_step_is_left_and_the_other_migrated(pragma: str) -> None:
     before, after = (text.split("def ") for text in (plan.source.text, plan.after))
     assert after[1] == before[1]
     assert "scaler.scale(loss).backward()" in after[2]
-    assert "first(model, optimizer, torch.ones(3))" in after[3]
-    assert "second(model, optimizer, scaler, torch.ones(3))" in after[3]
+    assert "first(model, optimizer, torch.ones(3).cuda())" in after[3]
+    assert "second(model, optimizer, scaler, torch.ones(3).cuda())" in after[3]
     assert said(plan) == [("AMP501", 10, Kind.MIGRATED)]
 
 
@@ -226,7 +227,9 @@ def test_a_flag_that_is_not_wanted_does_not_keep_the_steps_from_moving() -> None
     [
         (TWO_STEPS.replace("    loss = model(x).sum()\n", "    loss = model(x).sum()  # amp-migrate: ignore\n", 1), 4),
         (
-            TWO_STEPS.replace("torch.ones(3))\n    opt", "torch.ones(3))  # amp-migrate: ignore[AMP501]\n    opt"),
+            TWO_STEPS.replace(
+                "torch.ones(3).cuda())\n    opt", "torch.ones(3).cuda())  # amp-migrate: ignore[AMP501]\n    opt"
+            ),
             16,
         ),
         (TWO_STEPS.replace("def first(", "# amp-migrate: ignore[AMP5]\ndef first("), 4),
@@ -240,7 +243,7 @@ def test_a_step_is_left_whole_with_any_line_that_it_would_change(text: str, line
     assert (left.code, left.kind, moved.code, moved.kind) == ("AMP590", Kind.LEFT, "AMP501", Kind.MIGRATED)
     assert left.message == f"step left as it was: line {line} asks to be left alone, and the step moves as a whole"
     assert plan.after.count("with torch.amp.autocast") == 1
-    assert "first(model, optimizer, torch.ones(3))" in plan.after
+    assert "first(model, optimizer, torch.ones(3).cuda())" in plan.after
 
 
 def test_what_stands_beside_a_line_that_is_left_alone_is_written() -> None:
@@ -288,7 +291,7 @@ def test_a_step_whose_scaler_would_come_through_a_skipped_file_is_left_with_it(t
     step = "def train(model, optimizer, x):\n    loss = model(x).sum()\n    loss.backward()\n    optimizer.step()\n"
     main = (
         "# amp-migrate: skip-file\nimport torch\nfrom engine import train\nmodel = torch.nn.Linear(3, 4)\n"
-        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\ntrain(model, optimizer, torch.ones(3))\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\ntrain(model, optimizer, torch.ones(3).cuda())\n"
     )
     (tmp_path / "engine.py").write_text("import torch\n" + step)
     (tmp_path / "main.py").write_text(main)

@@ -20,6 +20,7 @@ for x in loader:
     loss = model(x).sum()
     loss.backward()
     optimizer.step()
+    optimizer.zero_grad()
 """
 DEPRECATED = """\
 import torch
@@ -75,7 +76,7 @@ def step(model, optimizer: torch.optim.Optimizer, x):
     optimizer.step()
 model = torch.nn.Linear(3, 4)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-step(model, optimizer, torch.ones(3))
+step(model, optimizer, torch.ones(3).cuda())
 """
     after = migrate(text, Settings(target_torch=(2, 1))).after
     assert "scaler: torch.cuda.amp.GradScaler, x):" in after
@@ -156,6 +157,7 @@ for x in range(3):
     with amp.scale_loss(loss, optimizer) as scaled:
         scaled.backward()
     optimizer.step()
+    optimizer.zero_grad()
 """
     assert "scaler = torch.cuda.amp.GradScaler()\n" in migrate(text, Settings(target_torch=(2, 1))).after
     xpu = migrate(text, Settings(device_type="xpu")).after

@@ -36,7 +36,7 @@ class Act(Enum):
     CLOSURE = "a step with a closure"
     SCALER_MADE = "a scaler is made"
     OPTIMIZER_MADE = "an optimizer is made"
-    HANDED_ON = "a scaler or optimizer goes where nobody follows it"
+    HANDED_ON = "a scaler, optimizer, or what holds parameters goes where nobody follows it"
     OWN_GRADIENT = "gradients are taken by torch.autograd.grad"
     HOOK = "a hook is registered that gets gradients"
     SAVED = "a state is saved"

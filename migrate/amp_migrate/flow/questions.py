@@ -6,15 +6,16 @@ Every answer can be that nobody knows: an unknown value, an empty set, None.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from amp_migrate.flow.analysis import Analysis
-from amp_migrate.flow.domain.atoms import NEVER, Atom, Obj, Opaque, Value, constant
+from amp_migrate.flow.domain.atoms import NEVER, Atom, Obj, Opaque, Value, constant, tensors_in
 from amp_migrate.flow.domain.contexts import ON
 from amp_migrate.flow.domain.machine import (
     EMPTY,
+    GIVEN,
     GUESSED,
     MIXED,
     PARTLY,
@@ -29,7 +30,7 @@ from amp_migrate.flow.domain.machine import (
     Grad,
     Machine,
 )
-from amp_migrate.flow.domain.tensor import ANYWHERE, BF16, DEVICE
+from amp_migrate.flow.domain.tensor import BF16, CPU, Tensor
 from amp_migrate.flow.events import Act, Event
 from amp_migrate.flow.pytorch.gradients import AGAIN, ENABLED, is_one, stage
 from amp_migrate.flow.source import Code, Site, site_of
@@ -147,12 +148,24 @@ class Questions:
         return self.analysis.is_module(atom)
 
     @property
-    def reaches_device(self) -> bool | None:
-        """Whether the program names a GPU anywhere; None where it names a device that nobody can tell."""
-        places = self.analysis.pytorch.places
-        return True if places & DEVICE else None if places & ANYWHERE else False
+    def is_on_cpu(self) -> bool:
+        """Whether every loss that goes backward is on the CPU for certain, in a program that names no other device."""
+        is_certain = self.analysis.is_complete and not self.analysis.not_followed
+        losses = [list(tensors_in(each.subject)) for each in self.events(Act.BACKWARD)]
+        return is_certain and not self.names_device and bool(losses) and all(map(_are_on_cpu, losses))
+
+    @property
+    def names_device(self) -> bool:
+        """Whether the program may name a device somewhere that is not the CPU."""
+        return bool(self.analysis.pytorch.places & ~CPU)
 
     # What happens
+
+    @property
+    def hands_on_gradients(self) -> bool:
+        """Whether code that nobody follows gets an optimizer, or parameters: it may clear their gradients."""
+        scalers = self.analysis.pytorch.registry.scalers
+        return any(not scalers.keys() >= each.subject for each in self.events(Act.HANDED_ON))
 
     def events(self, *acts: Act) -> list[Event]:
         """What happens of some kinds, in the order of files and places."""
@@ -223,6 +236,10 @@ class Questions:
         return is_on and is_single and not grad.guessed and not machine.get(GUESSED)
 
 
+def _are_on_cpu(tensors: Sequence[Tensor]) -> bool:
+    return bool(tensors) and all(each.place == CPU for each in tensors)
+
+
 def _atoms(value: Value) -> list[Atom | None]:
     """What a value may be; one unknown where that is nothing."""
     return [each for each in value if isinstance(each, Atom)] or [None]
@@ -238,7 +255,7 @@ def _is_always(wrong: set[Machine], right: set[Machine]) -> bool:
 
 def _ways(states: Iterable[tuple[Machine, Facts]]) -> str:
     """What tests have come to on one of the ways, as a message shows it."""
-    told = (sorted((text, outcome) for text, outcome, _ in facts) for _, facts in states)
+    told = (sorted((text, outcome) for text, outcome, names in facts if GIVEN not in names) for _, facts in states)
     shortest = min(told, key=lambda facts: (len(facts), facts))
     return ", ".join(f"{text} is {'true' if outcome else 'false'}" for text, outcome in shortest)
 

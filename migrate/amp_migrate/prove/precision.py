@@ -8,9 +8,10 @@ to look at.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
 from typing import TypeAlias
 
 from amp_migrate.flow.analysis import Analysis
@@ -39,6 +40,10 @@ _PATIENCE = 8
 _BY_ITSELF = frozenset((*WRONG_BY_ITSELF.values(), SAVED_LOW, NO_BFLOAT16))
 _MAY_HARM = frozenset((WRONG_BY_ITSELF[Act.RISK], WRONG_BY_ITSELF[Act.GAUGE]))
 _NEVER_CLEARED = "gradients are never cleared, and add up: with a scaler, which divides them, only the latest count"
+_NOT_CLEARED_IN_SIGHT = (
+    "nothing in sight clears gradients: where nothing does, they add up, and with a scaler, which divides them, only "
+    "the latest count"
+)
 _OF_THE_CACHE = WRONG_BY_ITSELF[Act.WEIGHT_CAST]
 # Gradients of several scales are clipped on ways that the analysis cannot tell from those that are gone.
 # What a cast of the value that leaves a region mends; of the second, what may raise.
@@ -62,7 +67,7 @@ _RUNS = frozenset(
         WRONG_BY_ITSELF[Act.ON_CPU],
         WRONG_BY_ITSELF[Act.FOREIGN],
         SAVED_LOW,
-        _NEVER_CLEARED,
+        _NOT_CLEARED_IN_SIGHT,
         CLIPPED,  # as the original may have done it: Apex's gradients are scaled in the body of `amp.scale_loss`
     )
 )
@@ -81,6 +86,7 @@ class Trouble(Enum):
     HOLDS_TENSORS = "something that holds tensors, and is cast as if it were one"
     HALVED = "weights that are low without any region: a scaler raises at their gradients"
     UNCLEARED = "gradients that add up from step to step"
+    ON_CPU = "a script that is for the CPU: autocast for a GPU does nothing in it"
     IDLE = "low precision that does nothing at all"
     OTHER = "any other"
 
@@ -97,6 +103,7 @@ _TROUBLES = {
     WRONG_BY_ITSELF[Act.LOW_LEAF]: Trouble.HALVED,
     WRONG_BY_ITSELF[Act.NOT_A_TENSOR]: Trouble.HOLDS_TENSORS,
     _NEVER_CLEARED: Trouble.UNCLEARED,
+    _NOT_CLEARED_IN_SIGHT: Trouble.UNCLEARED,
     WRONG_BY_ITSELF[Act.GAUGE]: Trouble.SCALER,
 }
 
@@ -124,31 +131,62 @@ class Harm:
     island: Island | None = None
 
 
-def faults_of(files: Files, script: str) -> Counter[Key]:
-    """What is wrong with the precision of a script already."""
-    return Counter(_key(each) for each in _read(files, script)[1])
+class Original:
+    """What is asked of a script as it was, which is read only where it is.
+
+    Args:
+        has_amp: whether there is autocast or a scaler in it, so that something may be wrong with it already.
+    """
+
+    def __init__(self, files: Files, script: str, *, has_amp: bool) -> None:
+        self._files, self._script, self._has_amp = files, script, has_amp
+
+    @property
+    def faults(self) -> Counter[Key]:
+        """What is wrong with its precision."""
+        return self._answers[0].copy() if self._has_amp else Counter()
+
+    @property
+    def is_on_cpu(self) -> bool:
+        """Whether all that it trains is on the CPU for certain."""
+        return self._answers[1]
+
+    @cached_property
+    def _answers(self) -> tuple[Counter[Key], bool]:
+        questions = _read(self._files, self._script)
+        return Counter(_key(each) for each in _faults(questions)), questions.is_on_cpu
 
 
-def harms(before: Callable[[], Counter[Key]], after: Files, script: str, torch: Version) -> list[Harm]:
+def harms(before: Original, after: Files, script: str, torch: Version) -> list[Harm]:
     """What is wrong with the precision of a result, and not of the original, in order of place.
 
     Of a script whose analysis does not come to its end, only what a cast mends is given.
 
     Args:
-        before: gives what was wrong with the files as they were; asked only where something is wrong now.
+        before: the files as they were; asked only where something is wrong now, or no device is named.
         script: the file that is run.
         torch: the oldest PyTorch that is written for.
     """
-    found = _harms(after, script, torch)
-    return list(_new(found, before())) if any(harm for _, harm in found) else []
+    found, at = _harms(after, script, torch)
+    new = list(_new(found, before.faults)) if any(harm for _, harm in found) else []
+    if at is not None and before.is_on_cpu:
+        new.insert(0, Harm(at, "everything is on the CPU", is_sure=True, trouble=Trouble.ON_CPU))
+    return new
 
 
-def _harms(after: Files, script: str, torch: Version) -> list[tuple[Key, Harm | None]]:
-    """What is wrong with a result, each with the harm that it does, if any; the analysis is let go behind it."""
+def _harms(after: Files, script: str, torch: Version) -> tuple[list[tuple[Key, Harm | None]], Site | None]:
+    """What is wrong with a result, each with the harm that it does, if any; the analysis is let go behind it.
+
+    Beside it, where a loss goes backward if no device is named anywhere.
+    """
     found: list[tuple[Key, Harm | None]] = []
-    analysis, faults = _read(after, script)
+    questions = _read(after, script)
+    analysis = questions.analysis
     casts = Casts(analysis)
+    faults = _faults(questions)
     running = {each.event.code.parent for each in faults if each.event and each.why == A_RUNNING_BUFFER}
+    losses = [] if questions.names_device else questions.events(Act.BACKWARD)
+    at = losses[0].site if losses else None
     for fault in faults:
         harm = None
         happens = fault.always or fault.is_seen
@@ -164,7 +202,7 @@ def _harms(after: Files, script: str, torch: Version) -> list[tuple[Key, Harm | 
             if not analysis.is_complete:
                 harm = replace(harm, is_sure=False, is_told=False) if harm.casts else None
         found.append((_key(fault), harm))
-    return found
+    return found, at
 
 
 def _new(found: Iterable[tuple[Key, Harm | None]], known: Counter[Key]) -> Iterator[Harm]:
@@ -192,15 +230,18 @@ def _trouble(fault: Fault) -> Trouble:
     return _REASONS.get(fault.why) or _TROUBLES.get(fault.what, by_kind)
 
 
-def _read(files: Files, script: str) -> tuple[Analysis, Sequence[Fault]]:
-    analysis = Analysis(files, [script], patience=_PATIENCE, keeps_all=True).run()
-    questions = Questions(analysis)
+def _read(files: Files, script: str) -> Questions:
+    return Questions(Analysis(files, [script], patience=_PATIENCE, keeps_all=True).run())
+
+
+def _faults(questions: Questions) -> Sequence[Fault]:
     found = [each for each in questions.faults() if each.what not in _UNKNOWN]
     if not questions.events(Act.ZERO):
-        # What never clears its gradients may be an excerpt, and clear them elsewhere: it is told, and moves.
-        added = [replace(each, what=_NEVER_CLEARED, why="") for each in found if each.what == ADDED and each.is_seen]
+        # Of a part of a program nobody knows what its callers clear: only what is seen in it counts.
+        what = _NEVER_CLEARED if not questions.hands_on_gradients else _NOT_CLEARED_IN_SIGHT
+        added = [replace(each, what=what, why="") for each in found if each.what == ADDED and each.is_seen]
         found = [each for each in found if each.what in _BY_ITSELF] + added
-    return analysis, [*questions.idle_regions(), *found]
+    return [*questions.idle_regions(), *found]
 
 
 def _key(fault: Fault) -> Key:

@@ -19,7 +19,7 @@ from pygls.lsp.client import LanguageClient
 SCRIPT = """\
 import torch
 
-größe = "\N{GRINNING FACE}"; model = torch.nn.Linear(3, 4)
+größe = "\N{GRINNING FACE}"; model = torch.nn.Linear(3, 4).cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for x in torch.ones(3, 2, 3):
     optimizer.zero_grad()

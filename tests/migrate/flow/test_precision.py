@@ -542,11 +542,28 @@ def test_an_expression_that_is_taken_to_be_cast(told: Tell) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "answer"), [("", False), ("model.cuda()", True), ("model.to(input())", None), ("model.to('cuda:0')", True)]
+    ("line", "is_on_cpu"),
+    [
+        ("", True),
+        ("model.to('cpu')", True),
+        ("print(torch.cuda.is_available())", True),
+        ("model.cuda()", False),
+        ("model.to(input())", False),
+        ("model.to('cuda:0')", False),
+        ("something.cuda()", False),
+        ("torch.set_default_tensor_type(input())", False),
+        ("x = something()", True),  # of what is on a GPU, `y` could not be taken
+        ("x = y = something()", False),
+        ("x = torch.randn(16, 8, device=input())", False),
+        ("model = nn.Sequential(something(), model)", True),
+        ("y = model(x).detach()", True),
+        ("x = y = model(something()).detach()", False),
+    ],
 )
-def test_a_script_that_never_reaches_a_device(told: Tell, line: str, answer: bool | None) -> None:
-    text = f"model = nn.Linear(8, 1)\n{line}\nloss = model(torch.randn(16, 8)).mean()\n"
-    assert Questions(told(text).analysis).reaches_device is answer
+def test_a_script_that_never_reaches_a_device(told: Tell, line: str, is_on_cpu: bool) -> None:
+    made = "model, x, y = nn.Linear(8, 1), torch.randn(16, 8), torch.randn(16, 1)\n"
+    text = f"{made}{line}\n(model(x) - y).mean().backward()\n"
+    assert Questions(told(text).analysis).is_on_cpu is is_on_cpu
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ def test_a_plan_with_such_a_call_leaves_the_file_as_it_is(monkeypatch: pytest.Mo
     monkeypatch.setattr(Editor, "new_scaler", lambda self, at, arguments: plain('torch.amp.GradScaler("cuda")'))
     text = (
         "import torch\nmodel = torch.nn.Linear(3, 4)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
-        "loss = model(torch.ones(3)).sum()\nloss.backward()\noptimizer.step()\n"
+        "loss = model(torch.ones(3).cuda()).sum()\nloss.backward()\noptimizer.step()\n"
     )
     plan = migrate_text(text, Settings(target_torch=(2, 2)))
     assert plan.after == text

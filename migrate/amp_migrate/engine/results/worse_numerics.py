@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,30 +13,33 @@ from amp_migrate.engine.outcome import FilePlan
 from amp_migrate.engine.results.float_casts import InFloat32, line_before
 from amp_migrate.engine.results.flow_files import FlowFiles
 from amp_migrate.engine.workspace import Workspace
-from amp_migrate.prove.precision import Harm, Key, Trouble, faults_of, harms
+from amp_migrate.prove.precision import Harm, Original, Trouble, harms
 from amp_migrate.report.finding import Finding, Kind, seen_from
 from amp_migrate.settings import Settings
 from amp_migrate.tables.signatures import Version
 
 LEFT_AS_IT_WAS = "left as it was: "
-_REGION = "autocast("
+_AMP = ("autocast(", "GradScaler(")
 _BY_HAND = "put what it needs in float32 into torch.amp.autocast(..., enabled=False), and run again"
 _UNSCALABLE = "use --dtype bf16, which needs no scaler"
 _ELSEWHERE = "put the forward pass that its loss comes from into torch.amp.autocast(...) by hand, and scale this loss"
 _UNCAST = "drop the cast to half precision, which autocast does where it may, and run again"
 _EACH = "let the loss read each tensor in it in float32 (.float()), and run again"
+_CLEARED = "call zero_grad() in each round, unless they are meant to add up: then use --dtype bf16"
+_TO_A_GPU = "move the model and what it is given to a GPU (.cuda()), and run again"
 # What is not for autocast's doing, with what to do.
 _FOR_LEFT = {
     Trouble.HALVED: _UNCAST,
     Trouble.HOLDS_TENSORS: _EACH,
     Trouble.IDLE: _ELSEWHERE,
+    Trouble.ON_CPU: _TO_A_GPU,
     Trouble.SCALER: _UNSCALABLE,
+    Trouble.UNCLEARED: _CLEARED,
 }
 _UNCACHED = (
     "one weight is used under no_grad and with gradients: cache_enabled=False, for before PyTorch 2.15 the cast that "
     "is kept has no gradient"
 )
-_CLEARED = "call zero_grad() in each round, unless they are meant to add up: then use --dtype bf16"
 _EXACT = "let its inputs be float32 (.float()) where autocast is switched off"
 _IN_FLOAT32 = f"{_EXACT}, or use --dtype bf16"
 _BEFORE_IT_ROUNDS = "let the sigmoid or softmax that gives it see float32 (.float()), or the loss see logits"
@@ -75,23 +78,20 @@ class Examined:
 
     def __init__(self, workspace: Workspace, torch: Version) -> None:
         self._workspace, self._torch = workspace, torch
-        self._before: dict[str, Counter[Key]] = {}
+        self._before: dict[str, Original] = {}
         self._after: dict[str, tuple[dict[str, str | None], list[Harm]]] = {}
 
-    def harms(self, script: str, after: Workspace, *, has_regions: bool) -> list[Harm]:
+    def harms(self, script: str, after: Workspace, *, has_amp: bool) -> list[Harm]:
         """What is wrong with the result of a script, and was not with the original."""
         files = FlowFiles(after)
         if script in self._after and files.is_like(self._after[script][0]):
             return self._after[script][1]
+        if script not in self._before:
+            self._before[script] = Original(FlowFiles(self._workspace), script, has_amp=has_amp)
         files = FlowFiles(after)
-        found = harms(lambda: self._faults(script) if has_regions else Counter(), files, script, self._torch)
+        found = harms(self._before[script], files, script, self._torch)
         self._after[script] = files.texts, found
         return found
-
-    def _faults(self, script: str) -> Counter[Key]:
-        if script not in self._before:
-            self._before[script] = faults_of(FlowFiles(self._workspace), script)
-        return self._before[script]
 
 
 def worse_numerics(
@@ -103,20 +103,22 @@ def worse_numerics(
     if not stepping:
         return WorseNumerics({}, (), frozenset())
     after = workspace.with_texts(each.source.with_text(each.after) for each in changed.values())
-    has_regions = any(_REGION in each.source.text for each in changed.values())
+    has_amp = any(word in each.source.text for each in changed.values() for word in _AMP)
     left: dict[Path, Finding] = {}
     told: dict[Finding, None] = {}
     uncached: set[str] = set()
     masked: set[tuple[str, int]] = set()
     in_float32: defaultdict[str, InFloat32] = defaultdict(InFloat32)
     for name, step in stepping.items():
-        found = examined.harms(name, after, has_regions=has_regions)
+        # Apex itself refuses models on the CPU: its scripts have come to a GPU in a way that nobody sees.
+        is_for_gpu = step.code == FP32_STEP.code and settings.device_type != "cpu"
+        found = examined.harms(name, after, has_amp=has_amp)
         for harm in found:
             for cast in harm.casts:
                 in_float32[cast.site.file].casts[cast] = step.code
             if harm.island is not None:
                 in_float32[harm.site.file].islands[harm.island] = harm.message
-        found = [harm for harm in found if harm.is_told]
+        found = [harm for harm in found if harm.is_told and (harm.trouble is not Trouble.ON_CPU or is_for_gpu)]
         sure = [harm for harm in found if harm.is_sure]
         if any(harm.trouble is Trouble.CACHE for harm in sure) and name not in settings.uncached:
             uncached |= {name, *(harm.site.file for harm in sure if harm.site.file in changed)}

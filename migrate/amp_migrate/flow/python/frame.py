@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from amp_migrate.flow.domain.atoms import NEVER, UNBOUND, Atom, FileModule, FrameRef, Value, join
-from amp_migrate.flow.domain.machine import GUESSED, Worlds, changed, forgetting
+from amp_migrate.flow.domain.machine import GIVEN, GUESSED, Worlds, assuming, changed, forgetting
 from amp_migrate.flow.domain.state import Cell, State, meet
 from amp_migrate.flow.source import Code, Module, Site, site_of
 
@@ -92,6 +92,9 @@ class Frame:
             elif name in code.captured:
                 self.analysis.heap.write(self.ref, name, value)
         state.worlds = forgetting(state.worlds, name)
+        truth = self.analysis.pytorch.truth_of_part(value)
+        if truth is not None:
+            state.worlds = assuming(state.worlds, frozenset({(name, truth, frozenset({name, GIVEN}))}))
 
     def frame_of(self, code: Code) -> FrameRef | None:
         """The variables of a function around this one."""

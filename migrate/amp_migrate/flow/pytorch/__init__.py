@@ -33,6 +33,7 @@ from amp_migrate.flow.domain.atoms import (
 )
 from amp_migrate.flow.domain.contexts import OFF, Context
 from amp_migrate.flow.domain.tensor import (
+    ANYWHERE,
     BF16,
     BOOL,
     COMPLEX,
@@ -133,6 +134,13 @@ class PyTorch:
         ]
         return any(isinstance(each, Obj) and each in self.registry.optimizers for value in inside for each in value)
 
+    def truth_of_part(self, value: Value) -> bool | None:
+        """What a test of a variable comes to that is given an optimizer or a scaler, or None in its place."""
+        if value == NONE_VALUE:
+            return False
+        is_part = all(each in self.registry.optimizers or each in self.registry.scalers for each in value)
+        return True if value and is_part else None
+
     @staticmethod
     def is_module_name(name: str) -> bool:
         """Whether a class or factory of another package makes modules."""
@@ -167,6 +175,10 @@ class PyTorch:
                 found |= 4
         self.places |= found
         return found or None
+
+    def note_move(self, before: int, after: int) -> None:
+        """Note where a tensor goes; one that comes to the CPU may have been on a device that nobody sees."""
+        self.places |= after | (ANYWHERE if after & CPU and before != CPU else 0)
 
     # Tensors
 
@@ -468,6 +480,8 @@ class PyTorch:
             and name not in ("float", "half", "double", "type")
         ):
             tensor = owner.tensor
+            if name in ("cuda", "xpu", "cpu") or any(map(self.place_of, args.all())):
+                self.places |= ANYWHERE
             return one(owner) if tensor is None else tensors.method(frame, tensor, name, args, node)
         if name in ("parameters", "named_parameters"):
             leaf = made(F32, flows=FLOWS, leaf=frozenset({Part(owner, "*")}))

@@ -29,6 +29,7 @@ from amp_migrate.flow.domain.atoms import (
     tup,
 )
 from amp_migrate.flow.domain.tensor import (
+    ANYWHERE,
     BOOL,
     CPU,
     CUT,
@@ -151,6 +152,8 @@ def operator_name(name: str) -> str:
 
 def _of_torch(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     op = operator_name(name)
+    if op.startswith(("cuda.", "set_default_")) and op != "cuda.is_available":
+        frame.analysis.pytorch.places |= ANYWHERE  # perhaps for tensors that are made elsewhere
     if op in table.NEW or op in (
         "full",
         "tensor",
@@ -515,6 +518,7 @@ def _getter(frame: Frame, args: Arguments, node: ast.AST) -> Value:
 
 def _device(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     value = args.get(0, "device") or UNKNOWN
+    frame.analysis.pytorch.place_of(value)
     kinds = {
         str(each.value).partition(":")[0]
         for each in value

@@ -13,6 +13,7 @@ from amp_migrate.flow.domain.atoms import (
     NONE_VALUE,
     UNKNOWN,
     Atom,
+    Class,
     Const,
     External,
     Obj,
@@ -75,7 +76,7 @@ from amp_migrate.flow.domain.tensor import (
     settled,
 )
 from amp_migrate.flow.events import A_RUNNING_BUFFER, Act
-from amp_migrate.flow.python import containers
+from amp_migrate.flow.python import attributes, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.source import Code
@@ -852,14 +853,16 @@ def _update(frame: Frame, scaler: Atom, node: ast.AST) -> None:
 
 
 def handed_on(frame: Frame, value: Value, node: ast.AST) -> None:
-    """A scaler or an optimizer goes where nobody follows it: nothing is known of it any more."""
+    """Something goes where nobody follows it: of a scaler or an optimizer, nothing is known any more."""
     registry = frame.analysis.pytorch.registry
     gone = [
         each for each in value if isinstance(each, Atom) and (each in registry.optimizers or each in registry.scalers)
     ]
+    held = [each for each in value if _may_hold_parameters(frame, each)]
+    if gone or held:
+        frame.analysis.event(frame, Act.HANDED_ON, node, subject=frozenset((*gone, *held)))
     if not gone:
         return
-    frame.analysis.event(frame, Act.HANDED_ON, node, subject=frozenset(gone))
 
     def change(machine: Machine) -> Iterable[Machine]:
         yield machine.but({key: UNKNOWN_GRAD if key[0] == "grad" else None for key in concerned(machine)})
@@ -872,6 +875,13 @@ def handed_on(frame: Frame, value: Value, node: ast.AST) -> None:
 
     keys = {key for world in frame.now.worlds for key in concerned(world.now)}
     _change(frame, keys, change)
+
+
+def _may_hold_parameters(frame: Frame, atom: Atom | Tensor) -> bool:
+    """Whether something is a module, or an object of the project, which may have one."""
+    if isinstance(atom, Opaque):
+        return atom.tensor is None and frame.analysis.pytorch.is_like_module(frame, atom)
+    return isinstance(atom, Obj) and (isinstance(atom.made_of, Class) or attributes.is_module(frame, atom))
 
 
 def updated_by_hand(frame: Frame, old: Value, operand: Value, node: ast.AST) -> None:

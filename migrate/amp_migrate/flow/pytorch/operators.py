@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import operator
 from collections.abc import Sequence
 
 from amp_migrate.flow.domain.atoms import (
@@ -26,6 +27,7 @@ from amp_migrate.flow.domain.contexts import OFF, ON, Autocast
 from amp_migrate.flow.domain.tensor import (
     A_PIECE,
     ANY_UNIT,
+    ANYWHERE,
     BOOL,
     BOUNDED,
     BUFFER,
@@ -223,9 +225,7 @@ def _facts(
     tags = _tags(name, tensors, operands, precision) & ~HALVED
     if flows & FLOWS:
         tags |= halved(tensors, autocast if treatment == table.LOW else None)
-    place = tensors[0].place
-    for each in tensors[1:]:
-        place = place if each.rank == SCALAR else place & each.place or place | each.place
+    place = _place(tensors)
     if treatment == table.LOW and precision & LOW and autocast is frame.now.context.cuda and autocast.may_be_on:
         place = place & ~CPU or DEVICE  # it would not have been cast anywhere else
     return Tensor(
@@ -244,6 +244,15 @@ def _facts(
         spared_of(tensors) if reach else NOTHING,
         tensors[0].piece if is_view else NOTHING,
     )
+
+
+def _place(tensors: list[Tensor]) -> int:
+    """Where an operator computes: of operands in several places PyTorch makes nothing, but for a number's of one."""
+    shaped = [each for each in tensors if each.rank != SCALAR] or tensors[:1]
+    sure = [each.place for each in shaped if len(shaped) == 1 or not each.rank & SCALAR]
+    known = [place for place in sure if not place & ANYWHERE]
+    common = functools.reduce(operator.and_, known, CPU | DEVICE) if known else 0
+    return common or functools.reduce(operator.or_, (each.place for each in shaped))
 
 
 def halved(tensors: Sequence[Tensor], autocast: Autocast | None) -> int:

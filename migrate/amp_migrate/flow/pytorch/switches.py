@@ -154,7 +154,7 @@ def _is_device(value: Value, device: str) -> bool | None:
     names = {each.value for each in value if isinstance(each, Const) and each.kind in ("str", "device")}
     if not names or len(names) != len(value):
         return device == "cuda"
-    kinds = {str(each).partition(":")[0] for each in names}
+    kinds = {"cpu" if str(each).partition(":")[0] == "cpu" else "cuda" for each in names}  # or another accelerator
     if device not in kinds:
         return False
     # A script that picks the GPU where there is one is read as on a machine that has one.

@@ -96,8 +96,8 @@ def method(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.A
     if name in ("to", "type", "type_as"):
         return _to(frame, tensor, args)
     if name in ("cuda", "cpu"):
-        pytorch.places |= DEVICE if name == "cuda" else CPU
         moved = tensor.but(place=DEVICE if name == "cuda" else CPU)
+        pytorch.note_move(tensor.place, moved.place)
         return one(
             moved
             if moved is tensor
@@ -204,6 +204,7 @@ def _to(frame: Frame, tensor: Tensor, args: Arguments) -> Value:
         precision |= OTHER
     moved = tensor if precision == tensor.precision else cast(tensor, precision)
     if place != tensor.place:
+        pytorch.note_move(tensor.place, place)
         moved = moved.but(
             place=place,
             leaf=NOTHING,

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 from amp_migrate.engine.migrate import migrate, migrate_text
-from amp_migrate.engine.results import worse_numerics
-from amp_migrate.flow.files import Files
-from amp_migrate.prove.precision import Key
+from amp_migrate.prove import precision
 from amp_migrate.report.finding import Kind
 from amp_migrate.settings import Apex, Dtype, Settings
 
@@ -159,13 +157,79 @@ def test_the_place_is_that_of_the_file_as_it_was(tmp_path: Path) -> None:
     assert [(Path(each.path).name, each.line) for each in told] == [("losses.py", 2)]
 
 
-def test_an_excerpt_that_never_clears_gradients_moves_and_is_told() -> None:
+def test_a_step_whose_gradients_nothing_clears_has_no_scaler() -> None:
     text = f"{HEAD}    loss = model(x).mean()\n    loss.backward()\n    optimizer.step()\n"
     plan = migrate_text(text, Settings())
+    assert plan.after == text
+    assert [(each.line, each.kind, each.hint) for each in plan.findings] == [
+        (17, Kind.LEFT, "call zero_grad() in each round, unless they are meant to add up: then use --dtype bf16")
+    ]
+    assert "gradients are never cleared" in plan.findings[0].message
+    assert "autocast" in migrate_text(text, Settings(Dtype.BF16)).after
+
+
+@pytest.mark.parametrize(
+    "clearing",
+    [
+        "    for p in model.parameters():\n        p.grad = None\n",
+        "    tidy(optimizer)\n",  # code that nobody reads may clear them
+        "    callbacks.tidy(model)\n",
+        "    trainer.tidy()\n",
+        "    hooks[0](optimizer)\n",
+    ],
+)
+def test_a_step_whose_gradients_something_may_clear_moves(clearing: str) -> None:
+    head = f"from elsewhere import Trainer, callbacks, hooks, tidy\n{HEAD}"
+    if "trainer" in clearing:
+        head = head.replace("losses =", "trainer = Trainer(model, optimizer)\nlosses =")
+    plan = migrate_text(
+        f"{head}    loss = model(x).mean()\n    loss.backward()\n    optimizer.step()\n{clearing}", Settings()
+    )
     assert "scaler.step(optimizer)" in plan.after
-    told = [(each.line, each.hint) for each in plan.findings if "never cleared" in each.message]
-    assert told == [(18, "call zero_grad() in each round, unless they are meant to add up: then use --dtype bf16")]
-    assert not [each for each in migrate_text(text, Settings(Dtype.BF16)).findings if "cleared" in each.message]
+
+
+ON_CPU = """\
+import torch
+from torch import nn
+
+model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(10):
+    x, y = torch.randn(16, 8), torch.randn(16, 1)
+    loss = nn.functional.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+EVERYTHING = "left as it was: everything is on the CPU (line 10)"
+
+
+@pytest.mark.parametrize("dtype", [Dtype.FP16, Dtype.BF16])
+@pytest.mark.parametrize("made", ["", "torch.load('model.pt')", "nn.Linear(8, 1).to('cpu')"])
+def test_a_step_on_the_cpu_is_left(dtype: Dtype, made: str) -> None:
+    text = ON_CPU.replace("nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))", made) if made else ON_CPU
+    plan = migrate_text(text, Settings(dtype))
+    assert plan.after == text
+    assert [(each.kind, each.message) for each in plan.findings] == [(Kind.LEFT, EVERYTHING)]
+    assert "autocast" in migrate_text(text, Settings(dtype, device_type="cpu")).after
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("x, y = torch.randn(16, 8), torch.randn(16, 1)", "x, y = batch()"),
+        ("torch.randn(16, 8), torch.randn(16, 1)", "tuple(each.to(device) for each in batch())"),
+        ("model = ", "torch.set_default_tensor_type(torch.cuda.FloatTensor)\nmodel = "),
+        ("model = ", "torch.set_default_device('cuda')\nmodel = "),
+        ("model = ", "if torch.cuda.device_count():\n    torch.set_default_device('cuda')\nmodel = "),
+        ("loss = nn.functional.mse_loss(model(x), y)", "loss = prepare(model)(x).mean()"),
+        ("loss = nn.functional.mse_loss(model(x), y)", "loss = objective(model, x, y)"),
+        ("torch.randn(16, 8), torch.randn(16, 1)", "torch.randn(16, 8, device=input()), torch.randn(16, 1)"),
+    ],
+)
+def test_a_step_that_may_reach_a_device_moves(old: str, new: str) -> None:
+    head = "from elsewhere import batch, device, objective, prepare\n"
+    assert "autocast" in migrate_text(head + ON_CPU.replace(old, new), Settings()).after
 
 
 ATTENTION = """\
@@ -950,11 +1014,11 @@ def test_what_was_wrong_before_is_asked_only_where_something_is(
 ) -> None:
     asked: list[str] = []
 
-    def faults_of(files: Files, script: str) -> Counter[Key]:
-        asked.append(script)
+    def faults(original: precision.Original) -> Counter[precision.Key]:
+        asked.append("train.py")
         return Counter()
 
-    monkeypatch.setattr(worse_numerics, "faults_of", faults_of)
+    monkeypatch.setattr(precision.Original, "faults", property(faults))
     (tmp_path / "shown.py").write_text(SHOWN)
     (tmp_path / "train.py").write_text(f"{HEAD}    out = model(x)\n    loss = {loss}\n{STEP}")
     _, train = migrate([tmp_path], Settings()).changed

@@ -44,6 +44,7 @@ for x in loader:
     loss = net(x).sum()
     loss.backward()
     optimizer.step()
+    optimizer.zero_grad()
 """
 
 

@@ -74,6 +74,7 @@ def test_step_in_another_function_moves_in_bfloat16(rewrites: Check) -> None:
               for x, y in loader:
                   accumulate(model, x, y)
                   optimizer.step()
+                  optimizer.zero_grad()
         """,
         dtype="bf16",
     )
@@ -147,6 +148,7 @@ def test_output_for_numpy_is_float32_in_bfloat16(rewrites: Check) -> None:
                 with amp.scale_loss(loss, optimizer) as scaled_loss:
                     scaled_loss.backward()
                 optimizer.step()
+                optimizer.zero_grad()
                 preds.append(out.cpu().numpy())
             """,
             id="apex",
@@ -272,6 +274,7 @@ for x in loader:
     loss = model(x).mean()
     loss.backward()
     optimizer.step()
+    optimizer.zero_grad()
 """
 
 
@@ -288,6 +291,7 @@ def test_dtype_is_found_at_run_time(migrate: Check) -> None:
             scaler.scale(loss).backward()
             scaler.step(optimizer)
             scaler.update()
+            optimizer.zero_grad()
         """
     )
 

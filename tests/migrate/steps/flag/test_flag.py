@@ -114,6 +114,7 @@ def test_scaler_that_is_off_beside_bfloat16_is_not_asked(rewrites: Check) -> Non
         +         scaler.scale(loss).backward()
         +         scaler.step(optimizer)
         +         scaler.update()
+                  optimizer.zero_grad()
 
           MODEL
         - train(optimizer)

@@ -15,6 +15,7 @@ STEP = """
     ~ MODEL
     DELTA
     ~     optimizer.step()
+          optimizer.zero_grad()
 """
 
 
@@ -157,6 +158,7 @@ def test_gradients_are_unscaled_before_a_function_that_reads_them(rewrites: Chec
               norm = total_norm(model.parameters())
               clip(model)
         ~     optimizer.step()
+              optimizer.zero_grad()
         """
     )
 
@@ -185,6 +187,7 @@ def test_gradients_are_unscaled_before_a_method_of_the_model_that_reads_them(mad
         +     scaler.unscale_(optimizer)
               model.tame()
         ~     optimizer.step()
+              optimizer.zero_grad()
         """
     )
 
@@ -203,10 +206,12 @@ def test_steps_of_an_optimizer_of_the_project_need_no_unscaling(rewrites: Check)
           opt_n = Signs(net.parameters(), {"lr": 0.1})
         + scaler = torch.amp.GradScaler("cuda")
           for x, y in loader:
+              opt_c.zero_grad()
         ~     loss = critic(x).mean()
         ~     loss.backward()
         -     opt_c.step()
         +     scaler.step(opt_c)
+              opt_n.zero_grad()
         ~     loss = critic(net(x)).mean()
         ~     loss.backward()
         ~     opt_n.step()
@@ -224,6 +229,7 @@ def test_gradients_are_unscaled_before_they_are_logged(rewrites: Check) -> None:
         +     scaler.unscale_(optimizer)
               norm = model.weight.grad.norm()
         ~     optimizer.step()
+              optimizer.zero_grad()
               print(model.weight.grad.norm())
         """
     )
@@ -267,6 +273,8 @@ def test_only_the_optimizer_whose_parameters_are_clipped_is_unscaled(rewrites: C
               nn.utils.clip_grad_norm_(netD.parameters(), 1.0)
         ~     optD.step()
         ~     optG.step()
+              optD.zero_grad()
+              optG.zero_grad()
         """
     )
 
@@ -299,11 +307,13 @@ def test_an_optimizer_that_is_clipped_by_its_name_in_a_branch_is_unscaled_there(
               FIRST
         -     optD.step()
         +     scaler.step(optD)
+              optD.zero_grad()
               if args.both:
         +         scaler.unscale_(optG)
                   SECOND
         -         optG.step()
         +         scaler.step(optG)
+                  optG.zero_grad()
         +     scaler.update()
         """.replace("FIRST", clips[0]).replace("SECOND", clips[1])
     )
@@ -343,6 +353,8 @@ def test_both_optimizers_are_unscaled_where_both_are_clipped(rewrites: Check) ->
               nn.utils.clip_grad_norm_(list(netD.parameters()) + list(netG.parameters()), 1.0)
         ~     optD.step()
         ~     optG.step()
+              optD.zero_grad()
+              optG.zero_grad()
         """
     )
 
@@ -609,6 +621,7 @@ def test_gradients_read_when_all_optimizers_have_stepped(rewrites: Check) -> Non
               for optimizer in optimizers:
         -         optimizer.step()
         +         scaler.step(optimizer)
+                  optimizer.zero_grad()
         +     scaler.update()
               print(model.weight.grad.norm())
         """

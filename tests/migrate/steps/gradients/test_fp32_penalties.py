@@ -141,6 +141,7 @@ def test_penalty_that_the_trainer_keeps_in_itself(rewrites: Check) -> None:
         +             self.scaler.scale(loss).backward()
         +             self.scaler.step(self.optimizer)
         +             self.scaler.update()
+                      self.optimizer.zero_grad()
         """
     )
 

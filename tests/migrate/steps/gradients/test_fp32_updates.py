@@ -142,6 +142,7 @@ def test_one_line_branch_becomes_a_block(rewrites: Check) -> None:
         +     if ready:
         +         scaler.step(optimizer)
         +         scaler.update()
+              optimizer.zero_grad()
         """
     )
 
@@ -253,7 +254,10 @@ def test_optimizer_that_steps_twice_on_the_same_gradients_is_left(leaves: Check)
     leaves(
         """
         MODEL
-        EPOCH
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            optimizer.step()
             optimizer.step()
         """,
         "steps twice",

@@ -26,7 +26,11 @@ def test_module_that_computes_its_loss_is_a_forward(rewrites: Check) -> None:
     rewrites(
         """
           class ModelAndLoss(nn.Module):
-              pass
+              def __init__(self):
+                  super().__init__()
+                  self.fc = nn.Linear(2, 2)
+              def forward(self, x, y):
+                  return nn.functional.mse_loss(self.fc(x), y), x
           model_and_loss = ModelAndLoss()
         ~ optimizer = torch.optim.SGD(model_and_loss.parameters(), lr=0.1)
           for x, y in loader:
@@ -70,6 +74,7 @@ def test_loss_without_a_name_gets_one_that_nothing_has(migrate: Check, taken: st
         for x, y in loader:
             nn.functional.mse_loss(model(x), y).backward()
             optimizer.step()
+            optimizer.zero_grad()
         """
     )
     assert f"        {name} = nn.functional.mse_loss(model(x), y)\n" in plan.after
@@ -100,6 +105,7 @@ STEP = """
     ~ MODEL
     DELTA
     ~     optimizer.step()
+          optimizer.zero_grad()
 """
 
 

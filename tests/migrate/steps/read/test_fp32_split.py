@@ -27,6 +27,7 @@ def test_helper_that_goes_backward_for_the_loop_that_steps(rewrites: Check) -> N
         -         accumulate(model, x, y)
         +         accumulate(model, x, y, scaler)
         ~         optimizer.step()
+                  optimizer.zero_grad()
         """
     )
 
@@ -45,6 +46,7 @@ def test_helper_that_goes_backward_in_bfloat16(rewrites: Check) -> None:
               for x, y in loader:
                   accumulate(model, x, y)
                   optimizer.step()
+                  optimizer.zero_grad()
         """,
         "bf16",
     )
@@ -305,6 +307,7 @@ def test_wrapper_in_another_file(rewrites_files: Check) -> None:
                 +     def step_and_update(self, scaler):
                 -         self.optimizer.step()
                 +         scaler.step(self.optimizer)
+                          self.optimizer.zero_grad()
             """,
             "train.py": """
                   import torch
@@ -509,6 +512,7 @@ def test_wrapper_whose_method_is_called_step(rewrites: Check) -> None:
                   self.count += 1
         -         self.optimizer.step()
         +         scaler.step(self.optimizer)
+                  self.optimizer.zero_grad()
 
         - def train(model, loader, opt):
         + def train(model, loader, opt, scaler):
@@ -518,6 +522,7 @@ def test_wrapper_whose_method_is_called_step(rewrites: Check) -> None:
         -         opt.step()
         +         opt.step(scaler)
         +         scaler.update()
+                  opt.zero_grad()
 
           model = nn.Linear(2, 2)
           optimizer = NoamOpt(torch.optim.Adam(model.parameters()))
@@ -711,5 +716,6 @@ def test_backward_in_a_helper_whose_result_is_returned(rewrites: Check) -> None:
         -             self.optimizer.step()
         +             self.scaler.step(self.optimizer)
         +             self.scaler.update()
+                      self.optimizer.zero_grad()
         """
     )

@@ -518,7 +518,7 @@ from torch import nn
 def test_training() -> None:
     model = nn.Linear(2, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    loss = model(torch.ones(1, 2)).sum()
+    loss = model(torch.ones(1, 2, device="cuda")).sum()
     loss.backward()
     optimizer.step()
     assert loss.item() == 3.0

@@ -166,6 +166,9 @@ def test_method_of_a_module_runs_in_its_callers_region(rewrites: Check) -> None:
     rewrites(
         """
           class Net(nn.Module):
+              def __init__(self):
+                  super().__init__()
+                  self.fc = nn.Linear(2, 2)
               def forward(self, x):
                   return self.fc(x)
               @torch.no_grad()
@@ -439,6 +442,8 @@ def test_what_only_tells_the_model_something_needs_no_region(rewrites: Check) ->
               def __init__(self):
                   super().__init__()
                   self.decoder = nn.Linear(2, 2)
+              def forward(self, x):
+                  return self.decoder(x)
               def paint(self):
                   self.image = self.decoder(self.code)
 

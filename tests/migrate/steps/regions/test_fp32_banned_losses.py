@@ -19,6 +19,7 @@ STEP = """
     DELTA
     ~     loss.backward()
     ~     optimizer.step()
+          optimizer.zero_grad()
 """
 
 
@@ -258,6 +259,10 @@ def test_sigmoid_of_a_method_and_a_tuple_sees_float32(migrate: Check) -> None:
     plan = migrate(
         """
         class VAE(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.encode, self.fc = nn.Linear(2, 2), nn.Linear(2, 2)
+
             def decode(self, z):
                 return torch.sigmoid(self.fc(z))
 

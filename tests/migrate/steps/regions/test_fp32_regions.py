@@ -15,6 +15,7 @@ STEP = """
     ~ MODEL
     DELTA
     ~     optimizer.step()
+          optimizer.zero_grad()
 """
 
 
@@ -192,7 +193,7 @@ def test_region_holds_a_loop_over_time(rewrites: Check) -> None:
         ~ optimizer = torch.optim.SGD(rnn.parameters(), lr=0.1)
           for line, targets in data:
               hidden = rnn.init_hidden()
-              loss = torch.zeros(1)
+              loss = torch.zeros(1).cuda()
         ~     for i in range(line.size(0)):
         ~         output, hidden = rnn(line[i], hidden)
         ~         loss += criterion(output, targets[i])

@@ -18,8 +18,8 @@ def test_entry_of_a_dictionary(rewrites: Check) -> None:
         ~     loss = nn.functional.mse_loss(model(x), y)
         ~     loss.backward()
         ~     optimizer.step()
+              optimizer.zero_grad()
         - torch.save({"epoch": epoch, "optimizer": optimizer.state_dict()}, "last.pt")
-        +     scaler.update()
         + torch.save({"epoch": epoch, "optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}, "last.pt")
         """
     )
@@ -51,8 +51,8 @@ def test_entry_of_a_dict_call(rewrites: Check) -> None:
         ~     loss = nn.functional.mse_loss(model(x), y)
         ~     loss.backward()
         ~     optimizer.step()
+              optimizer.zero_grad()
         - torch.save(dict(epoch=epoch, optimizer=optimizer.state_dict()), "last.pt")
-        +     scaler.update()
         + torch.save(dict(epoch=epoch, optimizer=optimizer.state_dict(), scaler=scaler.state_dict()), "last.pt")
         """
     )
@@ -101,6 +101,7 @@ def test_saved_and_restored_by_methods(rewrites: Check) -> None:
         +             self.scaler.scale(loss).backward()
         +             self.scaler.step(self.optimizer)
         +             self.scaler.update()
+                      self.optimizer.zero_grad()
               def state_dict(self):
         -         return {"optimizer": self.optimizer.state_dict()}
         +         return {"optimizer": self.optimizer.state_dict(), "scaler": self.scaler.state_dict()}
@@ -126,8 +127,8 @@ def test_saved_by_a_function_that_is_given_the_optimizer(rewrites: Check) -> Non
         ~         loss = nn.functional.mse_loss(model(x), y)
         ~         loss.backward()
         ~         optimizer.step()
+                  optimizer.zero_grad()
         -     save("last.pt", model, optimizer)
-        +         scaler.update()
         +     save("last.pt", model, optimizer, scaler)
         """
     )
@@ -168,7 +169,9 @@ def test_one_scaler_of_two_optimizers_is_saved_and_restored_once(migrate: Check)
             loss = b(a(x)).mean()
             loss.backward()
             opt_a.step()
+            opt_a.zero_grad()
             opt_b.step()
+            opt_b.zero_grad()
         torch.save({"a": opt_a.state_dict(), "b": opt_b.state_dict()}, "last.pt")
         """
     )
@@ -207,6 +210,7 @@ RESUMING = """
     for x, y in loader:
         nn.functional.mse_loss(model(x), y).backward()
         optimizer.step()
+        optimizer.zero_grad()
     torch.save({{"{saved}": optimizer.state_dict()}}, "last.pt")
 """
 

@@ -44,6 +44,7 @@ def test_gradients_that_are_clipped_before_a_loop_over_the_optimizers(rewrites: 
               for optimizer in optimizers.values():
         -         optimizer.step()
         +         scaler.step(optimizer)
+                  optimizer.zero_grad()
         +     scaler.update()
         """
     )
@@ -63,6 +64,7 @@ def test_gradients_that_are_clipped_in_a_loop_over_the_optimizers(rewrites: Chec
                   nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         -         optimizer.step()
         +         scaler.step(optimizer)
+                  optimizer.zero_grad()
         +     scaler.update()
         """
     )
@@ -113,6 +115,7 @@ def test_list_that_is_taken_from_a_dictionary(gathered: str, rewrites: Check) ->
         -             optimizer.step()
         +             self.scaler.step(optimizer)
         +         self.scaler.update()
+                  tidy(self.model)
         """
     )
 
@@ -129,6 +132,7 @@ def test_list_of_optimizers_in_bfloat16(rewrites: Check) -> None:
               loss.backward()
               for optimizer in optimizers:
                   optimizer.step()
+                  optimizer.zero_grad()
         """,
         "bf16",
     )

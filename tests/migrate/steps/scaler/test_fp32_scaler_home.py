@@ -64,6 +64,7 @@ def test_scaler_is_made_in_the_class_that_is_given_the_optimizer(rewrites: Check
         +             self.scaler.scale(loss).backward()
         +             self.scaler.step(self.optimizer)
         +             self.scaler.update()
+                      self.optimizer.zero_grad()
 
           MODEL
           Trainer(model, optimizer).fit(loader)
@@ -160,6 +161,7 @@ def test_taken_name_is_not_used_again(rewrites: Check) -> None:
         +     grad_scaler.scale(loss).backward()
         +     grad_scaler.step(optimizer)
         +     grad_scaler.update()
+              optimizer.zero_grad()
         """
     )
 

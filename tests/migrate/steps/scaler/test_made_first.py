@@ -122,6 +122,7 @@ def test_optimizer_that_is_made_on_demand(rewrites: Check) -> None:
         -         optimizer.step()
         +         scaler.step(optimizer)
         +         scaler.update()
+                  tidy(net)
               if optimizer is None:
                   optimizer = torch.optim.Adam(net.parameters())
         ~     loss = nn.functional.cross_entropy(net(x), y)
@@ -173,6 +174,7 @@ def test_what_needs_the_optimizer_finds_the_scaler_in_its_branch(rewrites: Check
         +             scaler.scale(loss).backward()
         +             scaler.step(optimizer)
         +             scaler.update()
+                      optimizer.zero_grad()
         """
     )
 
@@ -265,6 +267,7 @@ def test_object_that_trains_by_an_optimizer_of_one_method_too(rewrites: Check) -
         +             self.scaler.scale(loss).backward()
         +             self.scaler.step(self.optimizer)
         +             self.scaler.update()
+                      self.optimizer.zero_grad()
                   other = torch.optim.Adam([code], lr=0.1)
                   for x, y in loader:
         ~             loss = nn.functional.cross_entropy(self.net(code), y)
@@ -273,5 +276,6 @@ def test_object_that_trains_by_an_optimizer_of_one_method_too(rewrites: Check) -
         +             self.scaler.scale(loss).backward()
         +             self.scaler.step(other)
         +             self.scaler.update()
+                      other.zero_grad()
         """
     )

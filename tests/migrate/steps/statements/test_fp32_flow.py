@@ -12,7 +12,7 @@ def test_loss_that_is_summed_over_a_loop_through_the_outputs(rewrites: Check) ->
     rewrites(
         """
           vgg = nn.Sequential(nn.Linear(2, 2))
-          target = torch.randn(1, 2, requires_grad=True)
+          target = torch.randn(1, 2, device="cuda", requires_grad=True)
         ~ optimizer = torch.optim.Adam([target])
           for step in range(10):
         ~     features = vgg(target)
@@ -191,7 +191,7 @@ def test_value_that_is_overwritten_after_it_was_read_still_counts(rewrites: Chec
 def test_function_that_gives_plain_numbers_is_no_part_of_the_loss(rewrites: Check) -> None:
     rewrites(
         """
-          policy = nn.Linear(4, 2)
+          policy = nn.Linear(4, 2).cuda()
         ~ optimizer = torch.optim.Adam(policy.parameters())
 
           def act(state):

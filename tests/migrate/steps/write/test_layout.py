@@ -33,6 +33,7 @@ def test_comments_and_blank_lines_stay_with_their_statements(rewrites: Check) ->
         -     optimizer.step()  # weights
         +     scaler.step(optimizer)  # weights
         +     scaler.update()
+              optimizer.zero_grad()
 
               # log
               print(loss.item())
@@ -59,6 +60,7 @@ def test_calls_over_several_lines_stay_so(rewrites: Check) -> None:
                   retain_graph=True,  # again
               )
         ~     optimizer.step()
+              optimizer.zero_grad()
         """
     )
 
@@ -79,6 +81,7 @@ def test_strings_over_several_lines_keep_their_text(rewrites: Check) -> None:
         +     scaler.scale(loss).backward()
         +     scaler.step(optimizer)
         +     scaler.update()
+              optimizer.zero_grad()
         '''
     )
 
@@ -162,6 +165,7 @@ for x in loader:
     loss = model(x).mean()
     loss.backward()
     optimizer.step()
+    optimizer.zero_grad()
 """
 MOVED = """\
 model = nn.Linear(2, 2)
@@ -173,6 +177,7 @@ for x in loader:
     scaler.scale(loss).backward()
     scaler.step(optimizer)
     scaler.update()
+    optimizer.zero_grad()
 """
 
 
@@ -211,5 +216,6 @@ def test_new_blocks_are_as_deep_as_those_around_them_in_a_file_of_two_indents(re
         -         optimizer.step()
         +         scaler.step(optimizer)
         +         scaler.update()
+                  optimizer.zero_grad()
         """
     )

@@ -72,6 +72,7 @@ class Trainer:
             loss = out.mean()
             loss.backward()
             self.optimizer.step()
+            self.optimizer.zero_grad()
             self.memory[index] = out.detach()
 """
     assert "self.memory[index] = out.detach().to(self.memory.dtype)" in migrate(text).after

@@ -23,6 +23,7 @@ SCRIPT = """
             else:
                 loss.backward()
             optimizer.step()
+            optimizer.zero_grad()
 """
 CALL = "model, optimizer = amp.initialize(model, optimizer{options})"
 
@@ -209,6 +210,7 @@ def test_what_is_boolean_already_is_not_made_so(migrate: Check, setting: str, sw
                 else:
                     loss.backward()
                 optimizer.step()
+                optimizer.zero_grad()
         """
     ).after
     assert f'GradScaler("cuda", enabled={switch})' in after

@@ -21,6 +21,7 @@ for x in loader:
     with amp.scale_loss(loss, optimizer) as scaled_loss:
         scaled_loss.backward()
     optimizer.step()
+    optimizer.zero_grad()
 """
 
 
@@ -271,6 +272,7 @@ REGISTERING = """
         with amp.scale_loss(loss, optimizer) as scaled_loss:
             scaled_loss.backward()
         optimizer.step()
+        optimizer.zero_grad()
 """
 
 

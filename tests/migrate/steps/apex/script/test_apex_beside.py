@@ -88,6 +88,7 @@ def test_option_that_names_one_of_the_two(rewrites: Check) -> None:
                   else:
                       raise ValueError(args.amp)
               for x in loader:
+                  optimizer.zero_grad()
         -         enabled = args.fp16 and args.amp == "native"
         +         enabled = args.fp16 and args.amp in ("native", "apex")
                   with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=enabled):
@@ -130,6 +131,7 @@ def main(args, loader):
     else:
         scaler = torch.amp.GradScaler("cuda")
     for x in loader:
+        optimizer.zero_grad()
         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=True):
             loss = model(x).mean()
         if use_apex:

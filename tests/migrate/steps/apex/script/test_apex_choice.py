@@ -24,6 +24,7 @@ for x in range(3):
     with amp.scale_loss(loss, optimizer) as scaled:
         scaled.backward()
     optimizer.step()
+    optimizer.zero_grad()
 """
 ON_SHIM = SCRIPT.replace("from apex", "from amp_shim")
 

@@ -364,6 +364,7 @@ def test_a_guard_of_the_script_is_no_switch(rewrites: Check) -> None:
         -             scaled.backward()
         +         scaler.scale(loss).backward()
         ~         optimizer.step()
+                  optimizer.zero_grad()
         """
     )
 

@@ -83,6 +83,7 @@ for x in loader:
     with args.amp.scale_loss(loss, optimizer) as scaled_loss:
         scaled_loss.backward()
     optimizer.step()
+    optimizer.zero_grad()
 """
 
 

@@ -100,6 +100,7 @@ def test_new_names_for_model_and_optimizer_stay(rewrites: Check) -> None:
         -         s.backward()
         +     scaler.scale(loss).backward()
         ~     optimizer.step()
+              optimizer.zero_grad()
         """
     )
 
@@ -114,12 +115,14 @@ def test_lists_of_models_and_optimizers_share_a_scaler(rewrites: Check) -> None:
         - [netD, netG], [optD, optG] = amp.initialize([netD, netG], [optD, optG], opt_level="O1")
         + scaler = torch.amp.GradScaler("cuda")
           for x in loader:
+              optD.zero_grad()
         ~     errD = netD(x).mean()
         -     with amp.scale_loss(errD, optD) as scaled:
         -         scaled.backward()
         +     scaler.scale(errD).backward()
         -     optD.step()
         +     scaler.step(optD)
+              optG.zero_grad()
         ~     errG = netD(netG(x)).mean()
         -     with amp.scale_loss(errG, optG) as scaled:
         -         scaled.backward()
@@ -160,6 +163,7 @@ def test_scaled_backward_on_one_line_keeps_its_arguments(rewrites: Check) -> Non
         -     with amp.scale_loss(loss, optimizer) as s: s.backward(retain_graph=True)
         +     scaler.scale(loss).backward(retain_graph=True)
         ~     optimizer.step()
+              optimizer.zero_grad()
         """
     )
 
@@ -181,6 +185,7 @@ def test_master_parameters_in_a_loop(rewrites: Check) -> None:
         +     for p in model.parameters():
                   p.grad.mul_(0.5)
         ~     optimizer.step()
+              optimizer.zero_grad()
         """
     )
 
@@ -195,12 +200,14 @@ def test_several_losses_share_one_scaler(rewrites: Check) -> None:
         - [d, g], [opt_d, opt_g] = amp.initialize([d, g], [opt_d, opt_g], opt_level="O1", num_losses=2)
         + scaler = torch.amp.GradScaler("cuda")
           for x in loader:
+              opt_d.zero_grad()
         ~     loss_d = d(x).mean()
         -     with amp.scale_loss(loss_d, opt_d, loss_id=0) as scaled_loss:
         -         scaled_loss.backward()
         +     scaler.scale(loss_d).backward()
         -     opt_d.step()
         +     scaler.step(opt_d)
+              opt_g.zero_grad()
         ~     loss_g = d(g(x)).mean()
         -     with amp.scale_loss(loss_g, opt_g, loss_id=1) as scaled_loss:
         -         scaled_loss.backward()
@@ -223,6 +230,7 @@ def test_a_layer_of_apex_is_known_for_a_model(rewrites: Check) -> None:
         ~     out = layer(x) @ x.t()
               out.backward(y)
               optimizer.step()
+              optimizer.zero_grad()
         """,
         dtype="bf16",
     )

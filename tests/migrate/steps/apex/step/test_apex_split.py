@@ -253,6 +253,7 @@ def test_function_that_scales_one_loss_and_hands_on_another(rewrites: Check) -> 
         ~     other = model(y).mean()
               backward(other, optimizer)
         ~     optimizer.step()
+              optimizer.zero_grad()
         """
     )
 
@@ -313,6 +314,7 @@ def test_parts_in_bfloat16(rewrites: Check) -> None:
         ~     loss = model(x).mean()
               backward(loss, optimizer)
               optimizer.step()
+              optimizer.zero_grad()
         """,
         dtype="bf16",
     )

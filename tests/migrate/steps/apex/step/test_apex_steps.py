@@ -32,6 +32,7 @@ def test_branches_that_clip_apart_are_both_scaled(rewrites: Check) -> None:
               else:
         ~         loss.backward()
         ~     optimizer.step()
+              optimizer.zero_grad()
         """
     )
 
@@ -109,6 +110,7 @@ def test_horovod_synchronizes_before_the_scaler_looks_at_gradients(rewrites: Che
         +     optimizer.synchronize()
               with optimizer.skip_synchronize():
         ~         optimizer.step()
+                  optimizer.zero_grad()
         """
     )
 
@@ -211,5 +213,6 @@ def test_what_is_made_in_the_call_is_made_under_its_condition(rewrites: Check) -
         +     scaler.scale(loss).backward()
         +     scaler.step(optimizer)
         +     scaler.update()
+              optimizer.zero_grad()
         """
     )

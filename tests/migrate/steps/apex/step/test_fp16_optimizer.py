@@ -87,6 +87,7 @@ def test_branches_for_both_precisions_are_one(rewrites: Check) -> None:
         +         scaler.unscale_(optimizer)
         +         nn.utils.clip_grad_norm_(model.parameters(), args.clip)
         ~         optimizer.step()
+                  optimizer.zero_grad()
         """  # noqa: E501
     )
 
@@ -115,6 +116,7 @@ def test_branches_that_differ_are_unscaled_each(rewrites: Check) -> None:
         +         scaler.unscale_(optimizer)
                   nn.utils.clip_grad_norm_(model.parameters(), 5.0)
         ~     optimizer.step()
+              optimizer.zero_grad()
         """
     )
 
@@ -273,6 +275,7 @@ def test_optimizer_that_torch_has_goes_with_its_wrapper(migrate: Check) -> None:
             loss = model(x).mean()
             optimizer.backward(loss)
             optimizer.step()
+            optimizer.zero_grad()
         """
     after = migrate(text).after
     assert "apex" not in after
@@ -320,6 +323,7 @@ def test_gradients_that_are_copied_later(rewrites: Check) -> None:
         -         loss.backward()
         +         scaler.scale(loss).backward()
         ~     optimizer.step()
+              optimizer.zero_grad()
         """
     )
 

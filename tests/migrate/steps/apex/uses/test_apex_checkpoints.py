@@ -80,8 +80,9 @@ def test_entry_of_a_dictionary(rewrites: Check) -> None:
         ~     SCALE_LOSS
         -     optimizer.step()
         +     scaler.step(optimizer)
-        - torch.save({"optimizer": optimizer.state_dict(), "amp": amp.state_dict()}, "last.pt")
         +     scaler.update()
+              optimizer.zero_grad()
+        - torch.save({"optimizer": optimizer.state_dict(), "amp": amp.state_dict()}, "last.pt")
         + torch.save({"optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}, "last.pt")
         """
     )
@@ -118,8 +119,9 @@ def test_saved_by_a_function_that_is_given_the_optimizer(rewrites: Check) -> Non
         ~         SCALE_LOSS
         -         optimizer.step()
         +         scaler.step(optimizer)
-        -     save(model, optimizer)
         +         scaler.update()
+                  optimizer.zero_grad()
+        -     save(model, optimizer)
         +     save(model, optimizer, scaler)
         """
     )
@@ -137,6 +139,7 @@ def test_entry_of_a_dictionary_goes_in_bfloat16(rewrites: Check) -> None:
         -         scaled_loss.backward()
         +     loss.backward()
               optimizer.step()
+              optimizer.zero_grad()
         - torch.save({"optimizer": optimizer.state_dict(), "amp": amp.state_dict()}, "last.pt")
         + torch.save({"optimizer": optimizer.state_dict()}, "last.pt")
         """,
@@ -156,6 +159,7 @@ def test_entry_by_assignment_goes_in_bfloat16(rewrites: Check) -> None:
         -         scaled_loss.backward()
         +     loss.backward()
               optimizer.step()
+              optimizer.zero_grad()
           state = {}
         - state["amp"] = amp.state_dict()
         """,
@@ -178,6 +182,7 @@ def test_restoring_goes_in_bfloat16(rewrites: Check) -> None:
         -         scaled_loss.backward()
         +     loss.backward()
               optimizer.step()
+              optimizer.zero_grad()
         """,
         dtype="bf16",
     )
@@ -197,6 +202,7 @@ def test_tested_restoring_goes_in_bfloat16(rewrites: Check) -> None:
         -         scaled_loss.backward()
         +     loss.backward()
               optimizer.step()
+              optimizer.zero_grad()
         """,
         dtype="bf16",
     )
@@ -247,6 +253,7 @@ def test_module_that_is_passed_to_be_restored_gives_way_to_the_scaler(rewrites: 
         -     state["amp"] = apex.amp.state_dict()
         +     scaler.update()
         +     state["scaler"] = scaler.state_dict()
+              optimizer.zero_grad()
         """,
         head=f"import torch\nfrom torch import nn\n{RESTORE}",
     )

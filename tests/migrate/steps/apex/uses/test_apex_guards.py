@@ -72,6 +72,7 @@ def test_module_and_its_attribute(rewrites: Check) -> None:
         -         scaled_loss.backward()
         +     scaler.scale(loss).backward()
         ~     optimizer.step()
+              optimizer.zero_grad()
         """
     )
 
@@ -90,6 +91,7 @@ def test_module_under_another_name(rewrites: Check) -> None:
         -         scaled_loss.backward()
         +     scaler.scale(loss).backward()
         ~     optimizer.step()
+              optimizer.zero_grad()
         """
     )
 
@@ -434,6 +436,7 @@ for x in loader:
     else:
         loss.backward()
     optimizer.step()
+    optimizer.zero_grad()
 """
 
 

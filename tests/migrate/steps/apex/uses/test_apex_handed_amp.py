@@ -24,6 +24,7 @@ def test_amp_that_is_passed_makes_way_for_the_scaler(rewrites_files: Check) -> N
                 -         backward(loss, optimizer, amp)
                 +         backward(loss, optimizer, scaler)
                 ~         optimizer.step()
+                          optimizer.zero_grad()
 
                 - def backward(loss, optimizer, amp):
                 -     with amp.scale_loss(loss, optimizer) as scaled_loss:
@@ -142,6 +143,7 @@ def train(model, loader, optimizer, amp=None):
         else:
             loss.backward()
         optimizer.step()
+        optimizer.zero_grad()
 
 model = nn.Linear(2, 2)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
