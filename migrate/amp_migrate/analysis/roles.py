@@ -216,14 +216,18 @@ class Roles:
             if is_class_name(method) and any(b.kind is BindingKind.IMPORT for b in self.bindings(file, receiver)):
                 return False  # `model = model.RNNModel(...)`, of `import model`
             is_named_so = method.startswith(table.BOOKKEEPING_PREFIXES) or method.endswith(table.BOOKKEEPING_SUFFIXES)
-            return self._computes(file, receiver, method) if is_named_so else not self._is_idle(file, call)
+            return self._computes(file, call) if is_named_so else not self._is_idle(file, call)
         return False
 
     def _is_idle(self, file: File, call: cst.Call) -> bool:
         """Whether what a call on a module may mean is in sight, and does nothing with what the module learns."""
-        meant = self.project.may_call(file, call, "nn")
-        methods = [each for each in meant if each.owner is not None and self.is_module_class(each.file, each.owner)]
+        methods = self._methods(file, call)
         return bool(methods) and not any(map(self._uses_weights, methods))
+
+    def _methods(self, file: File, call: cst.Call) -> list[FunctionRef]:
+        """The methods of modules that a call may mean."""
+        meant = self.project.may_call(file, call, "nn")
+        return [each for each in meant if each.owner is not None and self.is_module_class(each.file, each.owner)]
 
     def _uses_weights(self, function: FunctionRef, depth: int = 0) -> bool:
         """Whether a method may do anything with parameters, buffers or modules of its object."""
@@ -259,16 +263,11 @@ class Roles:
         function = self.project.called(file, call)
         if function is not None and self._has_forward(function):
             return True
-        return isinstance(call.func, cst.Attribute) and self._computes(file, call.func.value, call.func.attr.value)
+        return isinstance(call.func, cst.Attribute) and self._computes(file, call)
 
-    def _computes(self, file: File, receiver: cst.BaseExpression, method: str) -> bool:
+    def _computes(self, file: File, call: cst.Call) -> bool:
         """Whether a method of a module is seen to run one: `agent.get_value(x)` may be more than bookkeeping."""
-        return any(
-            self._has_forward(self.project.reference(where, each))
-            for where, owner in self.classes(file, receiver)
-            for each in find(owner.body, cst.FunctionDef)
-            if each.name.value == method
-        )
+        return any(map(self._has_forward, self._methods(file, call)))
 
     def _has_forward(self, function: FunctionRef) -> bool:
         if function.node not in self._forwards:

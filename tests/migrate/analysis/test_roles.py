@@ -176,6 +176,22 @@ def test_a_method_in_sight_that_uses_no_weights_is_no_forward(project: Make, met
     assert roles.runs_forward(file, call) is computes
 
 
+@pytest.mark.parametrize(
+    ("body", "computes"), [("return self.net(x)", True), ("return self.net", False), ("self.note = x", False)]
+)
+def test_a_method_that_is_called_like_bookkeeping_is_a_forward_if_it_runs_one(
+    project: Make, body: str, computes: bool
+) -> None:
+    text = (
+        "class Flow(nn.Module):\n    def __init__(self):\n        self.net = nn.Linear(2, 2)\n"
+        f"    def log_prob(self, x):\n        {body}\n"
+        "class Trainer:\n    def __init__(self, flow):\n        self.flow = flow.cuda()\n"
+        "    def step(self, x):\n        self.flow.log_prob(x)\n"
+    )
+    roles, file, call = last_call(project(a=HEAD + text, b="import a\na.Trainer(a.Flow())\n"))
+    assert roles.runs_forward(file, call) is computes
+
+
 def test_class_of_another_file_is_a_module(project: Make) -> None:
     made = project(a="from b import Net\nm = Net()\nm(x)\n", b="from torch import nn\nclass Net(nn.Module): ...\n")
     roles, file, call = last_call(made)
