@@ -68,7 +68,7 @@ class Traveller:
         scope = found[0]
         if scope is None or any(each is not scope for each in found):
             return _lost(file, at, "the optimizers of this step come from different places")
-        bindings = [scope.bindings.get(name, []) for name in names]
+        bindings = [scope.bindings.get(name) or _of_its_object(scope, name) for name in names]
         others = [other_name(each) for each in bindings]
         if any(others):
             return self._from_other_names(file, at, optimizers, others, create, seen)
@@ -268,6 +268,12 @@ def _given(file: File, owner: cst.ClassDef, path: str) -> Iterator[cst.CSTNode]:
         for binding in file.scopes.inside(method).bindings.get(path, ()):
             if not is_constant(binding.value, "None") and not isinstance(binding.node, cst.Del):
                 yield binding.node
+
+
+def _of_its_object(scope: Scope, path: str) -> list[Binding]:
+    """Where an object is made that a method gives its optimizer: a scaler may be as old, `net` for `net.optimizer`."""
+    made = scope.bindings.get(path.partition(".")[0], []) if "." in path else []
+    return [] if is_parameter(made) or not any(map(makes, made)) else made
 
 
 def _makes_optimizer(file: File, value: cst.BaseExpression) -> bool:

@@ -111,7 +111,19 @@ class _Making:
             return True
         if self.creation.home in (use.node, *self.tree.ancestors(use.node)):
             return False
-        return any(self._comes_with(read) for read in _read_with(use.tree, use.node))
+        is_behind = self._is_behind(use)
+        if is_behind and self.tree.loop(self.creation.home) is None:
+            return False
+        return any(self._comes_with(read) for read in _read_with(use.tree, use.node, with_later=not is_behind))
+
+    def _is_behind(self, use: Edit) -> bool:
+        """Whether the scaler is made by what stands behind a use: for the first one, too late."""
+        home = self.creation.home
+        if use.tree.function(use.node) is not self.tree.function(home) or use.tree is not self.tree:
+            return False
+        block = self.tree.common_block([self.tree.statement(use.node), home])
+        first, then = (self.tree.lift(each, block) for each in (use.node, home))
+        return self.tree.order[first] < self.tree.order[then]
 
     def beside(self, use: Edit) -> Statement | None:
         """The statement that a use stands in, of those of the block where the scaler is made; None for a function."""
@@ -192,15 +204,15 @@ class _Read:
     is_needed: bool
 
 
-def _read_with(tree: Tree, node: cst.CSTNode) -> Iterator[_Read]:
-    """What is read whenever a node is executed, before it or behind it in the same run."""
+def _read_with(tree: Tree, node: cst.CSTNode, *, with_later: bool) -> Iterator[_Read]:
+    """What is read whenever a node is executed: before it, and `with_later` behind it in the same run as well."""
     statement = tree.statement(node)
     yield from _reads(header(statement))
     while True:
         siblings = tree.siblings(statement)
         index = siblings.index(statement)
         behind = takewhile(lambda each: not _may_jump(each), siblings[index + 1 :])
-        for each in (*siblings[:index], *behind):
+        for each in (*siblings[:index], *(behind if with_later else ())):
             yield from _reads(each.test if isinstance(each, cst.If) else part for part in header(each)[:1])
         holder = tree.parents.get(tree.block(statement))
         if holder is None or isinstance(holder, (cst.FunctionDef, cst.ClassDef)):

@@ -217,3 +217,46 @@ def test_scaler_is_made_beside_an_optimizer_that_is_made_for_training_only(rewri
         ~     STEP
         """
     )
+
+
+def test_scaler_is_as_old_as_the_object_that_a_method_gives_its_optimizer(rewrites: Check) -> None:
+    rewrites(
+        """
+          class AutoEncoder(nn.Module):
+              def __init__(self):
+                  super().__init__()
+                  self.body = nn.Linear(8, 8)
+
+              def forward(self, x):
+                  return self.body(x)
+
+              def set_optimizer(self):
+                  self.optimizer = torch.optim.Adam(self.parameters(), lr=1e-3)
+
+          net = AutoEncoder().cuda()
+        + scaler = torch.amp.GradScaler("cuda")
+          net.set_optimizer()
+          for x in loader:
+        ~     loss = nn.functional.mse_loss(net(x), x)
+              net.optimizer.zero_grad()
+        -     loss.backward()
+        -     net.optimizer.step()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(net.optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_scaler_would_be_made_as_often_as_the_object_that_steps(leaves: Check) -> None:
+    leaves(
+        """
+        for x in loader:
+            net = build(x)
+            net.set_optimizer()
+            loss = nn.functional.mse_loss(net(x), x)
+            loss.backward()
+            net.optimizer.step()
+        """,
+        "`net.optimizer` is made or fetched anew for every step",
+    )

@@ -279,3 +279,36 @@ def test_object_that_trains_by_an_optimizer_of_one_method_too(rewrites: Check) -
                       other.zero_grad()
         """
     )
+
+
+def test_optimizer_that_is_made_behind_the_backward(rewrites: Check) -> None:
+    rewrites(
+        """
+          def check(net, x, y):
+        ~     loss = nn.functional.mse_loss(net(x), y)
+        +     scaler = torch.amp.GradScaler("cuda")
+        ~     loss.backward()
+              optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        -     optimizer.step()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_one_of_two_optimizers_that_is_made_behind_the_backward(rewrites: Check) -> None:
+    rewrites(
+        """
+          def check(first, second, x, y):
+              one = torch.optim.SGD(first.parameters(), lr=0.1)
+        ~     loss = nn.functional.mse_loss(second(first(x)), y)
+        +     scaler = torch.amp.GradScaler("cuda")
+        ~     loss.backward()
+              two = torch.optim.SGD(second.parameters(), lr=0.1)
+        -     one.step()
+        -     two.step()
+        +     scaler.step(one)
+        +     scaler.step(two)
+        +     scaler.update()
+        """
+    )
