@@ -224,6 +224,12 @@ class Questions:
                     if wrong:
                         ways = {each[0] for each in wrong}
                         is_always = _is_always(ways, {each[0] for each in event.states} - ways)
+                        # Of several that nobody can tell apart, one is meant: the one with which nothing is wrong.
+                        others = [each for each in _atoms(event.optimizer) if each is not optimizer]
+                        is_always &= not all(
+                            _grad(each, optimizer).guessed and not all(is_wrong(each, scaler, one) for one in others)
+                            for each in ways
+                        )
                         is_seen = any(self._is_known(each, scaler, optimizer) for each in ways)
                         yield Fault(event.site, what, is_always, _ways(wrong), is_seen)
 
@@ -293,6 +299,11 @@ def _is_another_scalers(machine: Machine, scaler: Atom | None, optimizer: Atom |
     return grad.kind == SCALED and grad.scaler is not scaler
 
 
+def _has_stepped(machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
+    """Whether a scaler has stepped an optimizer that has not been made anew since."""
+    return any(key[0] == "stepped" and key[1] is scaler for key in machine.keys)
+
+
 def _is_outdated(machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
     grad = _grad(machine, optimizer)
     return grad.kind == SCALED and grad.outdated and not grad.spent
@@ -334,7 +345,7 @@ _STATES: dict[Act, tuple[tuple[str, _Test], ...]] = {
         ("gradients are of an older scale", _is_outdated),
         ("a scaler that has scaled nothing steps", _is_idle),
     ),
-    Act.SCALER_MADE: (("a scaler is made anew", lambda m, s, o: m.get(("fresh", s)) is not None),),
+    Act.SCALER_MADE: (("a scaler is made anew", _has_stepped),),
     Act.UPDATE: (("a scaler updates without having looked at gradients", _is_unchecked),),
     Act.STEP: (
         ("an optimizer steps past its scaler", _is(SCALED)),

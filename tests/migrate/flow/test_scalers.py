@@ -278,6 +278,101 @@ def test_a_scaler_made_anew_every_epoch(told: Tell) -> None:
     assert wrong(told, text) == {2: ["a scaler is made anew"]}
 
 
+FOLDS = """
+    def train(data, folds):
+        for _ in range(folds):
+            model = nn.Linear(4, 2)
+            MADE
+            for x in data:
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    loss = model(x).mean()
+                opt.zero_grad()
+                scaler.scale(loss).backward()
+                scaler.step(opt)
+                scaler.update()
+"""
+
+
+def test_a_scaler_that_is_made_with_its_optimizer_is_as_old_as_that(told: Tell) -> None:
+    made = 'opt = optim.SGD(model.parameters(), lr=0.1)\n            scaler = torch.amp.GradScaler("cuda")'
+    assert wrong(told, FOLDS.replace("MADE", made)) == {}
+    given = FOLDS.replace("data, folds", "data, folds, model, opt").replace("model = nn.Linear(4, 2)", "pass")
+    assert wrong(told, given.replace("MADE", 'scaler = torch.amp.GradScaler("cuda")')) == {4: ["a scaler is made anew"]}
+
+
+def test_an_optimizer_whose_parameters_nobody_sees_has_gradients_behind_a_backward(told: Tell) -> None:
+    text = """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                first, self.body = self.load("folder")
+
+            def forward(self, x):
+                return self.body(x)
+
+
+        model = Net()
+        opt = optim.SGD(filter(lambda p: p.requires_grad, model.parameters()), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+        for x in data:
+            opt.zero_grad()
+            with torch.amp.autocast("cuda", dtype=torch.float16):
+                loss = model(x).mean()
+            scaler.scale(loss).backward()
+            scaler.step(opt)
+            scaler.update()
+    """
+    assert wrong(told, text) == {}
+    skipped = text.replace("scaler.scale(loss).backward()", "scaler.scale(loss)")
+    assert wrong(told, skipped) == {at(text, "scaler.step"): ["a scaler steps an optimizer without gradients"]}
+
+
+HIERARCHY = """
+    class Trainer:
+        def __init__(self, flow, opt):
+            self.flow, self.opt = flow, opt
+            self.scaler = torch.amp.GradScaler("cuda")
+
+        def train(self, data):
+            for x in data:
+                self.step(x)
+
+        def step(self, x):
+            self.opt.zero_grad()
+            with torch.amp.autocast("cuda", dtype=torch.float16):
+                loss = self.flow(x).mean()
+            self.scaler.scale(loss).backward()
+            UNSCALE
+            nn.utils.clip_grad_norm_(self.flow.parameters(), 1)
+            self.scaler.step(self.opt)
+            self.scaler.update()
+
+
+    class Aided(Trainer):
+        def __init__(self, flow, opt, weight):
+            super().__init__(flow, opt)
+            self.weight = weight
+
+        def step(self, x):
+            self.opt.zero_grad()
+            with torch.amp.autocast("cuda", dtype=torch.float16):
+                loss = self.flow(x).mean() * self.weight
+            self.scaler.scale(loss).backward()
+            UNSCALE
+            nn.utils.clip_grad_norm_(self.flow.parameters(), 1)
+            self.scaler.step(self.opt)
+            self.scaler.update()
+"""
+CLIPPED_SCALED = "gradients are clipped while they are scaled"
+
+
+def test_of_optimizers_that_nobody_tells_apart_the_one_that_is_unscaled_may_be_clipped(told: Tell) -> None:
+    found = wrong(told, HIERARCHY.replace("UNSCALE", "self.scaler.unscale_(self.opt)"))
+    assert CLIPPED_SCALED not in [each for line in found.values() for each in line]
+    found = wrong(told, HIERARCHY.replace("UNSCALE", "pass"))
+    assert [each for line in found.values() for each in line].count(CLIPPED_SCALED) == 2
+
+
 def test_two_scalers_crossed(told: Tell) -> None:
     text = SETUP.replace(
         'scaler = torch.amp.GradScaler("cuda")',

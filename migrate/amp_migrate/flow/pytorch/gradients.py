@@ -518,7 +518,8 @@ def make_optimizer(frame: Frame, optimizer: Obj, args: Arguments, node: ast.AST)
     if isinstance(source, ast.Call) and isinstance(source.func, ast.Attribute) and source.func.attr == "parameters":
         frame.analysis.pytorch.registry.whole[optimizer] = None
         frame.analysis.pytorch.registry.forget_sharing()
-    if leaves is not None and any(
+    # PyTorch makes no optimizer of an empty list: where no parameter is seen, nobody knows which they are.
+    if not leaves or any(
         isinstance(each, Part) and isinstance(each.owner, Opaque) and not each.owner.path for each in leaves
     ):
         leaves = None

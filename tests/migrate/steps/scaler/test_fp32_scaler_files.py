@@ -201,6 +201,7 @@ def test_method_that_saves_takes_the_scaler_in_every_call_where_the_class_of_the
                       plot = Plot()
                 ~     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
                       for x, y in loader:
+                          optimizer.zero_grad()
                 ~         loss = criterion(model(x), y)
                 ~         loss.backward()
                 -         optimizer.step()
