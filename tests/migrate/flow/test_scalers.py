@@ -210,6 +210,12 @@ def test_the_ways_of_a_fault_are_told_by_their_tests(told: Tell) -> None:
             "a gradient is used while the loss scale is in it",
         ),
         (
+            "    for _ in range(2):\n        loss = (model(x) + bias).pow(2).mean()\n        opt.zero_grad()\n"
+            "        loss.backward()\n        opt.step()\n"
+            "    with torch.no_grad():\n        bias -= 0.1 * bias.grad\n    bias.grad = None\n",
+            "a gradient is used while the loss scale is in it",
+        ),
+        (
             "    x.requires_grad_(True)\n    loss = model(x).pow(2).mean()\n    loss.backward()\n"
             "    print(x.grad.abs().max())\n    opt.step()\n",
             "a gradient is used while the loss scale is in it",
@@ -230,6 +236,7 @@ def test_the_ways_of_a_fault_are_told_by_their_tests(told: Tell) -> None:
         "a second step",
         "a backward that may raise",
         "an update by hand",
+        "an update by hand of what adds up",
         "an input's gradient",
         "one parameter in two optimizers",
         "a norm by hand",

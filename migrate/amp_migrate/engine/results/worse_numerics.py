@@ -20,6 +20,7 @@ from amp_migrate.tables.signatures import Version
 
 LEFT_AS_IT_WAS = "left as it was: "
 _AMP = ("autocast(", "GradScaler(")
+_OF_STEPS = (FP32_STEP.code, APEX_STEP.code)
 _BY_HAND = "put what it needs in float32 into torch.amp.autocast(..., enabled=False), and run again"
 _UNSCALABLE = "use --dtype bf16, which needs no scaler"
 _ELSEWHERE = "put the forward pass that its loss comes from into torch.amp.autocast(...) by hand, and scale this loss"
@@ -99,7 +100,8 @@ def worse_numerics(
 ) -> WorseNumerics:
     """What the analysis of values finds in the results of a plan, and not in the originals."""
     changed = {each.source.name: each for each in plans if each.changed}
-    stepping = {name: steps[0] for name, each in changed.items() if (steps := _steps(each))}
+    # What calls a step of another file, and makes its model, may show what the step's file alone does not.
+    stepping = {name: said[0] for name, each in changed.items() if (said := _steps(each) or _beside_steps(each))}
     if not stepping:
         return WorseNumerics({}, (), frozenset())
     after = workspace.with_texts(each.source.with_text(each.after) for each in changed.values())
@@ -195,8 +197,12 @@ def _code(harm: Harm) -> str:
 
 def _steps(plan: FilePlan) -> list[Finding]:
     """What is said of the steps that move in a file."""
-    codes = (FP32_STEP.code, APEX_STEP.code)
-    return [each for each in plan.findings if each.code in codes and each.kind is Kind.MIGRATED]
+    return [each for each in plan.findings if each.code in _OF_STEPS and each.kind is Kind.MIGRATED]
+
+
+def _beside_steps(plan: FilePlan) -> list[Finding]:
+    """What is said of a file that changes for the sake of steps in others."""
+    return [each for each in plan.findings if each.code in _OF_STEPS and each.kind is Kind.NOTE]
 
 
 def _line_before(plan: FilePlan | None, line: int) -> int:

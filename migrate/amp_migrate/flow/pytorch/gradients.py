@@ -385,6 +385,8 @@ def units_of_grad(grad: Grad) -> Units:
     """The loss scale in gradients that are in a state."""
     if grad.kind == SCALED:
         return frozenset({(grad.scaler, 1)})
+    if grad.kind == MIXED and grad.scaler is not None:
+        return frozenset({(grad.scaler, 1), (grad.scaler, 2)})  # to divide it by the scale does not make it true
     if grad.kind in (MIXED, PARTLY):
         return frozenset({ANY_UNIT})
     return UNKNOWN_UNITS if grad.kind in (states.UNKNOWN, LOST) else PURE
