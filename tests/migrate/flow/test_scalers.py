@@ -253,6 +253,45 @@ def test_what_a_scaler_would_break_in_a_float32_step(told: Tell, body: str, what
     assert what in [each for line in found.values() for each in line]
 
 
+TOLD_ELSEWHERE = """
+model, head = nn.Linear(4, 4), nn.Linear(4, 2)
+opt, opt2 = optim.SGD(model.parameters(), lr=0.1), optim.SGD(head.parameters(), lr=0.1)
+
+
+def loss_of(k, x):
+    out = model(x)
+    if k >= 2:
+        out = head(out)
+    return out.pow(2).mean()
+
+
+for i, x in enumerate([torch.randn(8, 4)] * 4):
+    opt.zero_grad()
+    opt2.zero_grad()
+    {}
+    loss.backward()
+    opt.step()
+    {}
+for i in range(3):
+    print(i)
+"""
+
+
+@pytest.mark.parametrize(
+    ("loss", "step", "is_told"),
+    [
+        ("loss = loss_of(i, x)", "opt2.step()", True),
+        ("loss = loss_of(i, x)", "if i >= 2:\n        opt2.step()", False),
+        ("loss = loss_of(k=i, x=x)", "if not i >= 2:\n        continue\n    opt2.step()", False),
+        ("loss = loss_of(i, x)\n    i = 3", "if i >= 2:\n        opt2.step()", False),
+    ],
+)
+def test_a_test_in_a_function_tells_its_caller_of_what_it_gave(told: Tell, loss: str, step: str, is_told: bool) -> None:
+    text = dedent(TOLD_ELSEWHERE.format(loss, step)).removeprefix("\n")
+    found = [each for each in faults(told(text, migrated(text)).analysis) if "without gradients" in each.what]
+    assert any(each.why == "i >= 2 is false" for each in found) is is_told
+
+
 def test_a_gradients_direction_and_finiteness_do_not_depend_on_the_scale(told: Tell) -> None:
     text = (
         "model = nn.Linear(4, 2)\nopt = optim.SGD(model.parameters(), lr=0.1)\nfor x in [torch.randn(8, 4)] * 3:\n"

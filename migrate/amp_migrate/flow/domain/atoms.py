@@ -303,6 +303,24 @@ def named(value: Value, site: Site) -> Value:
     return value
 
 
+def untold(value: Value, code: Code, name: str) -> Value:
+    """A value of which tests in a function that name something tell no more, because that is something else now."""
+    if not any(isinstance(each, Tensor) and each.spared for each in value):
+        return value
+    return frozenset(
+        each.but(
+            spared=frozenset(
+                entry
+                for entry in each.spared
+                if entry[1] is not code or not any(name in fact[2] for fact in entry[2] | entry[3])
+            )
+        )
+        if isinstance(each, Tensor)
+        else each
+        for each in value
+    )
+
+
 def show(value: Value) -> str:
     """A value as a message shows it."""
     return " | ".join(sorted(map(repr, value))) or "never"

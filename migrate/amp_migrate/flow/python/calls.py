@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from amp_migrate.flow.domain.atoms import (
@@ -27,7 +27,7 @@ from amp_migrate.flow.domain.atoms import (
     only,
 )
 from amp_migrate.flow.domain.contexts import ON, Context
-from amp_migrate.flow.domain.machine import assuming_all, forgetting
+from amp_migrate.flow.domain.machine import Facts, assuming_all, forgetting
 from amp_migrate.flow.domain.state import meet
 from amp_migrate.flow.domain.tensor import Tensor, settled
 from amp_migrate.flow.events import Act
@@ -141,7 +141,45 @@ def call_function(frame: Frame, function: Func, args: Arguments, node: ast.AST) 
     if given is None:
         frame.is_dead = not args.rest and not args.others
         return NEVER if frame.is_dead else UNKNOWN
-    return _as_tests_tell(frame, function, given, node)
+    return _as_caller_knows(frame, function.code, args, _as_tests_tell(frame, function, given, node))
+
+
+def _as_caller_knows(frame: Frame, code: Code, args: Arguments, value: Value) -> Value:
+    """What a function returns, of which its tests of what the caller gave it by name tell the caller, too."""
+    if not any(isinstance(each, Tensor) and any(at is code for _, at, _, _ in each.spared) for each in value):
+        return value
+    own = frame.code
+    nodes = ((each.arg, args.node(at, each.arg)) for at, each in enumerate(code.parameters))
+    names = {name: node.id for name, node in nodes if isinstance(node, ast.Name)}
+    frame.telling |= set(names.values())
+
+    def here(facts: Facts) -> Facts | None:
+        if not all(names.keys() >= fact[2] for fact in facts):
+            return None
+        return frozenset(
+            (_renamed(text, names), outcome, frozenset(names[each] for each in of)) for text, outcome, of in facts
+        )
+
+    def told(each: Tensor) -> Tensor:
+        kept = set()
+        for entry in each.spared:
+            leaf, at, spared, reached = entry
+            if at is not code:
+                kept.add(entry)
+            elif (one_way := here(spared)) is not None and (other := here(reached)) is not None:
+                kept.add((leaf, own, one_way, other))
+        return each.but(spared=frozenset(kept))
+
+    return frozenset(told(each) if isinstance(each, Tensor) else each for each in value)
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    """An expression with other names."""
+    tree = ast.parse(text, mode="eval")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            node.id = names.get(node.id, node.id)
+    return ast.unparse(tree)
 
 
 def _as_tests_tell(frame: Frame, function: Func, given: dict[str, Value], node: ast.AST) -> Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from amp_migrate.flow.domain.atoms import NEVER, UNBOUND, Atom, FileModule, FrameRef, Value, join
+from amp_migrate.flow.domain.atoms import NEVER, UNBOUND, Atom, FileModule, FrameRef, Value, join, untold
 from amp_migrate.flow.domain.machine import GIVEN, GUESSED, Worlds, assuming, changed, forgetting
 from amp_migrate.flow.domain.state import Cell, State, meet
 from amp_migrate.flow.source import Code, Module, Site, site_of
@@ -32,6 +32,7 @@ class Frame:
         ended: the state at every `return` so far.
         raising: for each `try` around, nearest last, the state at every place so far that may raise in it.
         is_dead: whether the expression at hand has called what never returns.
+        telling: the names in tests that tell from what a tensor is computed.
     """
 
     def __init__(self, analysis: Analysis, module: Module, task: Task, state: State) -> None:
@@ -48,6 +49,7 @@ class Frame:
         self.raising: list[State | None] = []
         self.depth = 0
         self.is_dead = False
+        self.telling: set[str] = set()
         self.is_recorded = module.file in analysis.focus
         self.keeps_values = analysis.keeps_all or self.is_recorded
         self.on_yield: list[object] = []
@@ -92,6 +94,9 @@ class Frame:
             elif name in code.captured:
                 self.analysis.heap.write(self.ref, name, value)
         state.worlds = forgetting(state.worlds, name)
+        if name in self.telling:
+            for other, known in state.names.items():
+                state.names[other] = untold(known, code, name)
         truth = self.analysis.pytorch.truth_of_part(value)
         if truth is not None:
             state.worlds = assuming(state.worlds, frozenset({(name, truth, frozenset({name, GIVEN}))}))

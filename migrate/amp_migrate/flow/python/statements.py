@@ -167,7 +167,7 @@ def _if(frame: Frame, node: ast.If) -> None:
 def _tell_apart(frame: Frame, then: State, other: State, test: ast.expr) -> None:
     """Note of tensors that a branch has computed from more, or less, than another that the test tells which it was."""
     here, there = implied(test, True), implied(test, False)
-    if not here or not there or any(fact[2] & frame.code.bound_again for fact in here | there):
+    if not here or not there:
         return
     for name, value in frame.now.names.items():
         a, b = then.names.get(name), other.names.get(name)
@@ -175,6 +175,7 @@ def _tell_apart(frame: Frame, then: State, other: State, test: ast.expr) -> None
             one_way_, another, either = (only(each, Tensor) for each in (a, b, value))
             if one_way_ and another and either and one_way_.reach != another.reach:
                 frame.now.names[name] = one(told_apart(either, one_way_, another, frame.code, here, there))
+                frame.telling |= frozenset().union(*(fact[2] for fact in here | there))
 
 
 def _loop(frame: Frame, node: ast.For | ast.AsyncFor | ast.While) -> None:
