@@ -20,6 +20,8 @@ from torch import nn
 from torch.nn import functional as F
 """
 
+# A model on a GPU, where there is one: a program that cannot use one is left as it is.
+_TO_DEVICE = '.to("cuda" if torch.cuda.is_available() else "cpu")'
 MODELS = {
     "linear": "model = nn.Linear(4, 2)",
     "mlp": "model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))",
@@ -131,8 +133,8 @@ HOOKS = (
 )
 
 
-ADVERSARIES = """
-gen = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+ADVERSARIES = f"""
+gen = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)){_TO_DEVICE}
 disc = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
 model = gen
 opt = torch.optim.Adam(gen.parameters(), lr=0.01)
@@ -185,7 +187,7 @@ def _training(rng: Random) -> str:
     classes = rng.random() < 0.4
     batches = rng.randint(3, 6)
     target = "torch.randint(0, 2, (8,))" if classes else "torch.randn(8, 2)"
-    before = [f"torch.manual_seed({rng.randrange(1000)})", MODELS[kind].strip("\n")]
+    before = [f"torch.manual_seed({rng.randrange(1000)})", MODELS[kind].strip("\n") + _TO_DEVICE]
     before.append(f"data = [(torch.randn(8, 4), {target}) for _ in range({batches})]")
     before.append("criterion = nn.CrossEntropyLoss()" if classes else "criterion = nn.MSELoss()")
     steps, zeros = _optimizers(rng, before)
