@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 torch.manual_seed(0)
-model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).to("cuda" if torch.cuda.is_available() else "cpu")
 opt = torch.optim.SGD(model.parameters(), lr=0.05)
 spare = 1
 for i in range(3):

@@ -16,9 +16,10 @@ TRAIN = """\
 import torch
 from torch import nn
 from models import Net
-model = Net()
+model = Net().cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for x, y in loader:
+    optimizer.zero_grad()
     loss = nn.functional.mse_loss(model(x), y)
     loss.backward()
     optimizer.step()
@@ -42,6 +43,7 @@ class Net(nn.Module):
 LOOPS = """\
 def train(model, optimizer, loader):
     for x, y in loader:
+        optimizer.zero_grad()
         loss = model(x).sum()
         loss.backward()
         optimizer.step()
@@ -50,7 +52,7 @@ CALLER = """\
 import torch
 from torch import nn
 from helper.loops import train
-model = nn.Linear(2, 2)
+model = nn.Linear(2, 2).cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 train(model, optimizer, [])
 """

@@ -170,6 +170,7 @@ def test_backward_that_a_trainer_inherits(rewrites_files: Check) -> None:
               class Trainer(Base):
                   def train(self, loader):
                       for x, y in loader:
+                          self.optimizer.zero_grad()
             ~             loss = torch.nn.functional.mse_loss(self.model(x), y)
             -             self.backward(loss)
             -             self.optimizer.step()
