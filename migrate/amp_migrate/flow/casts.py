@@ -122,12 +122,12 @@ class Casts:
                 yield from self._named_in(child)
 
     def _is_known(self, node: ast.expr) -> bool:
-        """Whether a tensor's precision is known, or something is none."""
+        """Whether a tensor's precision is known, and `.float()` takes nothing from it; or something is no tensor."""
         value = self._value(node)
+        if not value or any(isinstance(each, Opaque) for each in value):
+            return False
         tensor = tensor_of(value)
-        return (
-            bool(value) and not any(isinstance(each, Opaque) for each in value) and (tensor is None or tensor.is_known)
-        )
+        return tensor is None or (tensor.is_known and not (tensor.may_be_low and tensor.precision & ~(LOW | F32)))
 
     def _may_be_low(self, node: ast.expr) -> bool:
         tensor = tensor_of(self._value(node))

@@ -91,6 +91,7 @@ def test_a_file_that_nothing_else_changes_gets_what_it_needs(tmp_path: Path) -> 
     "body",
     [
         "f = head(x.flatten(2))\nreturn f @ f.mT",  # of which nobody knows what it is
+        "f = x.flatten(2)\nif flag:\n    f = f.double()\nreturn f @ f.mT",  # of which a cast would take digits
         "f = x.flatten(2)\nreturn shrunk(f @ f.mT)",  # would run another function in float32
         "f = x.flatten(2)\nreturn layer(f @ f.mT)",
         "f = x.flatten(2)\nf += (f @ f.mT) @ f\nreturn f",  # changes what the caller may hold
