@@ -153,7 +153,7 @@ class Casts:
             yield FloatCast(site_of(event.code.file, value), ast.unparse(buffer))
 
     def _assigned(self, target: ast.Subscript) -> ast.expr | None:
-        parent = self._parents.get(target)
+        parent = self._statements.get(target)
         return parent.value if isinstance(parent, ast.Assign) and parent.targets == [target] else None
 
     # Which expression it is
@@ -288,17 +288,6 @@ class Casts:
                     found[node] = around
                 stack += [(each, around) for each in ast.iter_child_nodes(node)]
         return found
-
-    @cached_property
-    def _parents(self) -> dict[ast.AST, ast.AST]:
-        modules = (each for each in self._analysis.modules.values() if each is not None)
-        return {
-            target: node
-            for each in modules
-            for node in ast.walk(each.tree)
-            if isinstance(node, ast.Assign)
-            for target in node.targets
-        }
 
 
 def _is_floating(node: ast.expr) -> bool:

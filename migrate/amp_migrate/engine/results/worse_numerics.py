@@ -101,7 +101,7 @@ def worse_numerics(
     """What the analysis of values finds in the results of a plan, and not in the originals."""
     changed = {each.source.name: each for each in plans if each.changed}
     # What calls a step of another file, and makes its model, may show what the step's file alone does not.
-    stepping = {name: said[0] for name, each in changed.items() if (said := _steps(each) or _beside_steps(each))}
+    stepping = {name: said[0] for name, each in changed.items() if (said := _steps(each) or _steps(each, Kind.NOTE))}
     if not stepping:
         return WorseNumerics({}, (), frozenset())
     after = workspace.with_texts(each.source.with_text(each.after) for each in changed.values())
@@ -195,14 +195,9 @@ def _code(harm: Harm) -> str:
     return ROUNDED_PROBABILITY.code if harm.trouble is Trouble.PROBABILITY else RISKY_NUMERICS.code
 
 
-def _steps(plan: FilePlan) -> list[Finding]:
-    """What is said of the steps that move in a file."""
-    return [each for each in plan.findings if each.code in _OF_STEPS and each.kind is Kind.MIGRATED]
-
-
-def _beside_steps(plan: FilePlan) -> list[Finding]:
-    """What is said of a file that changes for the sake of steps in others."""
-    return [each for each in plan.findings if each.code in _OF_STEPS and each.kind is Kind.NOTE]
+def _steps(plan: FilePlan, kind: Kind = Kind.MIGRATED) -> list[Finding]:
+    """What is said of the steps that move in a file; as a note, of what changes there for steps in others."""
+    return [each for each in plan.findings if each.code in _OF_STEPS and each.kind is kind]
 
 
 def _line_before(plan: FilePlan | None, line: int) -> int:
