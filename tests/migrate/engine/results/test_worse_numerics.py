@@ -731,6 +731,22 @@ def test_an_optimizer_gets_no_gradients_where_a_test_spares_its_parameters(helpe
     assert "scaler.step(opt2)" in migrate_text(text.replace("    if i >= 2:\n    ", ""), Settings()).after
 
 
+@pytest.mark.parametrize(
+    "sometimes",
+    [
+        "    try:\n        if i >= 2:\n            out = head(out)\n    except ValueError:\n        pass\n",
+        "    for again in range(i):\n        if i >= 2:\n            out = head(out)\n",
+    ],
+    ids=["behind an exception", "in a loop that may not run"],
+)
+def test_an_optimizer_gets_no_gradients_where_its_parameters_are_in_some_losses_only(sometimes: str) -> None:
+    text = HEADED.format("", BACKWARD).replace("    if i >= 2:\n        out = head(out)\n", sometimes)
+    plan = migrate_text(text, Settings())
+    assert plan.after == text
+    assert "a scaler steps an optimizer without gradients" in plan.findings[0].message
+    assert "autocast" in migrate_text(text, Settings(Dtype.BF16)).after
+
+
 def test_old_names_in_other_files_are_replaced_beside_a_step_that_stays(tmp_path: Path) -> None:
     old = (
         "from torch.cuda.amp import autocast\n\n\ndef score(model, x):\n    with autocast():\n        return model(x)\n"
