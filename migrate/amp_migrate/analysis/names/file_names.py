@@ -27,6 +27,7 @@ STAR_NAMES = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
 _STAR_PACKAGES = ("torch.cuda.amp", "torch.cpu.amp", "torch.amp")
 # Torch's other packages, and Python's own, do not bring these names; anybody else's may.
 _WITHOUT_AMP = frozenset({"torch", *sys.stdlib_module_names})
+_IMPORTS = (cst.Import, cst.ImportFrom)
 _AMP_PACKAGES = ("torch.cuda.amp.", "torch.cpu.amp.", "torch.amp.")
 
 
@@ -54,6 +55,7 @@ class Names:
         self.given = given or {}
         self._known: dict[cst.CSTNode, frozenset[str]] = {}
         self._outcomes: dict[cst.CSTNode, bool | None] = {}
+        self._overwritten: dict[tuple[str, cst.CSTNode], bool] = {}
         self._attributes: dict[cst.ClassDef, dict[str, list[cst.BaseExpression | None]]] = {}
 
     def with_given(self, parameter: cst.Param, full: str) -> Names:
@@ -179,12 +181,34 @@ class Names:
             inside = ancestor
         return False
 
+    def is_overwritten(self, name: str, statement: cst.CSTNode) -> bool:
+        """Whether the module imports something else by a name that a statement imports, before anything says it."""
+        key = (name, statement)
+        if key not in self._overwritten:
+            self._overwritten[key] = self._find_overwritten(name, statement)
+        return self._overwritten[key]
+
+    def _find_overwritten(self, name: str, statement: cst.CSTNode) -> bool:
+        bound = self.scopes.module.bindings.get(name, ())
+        imports = [each.node for each in bound if each.kind is BindingKind.IMPORT]
+        tree = self.tree
+        is_of_module = statement in imports and self.scopes.of(statement) is self.scopes.module
+        later = [
+            node
+            for node in (imports[imports.index(statement) + 1 :] if is_of_module else ())
+            if tree.block(tree.statement(node)) is tree.module
+        ]
+        said = (node for node in tree.every(cst.Name) if node.value == name)
+        return bool(later) and not any(
+            tree.order[node] < tree.order[later[0]] and not isinstance(tree.statement(node), _IMPORTS) for node in said
+        )
+
     def _is_dead(self, name: str, binding: Binding, *, has_torch: bool) -> bool:
         """Whether a binding stands in for what torch has: in the branch for another version, or in a handler."""
         bindings = self.scopes.of(binding.node).lookup(name)
         if len(bindings) < 2:
             return False
-        if self.is_never_run(binding.node):
+        if self.is_never_run(binding.node) or self.is_overwritten(name, binding.node):
             return True
         handler = next((a for a in self.tree.ancestors(binding.node) if isinstance(a, cst.ExceptHandler)), None)
         guard = None if handler is None else self.tree.parents[handler]

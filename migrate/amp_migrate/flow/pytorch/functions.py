@@ -555,6 +555,19 @@ def _closing(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     return one(Obj(frame.site(node), frame.context_of_objects, External("contextlib.nullcontext")))
 
 
+def _apex_initialize(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    """`amp.initialize`: what it is given, as it is; models alone where there is no optimizer."""
+    models, optimizers = args.get(0, "models") or UNKNOWN, args.get(1, "optimizers") or NONE_VALUE
+    return models if optimizers == NONE_VALUE else tup([models, optimizers])
+
+
+def _apex_scale_loss(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    """`amp.scale_loss`: the loss, for behind the `with` its gradients are true ones, whatever they were in it."""
+    made_here = Obj(frame.site(node), frame.context_of_objects, External(switches.APEX_SCALED))
+    frame.write(made_here, switches.APEX_LOSS, args.get(0, "loss") or UNKNOWN, strong=False)
+    return one(made_here)
+
+
 def _parameters_to_vector(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     return containers.elements(frame, args.get(0, "parameters") or UNKNOWN, node)
 
@@ -617,5 +630,7 @@ _BY_NAME: dict[str, Callable[[Frame, Arguments, ast.AST], Value]] = {
     "contextlib.nullcontext": _closing,
     "contextlib.suppress": _closing,
     "torch.nn.utils.parameters_to_vector": _parameters_to_vector,
+    **{f"{package}.initialize": _apex_initialize for package in ("apex.amp", "amp_shim.amp")},
+    **{f"{package}.scale_loss": _apex_scale_loss for package in ("apex.amp", "amp_shim.amp")},
     "operator.itemgetter": _getter,
 }

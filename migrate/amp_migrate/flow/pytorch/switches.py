@@ -44,6 +44,9 @@ GRAD_MODES = {
 CUSTOM = frozenset(
     ("torch.amp.custom_fwd", "torch.cuda.amp.custom_fwd", "torch.amp.custom_bwd", "torch.cuda.amp.custom_bwd")
 )
+# What `amp.scale_loss` gives, and the loss in it.
+APEX_SCALED = "apex.amp.scale_loss"
+APEX_LOSS = "<loss>"
 _SWITCH = "<on>"
 
 
@@ -103,7 +106,7 @@ def context_of(frame: Frame, atom: Atom | Tensor, base: Context, node: ast.AST) 
             return base.but(gradients=_mode(switched, mode or ON) if mode != ON else ON), one(atom)
         if name in CUSTOM:
             return _custom(frame, atom, base), one(atom)
-        return base, one(atom)
+        return base, frame.read(atom, APEX_LOSS) if name == APEX_SCALED else one(atom)
     if isinstance(atom, External) and atom.name in GRAD_MODES:
         return base.but(gradients=GRAD_MODES[atom.name] or ON), NONE_VALUE
     if isinstance(atom, Opaque):

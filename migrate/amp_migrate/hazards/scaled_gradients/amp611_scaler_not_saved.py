@@ -10,6 +10,7 @@ from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import RECIPE
+from amp_migrate.flow import events as flow
 from amp_migrate.hazards.seen.course import Course
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.scaler_events import Act
@@ -108,17 +109,58 @@ def detect(script: Script) -> Iterator[Hazard]:
     if not stepped or _saves_scaler(script):
         return
     told: set[object] = set()
-    for entry in saved_entries(file, script.roles):
+    entries = list(saved_entries(file, script.roles))
+    for entry in entries:
         course = stepped.get(_word(entry.optimizer))
         if course is not None and entry.place not in told:
             told.add(entry.place)
-            name = course.scaler.rpartition(".")[2]
-            yield Hazard(
-                entry.optimizer,
-                f"the checkpoint holds {file.tree.code(entry.optimizer)} and not {course.scaler}",
-                f'add "{name}": {course.scaler}.state_dict(), and load it where the optimizer is loaded',
-                _repair(script, course, entry),
-            )
+            yield _hazard(script, entry.optimizer, course, _repair(script, course, entry))
+    known = {file.tree.statement(entry.optimizer) for entry in entries}
+    for optimizer, course in _kept_otherwise(script):
+        if file.tree.statement(optimizer) not in known:
+            known.add(file.tree.statement(optimizer))
+            yield _hazard(script, optimizer, course)
+
+
+def _hazard(script: Script, optimizer: cst.BaseExpression, course: Course, repair: tuple[Edit, ...] = ()) -> Hazard:
+    name = course.scaler.rpartition(".")[2]
+    return Hazard(
+        optimizer,
+        f"the checkpoint holds {script.file.tree.code(optimizer)} and not {course.scaler}",
+        f'add "{name}": {course.scaler}.state_dict(), and load it where the optimizer is loaded',
+        repair,
+    )
+
+
+def _kept_otherwise(script: Script) -> Iterator[tuple[cst.BaseExpression, Course]]:
+    """The optimizers that a scaler steps and whose state goes into something larger, whatever each is called there."""
+    file, flowing = script.file, script.flowing
+    stepping = {
+        atom: course
+        for course in script.courses
+        for event in course.of(Act.SCALER_STEP)
+        for one in flowing.events(file, event.node, flow.Act.SCALER_STEP)
+        for atom in one.optimizer
+    }
+    for call in file.calls if "save(" in file.tree.text else ():
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "state_dict" and _is_kept(file, call):
+            saved = [atom for one in flowing.events(file, call, flow.Act.SAVED) for atom in one.optimizer]
+            if saved and all(atom in stepping for atom in saved):
+                yield call.func.value, stepping[saved[0]]
+
+
+def _is_kept(file: File, call: cst.Call) -> bool:
+    """Whether what a call gives goes into a container, or is saved by itself."""
+    node: cst.CSTNode = call
+    while isinstance(node, (cst.BaseExpression, cst.Arg, cst.BaseElement, cst.BaseDictElement)):
+        parent = file.tree.parents[node]
+        word = parent.func.attr.value if isinstance(parent, cst.Call) and isinstance(parent.func, cst.Attribute) else ""
+        if word == "load_state_dict":
+            return False
+        if isinstance(node, cst.DictElement) or word in ("append", "save"):
+            return True
+        node = parent
+    return False
 
 
 def _repair(script: Script, course: Course, entry: SavedEntry) -> tuple[Edit, ...]:

@@ -89,6 +89,7 @@ class Scopes:
 
     def __init__(self, tree: ast.Module, file: str, text: str) -> None:
         self._has_walrus = ":=" in text
+        self._tree = tree
         self.module = Scope(tree, None, file)
         self.statements: list[tuple[ast.stmt, Scope]] = []
         self.functions: list[tuple[Definition, Scope]] = []
@@ -183,8 +184,7 @@ class Scopes:
                     scope.names.add(name)
             self._block(case.body, scope)
 
-    @staticmethod
-    def _import(node: ast.Import | ast.ImportFrom, scope: Scope) -> None:
+    def _import(self, node: ast.Import | ast.ImportFrom, scope: Scope) -> None:
         for alias in node.names:
             if isinstance(node, ast.Import):
                 name, full = (alias.asname, alias.name) if alias.asname else (alias.name.partition(".")[0],) * 2
@@ -194,7 +194,15 @@ class Scopes:
             else:
                 name, full = alias.asname or alias.name, member(full_module(node), alias.name)
             scope.names.add(name)
+            if name in scope.imports and node in self._tree.body and not self._is_said(name, node.lineno):
+                scope.imports[name].clear()  # nothing has ever seen what it was before
             scope.imports.setdefault(name, set()).add(full)
+
+    def _is_said(self, name: str, line: int) -> bool:
+        """Whether anything above a line says a name."""
+        return any(
+            isinstance(each, ast.Name) and each.id == name and each.lineno < line for each in ast.walk(self._tree)
+        )
 
 
 def full_module(node: ast.ImportFrom) -> str:

@@ -35,6 +35,7 @@ from amp_migrate.steps.apex.names.apex_imports import Fate
 from amp_migrate.steps.apex.names.rest_of_apex import ApexRest
 from amp_migrate.steps.apex.script.beside_native import Beside, read_beside, write_beside
 from amp_migrate.steps.apex.script.decide_native import NativeDecider
+from amp_migrate.steps.apex.script.doubts import of_unknown_amp
 from amp_migrate.steps.apex.script.native_script import NativeScript, ScriptStep
 from amp_migrate.steps.apex.script.read_script import ScriptReader
 from amp_migrate.steps.apex.script.script_group import ApexScript, asks_apex, is_idle, scripts_of, starts
@@ -96,6 +97,7 @@ class ApexMigration:
             if file not in self._unwanted:
                 on_shim, amp_is_gone = self._is_on_shim(file), file in self._native
                 moves += rest.moves(file, on_shim=on_shim, amp_is_gone=amp_is_gone, probes=self._probes)
+        moves.append(Move((), tuple(_told_of_shim(of_unknown_amp(self._files), has_shim=False))))
         return list(told_beside(moves))
 
     @property

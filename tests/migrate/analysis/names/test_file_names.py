@@ -41,6 +41,8 @@ def marked(file: File) -> cst.BaseExpression:
         ("def f():\n    global torch\n    import torch\n\ndef g():\n    here(torch)", "torch"),
         ("import torch\n\n@here(torch.amp)\ndef f(torch): ...", "torch.amp"),
         ("import torch\n\ndef f(torch=here(torch.amp)): ...", ""),
+        ("from apex import amp\nimport torch.cuda.amp as amp\nhere(amp)", "torch.cuda.amp"),
+        ("try:\n    from a import b\nexcept E: ...\nfrom c import b\n\ndef f():\n    here(b)", "c.b"),
     ],
 )
 def test_name_with_one_meaning(parse: Parse, text: str, full: str) -> None:
@@ -51,6 +53,10 @@ def test_name_with_one_meaning(parse: Parse, text: str, full: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "from a import b\n\ndef f():\n    here(b)\n\nfrom c import b",  # a call above the second may see the first
+        "from a import b\nif b:\n    from c import b\nhere(b)",
+        "from a import b\nif x:\n    from c import b\nhere(b)",
+        "def f():\n    global b\n    from a import b\n\nfrom c import b\nhere(b)",
         "here(torch)",
         "from torch import *\nhere(amp)",
         "import torch\ntorch = None\nhere(torch)",

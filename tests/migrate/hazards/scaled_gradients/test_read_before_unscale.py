@@ -225,3 +225,44 @@ def test_bfloat16_takes_the_scaler_and_the_hazard_with_it(migrate: Check) -> Non
     plan = migrate(text, "bf16")
     assert {finding.code for finding in plan.findings} == {"AMP510"}
     assert "unscale_" not in plan.after
+
+
+APEX_BESIDE = """
+    from distutils.version import LooseVersion
+
+    def train(model, loader, optimizer, args, amp, scaler):
+        for x, y in loader:
+            loss = F.mse_loss(model(x), y)
+            if args.use_apex:
+                if scaler is not None:
+                    scaler.scale(loss).backward(){unscale}
+                else:
+                    with amp.scale_loss(loss, optimizer) as scaled_loss:
+                        scaled_loss.backward()
+            else:
+                loss.backward()
+            if args.clip > 0:
+                nn.utils.clip_grad_norm_(model.parameters(), args.clip){mark}
+            if args.use_apex and scaler is not None:
+                scaler.step(optimizer)
+                scaler.update()
+            else:
+                optimizer.step()
+            optimizer.zero_grad()
+
+    def main(args, model, loader):
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        amp, scaler = None, None
+        if args.use_apex:
+            if LooseVersion(torch.__version__) >= LooseVersion("1.6.0"):
+                scaler = torch.amp.GradScaler("cuda")
+            else:
+                from apex import amp
+                model, optimizer = amp.initialize(model, optimizer, opt_level=args.level)
+        train(model, loader, optimizer, args, amp, scaler)
+"""
+
+
+def test_apex_beside_gives_true_gradients_and_the_same_optimizer_on_its_own_way(marked: Check, clean: Check) -> None:
+    marked(APEX_BESIDE.format(unscale="", mark="  # AMP601"))
+    clean(APEX_BESIDE.format(unscale="; scaler.unscale_(optimizer)", mark=""))

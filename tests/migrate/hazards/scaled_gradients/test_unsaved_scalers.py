@@ -124,3 +124,29 @@ def test_a_scaler_that_is_loaded_or_saved_already_is_left_alone() -> None:
     for line in ('        scaler.load_state_dict(checkpoint["amp"])\n', "        keep(scaler.state_dict())\n"):
         text = changed(LOAD, LOAD + line)
         assert (repaired(text).after, repaired(text).findings) == (text, ())
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "        torch.save({'optimizer': smaller(optimizer.state_dict())}, path)\n",
+        "        torch.save([each.state_dict() for each in [optimizer]], path)\n",
+        "        state = {'all': []}\n        for each in [optimizer]:\n"
+        "            state['all'].append(each.state_dict())\n        torch.save(state, path)\n",
+    ],
+)
+def test_a_state_that_goes_into_a_checkpoint_by_another_name_or_call_is_told(lines: str) -> None:
+    plan = repaired(changed(SAVE, lines))
+    assert [(each.code, each.kind) for each in plan.findings] == [("AMP611", Kind.HAZARD)]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "        other.load_state_dict(smaller(optimizer.state_dict()))\n        torch.save({}, path)\n",
+        "        print(optimizer.state_dict())\n        torch.save({}, path)\n",
+        "        torch.save([each.state_dict() for each in [others.optimizer]], path)\n",
+    ],
+)
+def test_a_state_that_goes_elsewhere_or_is_of_another_optimizer_is_no_matter(lines: str) -> None:
+    assert repaired(changed(SAVE, lines)).findings == ()

@@ -77,25 +77,29 @@ def place_of(
 
 
 def choice_of(file: File, chain: cst.If, statements: Sequence[Statement]) -> tuple[str, ...] | None:
-    """Under which condition one of some statements runs, which are all that stands in the branches of an `if`.
+    """Under which condition one of some statements runs, each of which stands in a branch of an `if` of its own.
 
     Returns:
-        None where something else stands there, too.
+        None where a branch has none of them.
     """
-    branches = _branches(chain)
+    branches = branches_of(chain)
     if [file.tree.block(each) for each in statements] != [block for _, block in branches]:
-        return None
-    if any(len(block.body) > 1 for _, block in branches):
         return None
     tests = [file.tree.code(test) for test, _ in branches if test is not None]
     return (" or ".join(tests),) if len(tests) == len(branches) else ()
+
+
+def is_said_before(file: File, chain: cst.If, codes: Sequence[str]) -> bool:
+    """Whether some expressions mean before an `if` what they mean in its branches."""
+    said = reads([build.expression(code) for code in codes])
+    return not any(bound in said or bound.partition(".")[0] in said for bound in _bound(file, chain))
 
 
 def chosen_scale(file: File, chain: cst.If, scales: Sequence[str | None]) -> str | None:
     """The loss scale to begin with, where each branch of an `if` has its own."""
     if len(set(scales)) == 1:
         return scales[0]
-    tests = [test for test, _ in _branches(chain) if test is not None]
+    tests = [test for test, _ in branches_of(chain) if test is not None]
     code = scales[-1] or DYNAMIC_SCALE
     for test, scale in reversed([*zip(tests, scales[:-1], strict=False)]):
         code = f"{scale or DYNAMIC_SCALE} if {file.tree.code(test)} else {code}"
@@ -104,17 +108,19 @@ def chosen_scale(file: File, chain: cst.If, scales: Sequence[str | None]) -> str
 
 def chosen_switch(file: File, chain: cst.If, switches: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """The condition of mixed precision, where each branch of an `if` has its own; off where none of them runs."""
-    branches = _branches(chain)
+    branches = branches_of(chain)
     has_else = branches[-1][0] is None
     on = " and ".join(switches[-1]) or "True" if has_else else "False"
     tests = [test for test, _ in branches if test is not None]
     for test, own in reversed([*zip(tests, switches, strict=False)]):
         code, mine = grouped(file.tree.code(test)), " and ".join(own) or "True"
+        if mine == on:
+            continue
         if mine == "True" and not _is_other_level(file, test, on):
             on = code if on == "False" else f"{code} or {on}"
         elif mine == "False":
             on = f"{_negated(file, test)} and {grouped(on)}"
-        elif mine not in ("True", on):
+        elif mine != "True":
             on = f"{mine} and {code}" if on == "False" else f"{mine} if {code} else {on}"
     return (on,)
 
@@ -135,7 +141,7 @@ def grouped(code: str) -> str:
     return f"({code})" if is_apart else code
 
 
-def _branches(chain: cst.If) -> list[tuple[cst.BaseExpression | None, cst.BaseSuite]]:
+def branches_of(chain: cst.If) -> list[tuple[cst.BaseExpression | None, cst.BaseSuite]]:
     """The branches of an `if` with their tests; None is that of an `else`."""
     found: list[tuple[cst.BaseExpression | None, cst.BaseSuite]] = []
     current: cst.If | cst.Else | None = chain

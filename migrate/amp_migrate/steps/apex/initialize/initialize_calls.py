@@ -15,10 +15,12 @@ from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Apex
 from amp_migrate.steps.apex.initialize.branches import (
     branch_of,
+    branches_of,
     choice_of,
     chosen_scale,
     chosen_switch,
     grouped,
+    is_said_before,
     place_of,
 )
 from amp_migrate.steps.apex.initialize.results import rebinds_of
@@ -225,20 +227,25 @@ def read_initializes(
         if len({file.tree.block(each.statement) for each in forms}) == 1:
             yield from forms
         else:
-            yield _joined(file, chain, forms)
+            yield from _joined(file, chain, forms)
 
 
-def _joined(file: File, chain: cst.If, forms: list[Initialize]) -> Initialize | Refusal:
-    """One initialization for those that stand in the branches of an `if`."""
-    first, choice = forms[0], choice_of(file, chain, [each.statement for each in forms])
+def _joined(file: File, chain: cst.If, forms: list[Initialize]) -> Iterator[Initialize | Refusal]:
+    """The initializations that stand in the branches of an `if`, under one switch: one where nothing else stands there.
+
+    Where more does, each goes from its own branch, and what they share is said before the `if`.
+    """
+    first = forms[0]
+    choice = choice_of(file, chain, [each.statement for each in forms])
     own = [each.switch[len(place_of(file, each.statement, each.optimizers)[1]) :] for each in forms]
-    are_alike = all((each.rebinds, each.limits, each.setting) == (first.rebinds, first.limits, None) for each in forms)
+    are_alike = all((each.limits, each.setting) == (first.limits, None) for each in forms)
     are_alike = are_alike and len({each.growth for each in forms if each.growth}) <= 1
-    if choice is None or not are_alike or (choice and first.rebinds):
-        return Refusal(file, chain, "amp.initialize stands in one of several branches", USE_SHIM)
+    if choice is None or not are_alike:
+        yield Refusal(file, chain, "amp.initialize stands in one of several branches", USE_SHIM)
+        return
     home, conditions = place_of(file, chain, first.optimizers)
     switch = chosen_switch(file, chain, own) if len(set(own)) > 1 else (*choice, *own[0])
-    return replace(
+    shared = replace(
         first,
         statement=chain,
         home=home,
@@ -249,6 +256,22 @@ def _joined(file: File, chain: cst.If, forms: list[Initialize]) -> Initialize | 
         is_static=all(each.is_static for each in forms),
         growth=next((each.growth for each in forms if each.growth), ()),
     )
+    is_all = all(len(block.body) == 1 for _, block in branches_of(chain))
+    if is_all and all(each.rebinds == first.rebinds for each in forms) and not (choice and first.rebinds):
+        yield shared
+    elif is_said_before(file, chain, (*shared.switch, shared.init_scale or "None")):
+        for each in forms:
+            yield replace(
+                each,
+                home=home,
+                replaces_home=False,
+                switch=shared.switch,
+                init_scale=shared.init_scale,
+                is_static=shared.is_static,
+                growth=shared.growth,
+            )
+    else:
+        yield Refusal(file, chain, "amp.initialize stands in one of several branches", USE_SHIM)
 
 
 def _told_apart(scales: list[str | None]) -> list[str | None]:

@@ -134,7 +134,7 @@ class ApexImports:
         ):  # binds `apex`, and the packages follow in chains
             local = "apex" if alias.asname is None else local_name(alias)
             named = ".".join(full.split(".")[:2])
-            if self._is_unused(local):
+            if self._is_unused(node, local):
                 yield Item(index, named, self._fate_of_unused(node, named), is_unused=True)
                 return
             chains: dict[str, list[cst.CSTNode]] = {} if named == "apex" else {named: []}
@@ -146,7 +146,7 @@ class ApexImports:
             yield self._item(node, index, full, local_name(alias))
 
     def _item(self, node: ImportStatement, index: int, full: str, local: str) -> Item:
-        if self._is_unused(local):
+        if self._is_unused(node, local):
             return Item(index, public_name(full), self._fate_of_unused(node, full), is_unused=True)
         tops = list(self._tops(local, full))
         meanings = frozenset(m for use in self.file.uses.get(local, ()) for m in self._meanings(use, full))
@@ -155,8 +155,10 @@ class ApexImports:
         fate = self._fate(full, tops, meanings, exported=exported)
         return Item(index, public_name(full), fate)
 
-    def _is_unused(self, local: str) -> bool:
+    def _is_unused(self, node: ImportStatement, local: str) -> bool:
         """Whether nothing takes a name that an import brings, here or elsewhere; what a package has is for others."""
+        if self.file.names.is_overwritten(local, node):
+            return True
         is_package = self.file.name.rpartition("/")[2] == "__init__.py"
         return not (is_package or local in self.file.uses or is_exported(self.project, self.file, local))
 

@@ -10,12 +10,13 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.exports import takers
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.names.file_names import UNKNOWN
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.initialize.init_calls import read_inits
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
-from amp_migrate.steps.apex.script.script_group import ApexScript
+from amp_migrate.steps.apex.script.script_group import ApexScript, uses_apex_amp
 from amp_migrate.steps.apex.uses.amp_tests import amp_tests
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_name, keepings
 from amp_migrate.steps.apex.uses.apex_guards import insists
@@ -69,6 +70,21 @@ def asked_elsewhere(script: Collection[File], files: Iterable[File]) -> Iterable
             is_kept = isinstance(holder, cst.Attribute) and holder.attr.value in names
             if is_kept and call not in scaling and amp_name(file, call.func) is None:
                 yield Refusal(file, call, "amp itself is used as a value")
+
+
+def of_unknown_amp(files: Collection[File]) -> Iterable[Refusal]:
+    """Losses that something named `amp` scales which no import in sight brings: a name is all there is."""
+    may_be_given = not any(map(uses_apex_amp, files))  # else it may be what a script of them hands on
+    for file in files:
+        for call in file.calls if "scale_loss" in file.tree.text and not uses_apex_amp(file) else ():
+            owner = call.func.value if dotted(call.func) and isinstance(call.func, cst.Attribute) else None
+            if owner is None or not (dotted(call.func) or "").endswith("amp.scale_loss"):
+                continue
+            is_given = file.scopes.of(owner).find(dotted(owner) or "") is not None
+            if file.names.full(owner) == UNKNOWN and (may_be_given or not is_given):
+                what = file.tree.quote(owner)
+                reason = f"nothing that can be seen says what {what} is, which is Apex's by its name alone"
+                yield Refusal(file, call, reason, "import it here (`from apex import amp`), and run again")
 
 
 def plain_steps(files: Iterable[File]) -> Iterable[Refusal]:

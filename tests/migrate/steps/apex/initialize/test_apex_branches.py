@@ -158,6 +158,34 @@ def test_an_outer_branch_that_makes_the_optimizer_decides_too(rewrites: Check) -
     )
 
 
+def test_branches_that_do_more_than_initialize_share_a_scaler_made_before_them(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+          model, old = nn.Linear(2, 2), nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + amp_enabled = args.level != "O0"
+        + scaler = torch.amp.GradScaler("cuda", enabled=amp_enabled)
+          if args.old:
+        -     [model, old], optimizer = amp.initialize([model.cuda(), old.cuda()], optimizer, opt_level=args.level)
+        +     [model, old] = [model.cuda(), old.cuda()]
+              old.eval()
+          else:
+        -     model, optimizer = amp.initialize(model.cuda(), optimizer, opt_level=args.level)
+        +     model = model.cuda()
+          for x in loader:
+        -     loss = model(x).mean()
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=amp_enabled):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        ~     optimizer.step()
+              optimizer.zero_grad()
+        """
+    )
+
+
 def test_two_calls_in_one_branch(migrate: Check) -> None:
     after = migrate(
         """

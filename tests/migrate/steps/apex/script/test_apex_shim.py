@@ -225,8 +225,9 @@ def test_gradients_that_are_clipped_in_every_micro_batch(serves: Check) -> None:
 @pytest.mark.parametrize(
     "more",
     [
-        'model, other = amp.initialize(model, optimizer, opt_level="O1")',
-        'print("float32")\n        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")',
+        'args.level = "O1"\n        model, optimizer = amp.initialize(model, optimizer, opt_level=args.level)',
+        "model, optimizer = amp.initialize(model, optimizer, max_loss_scale=512.0)",
+        'print("float32")',
     ],
 )
 def test_branches_that_initialize_apex_in_different_ways(more: str, serves: Check) -> None:
@@ -237,6 +238,8 @@ def test_branches_that_initialize_apex_in_different_ways(more: str, serves: Chec
     MODEL
     if args.first:
         {more}
+    elif args.second:
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
     else:
         INITIALIZE
     APEX_EPOCH
@@ -410,3 +413,39 @@ def test_only_the_apex_half_of_a_script_with_native_amp_goes_to_the_shim(migrate
         "torch.cuda.amp.autocast()", 'torch.amp.autocast(device_type="cuda", dtype=torch.float16)'
     )
     assert plan.after == renamed.replace("from apex import amp", "from amp_shim import amp")
+
+
+@pytest.mark.parametrize("amp", ["", ", amp"])
+def test_a_loss_that_an_unknown_amp_scales_is_told(amp: str, leaves: Check) -> None:
+    leaves(
+        f"""
+        def train(model, loader, optimizer, args{amp}):
+            for x, y in loader:
+                loss = nn.functional.mse_loss(model(x), y)
+                if args.fp16:
+                    with amp.scale_loss(loss, optimizer) as scaled_loss:
+                        scaled_loss.backward()
+                else:
+                    loss.backward()
+                optimizer.step()
+        """,
+        "nothing that can be seen says what amp is, which is Apex's by its name alone",
+    )
+
+
+@pytest.mark.parametrize(
+    "line", ["from amp_shim import amp", "from mxnet.contrib import amp", "import deepspeed as amp"]
+)
+def test_a_loss_that_a_known_amp_scales_is_no_matter(line: str, ignores: Check) -> None:
+    ignores(
+        f"""
+        {line}
+
+        def train(model, loader, optimizer):
+            for x, y in loader:
+                loss = nn.functional.mse_loss(model(x), y)
+                with amp.scale_loss(loss, optimizer) as scaled_loss:
+                    scaled_loss.backward()
+                optimizer.step()
+        """
+    )
