@@ -28,12 +28,12 @@ from amp_migrate.plan.edit import Edit, dropped_by, replaced_by
 from amp_migrate.plan.move import Move, Refusal
 from amp_migrate.report.finding import Finding, Kind, seen_from
 from amp_migrate.settings import Apex, Dtype
+from amp_migrate.steps.apex.beside.read_beside import Beside, read_beside
 from amp_migrate.steps.apex.initialize.in_helper import lifted
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.initialize.switch import is_off
 from amp_migrate.steps.apex.names.apex_imports import Fate
 from amp_migrate.steps.apex.names.rest_of_apex import ApexRest
-from amp_migrate.steps.apex.script.beside_native import Beside, read_beside, write_beside
 from amp_migrate.steps.apex.script.decide_native import NativeDecider
 from amp_migrate.steps.apex.script.doubts import of_unknown_amp
 from amp_migrate.steps.apex.script.native_script import NativeScript, ScriptStep
@@ -44,6 +44,7 @@ from amp_migrate.steps.apex.uses.apex_calls import amp_calls, has_later_wrapper,
 from amp_migrate.steps.apex.uses.apex_guards import is_apex_import, probes_for_apex
 from amp_migrate.steps.apex.uses.cast_functions import float_functions
 from amp_migrate.steps.apex.write.write_apex import write_apex
+from amp_migrate.steps.apex.write.write_beside import write_beside
 from amp_migrate.steps.apex.write.write_uses import drop_imports
 from amp_migrate.steps.scaler.find_route import Traveller
 from amp_migrate.steps.scaler.in_checkpoints import keep_in_checkpoints

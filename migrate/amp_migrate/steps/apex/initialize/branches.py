@@ -12,7 +12,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.tables.apex_names import DYNAMIC_SCALE
 from amp_migrate.trees import build
-from amp_migrate.trees.nodes import IS_SCRIPT, Block, Statement, walk
+from amp_migrate.trees.nodes import IS_SCRIPT, Block, Statement, blocks, walk
 
 
 @dataclass(frozen=True)
@@ -141,14 +141,14 @@ def grouped(code: str) -> str:
     return f"({code})" if is_apart else code
 
 
-def branches_of(chain: cst.If) -> list[tuple[cst.BaseExpression | None, cst.BaseSuite]]:
+def branches_of(chain: cst.If) -> list[tuple[cst.BaseExpression | None, Block]]:
     """The branches of an `if` with their tests; None is that of an `else`."""
-    found: list[tuple[cst.BaseExpression | None, cst.BaseSuite]] = []
+    tests: list[cst.BaseExpression | None] = []
     current: cst.If | cst.Else | None = chain
     while isinstance(current, cst.If):
-        found.append((current.test, current.body))
+        tests.append(current.test)
         current = current.orelse
-    return found if current is None else [*found, (None, current.body)]
+    return [*zip([*tests, None], blocks(chain), strict=False)]
 
 
 def _makes_elsewhere(file: File, branch: Branch, optimizer: cst.BaseExpression | None) -> bool:

@@ -1,0 +1,77 @@
+"""Scripts that train with Apex or with native AMP, as they are told: `if args.amp == "apex": ... else: ...`.
+
+The author has written the native form of everything that Apex does there. What chose Apex chooses that instead: the
+branches of Apex go, and wherever the script asks for native AMP, what asked for Apex counts, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
+from amp_migrate.plan.code import Code
+from amp_migrate.plan.move import Refusal
+from amp_migrate.steps.apex.beside.asked import Asked
+from amp_migrate.steps.apex.beside.choice import find_choice
+from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_uses
+from amp_migrate.steps.apex.uses.cast_functions import is_needless
+from amp_migrate.tables.apex_names import USE_SHIM
+from amp_migrate.trees.nodes import Statement, walk
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A script that has both.
+
+    Attributes:
+        steps: what scales the loss in the branches of Apex.
+        gone: each `if` or `elif` whose branch goes.
+        answers: the other questions that are answered where nothing chooses Apex, each with its answer.
+        widened: what asks for native AMP, each with the question that counts what chose Apex.
+    """
+
+    steps: tuple[tuple[File, Statement], ...]
+    gone: tuple[tuple[File, cst.If], ...]
+    answers: tuple[tuple[File, cst.BaseExpression, bool], ...]
+    widened: tuple[tuple[File, cst.BaseExpression, Code], ...]
+
+
+def read_beside(project: Project, files: Sequence[File]) -> Beside | Refusal | None:
+    """What it takes to choose native AMP where Apex was chosen; None for a script that has Apex alone."""
+    scaling = [(file, file.tree.statement(call)) for file in files for call in amp_calls(file, "scale_loss")]
+    starting = [(file, file.tree.statement(call)) for file in files for call in amp_calls(file, "initialize")]
+    choice = next((each for where in (*scaling, *starting) if (each := find_choice(*where)) is not None), None)
+    if choice is None:
+        return None
+    reader = Asked(choice)
+    asked = [(file, node) for file in files for node in reader.asked(file)]
+    known = dict.fromkeys((file, *found) for file, node in asked if (found := reader.decided(file, node)) is not None)
+    failing = [(file, file.tree.parents[node], node) for file, node, answer in known if not answer]
+    gone = [(file, around) for file, around, node in failing if isinstance(around, cst.If) and around.test is node]
+    dead = {each for _, node in gone for part in (node.test, node.body) for each in walk(part)}
+    for file in files:
+        for use in amp_uses(file):
+            if use not in dead and not is_needless(file, file.tree.statement(use)):
+                return Refusal(file, use, "apex.amp is used where native AMP is not chosen instead", USE_SHIM)
+    asked = [each for each in asked if each[1] not in dead]
+    for file, node in asked:
+        if not reader.is_understood(file, node):
+            reason = f"what {file.tree.quote(node)} decides beside Apex is not understood"
+            return Refusal(file, node, reason, USE_SHIM)
+    apart = reader.decided_apart(files)
+    if apart is not None:
+        return Refusal(*apart, "native AMP is set up here under another condition than what chooses it", USE_SHIM)
+    elsewhere = reader.asked_elsewhere(project, files)
+    if elsewhere is not None:
+        return Refusal(*elsewhere, "another file asks whether Apex or native AMP is chosen", USE_SHIM)
+    widened = ((file, reader.widened(file, node)) for file, node in asked)
+    return Beside(
+        tuple(scaling),
+        tuple(gone),
+        tuple(each for each in known if each[1] not in dead),
+        tuple((file, *each) for file, each in widened if each is not None),
+    )
