@@ -18,8 +18,14 @@ class Library(Protocol):
     def calling(self, method: str, beside: re.Pattern[str]) -> Iterator[File]:
         """The files that may call a method of that name, among those whose text matches `beside` somewhere."""
 
-    def defining(self, name: str, *beside: str, text: Callable[[str], bool] | None = None) -> Iterator[File]:
-        """The files that may define a function or method of that name, contain all words `beside`, and fit `text`."""
+    def defining(
+        self, name: str, *beside: str, text: Callable[[str], bool] | None = None, calling: bool = False
+    ) -> Iterator[File]:
+        """The files that may define a function or method of that name, contain all words `beside`, and fit `text`.
+
+        Args:
+            calling: whether those will do whose functions of that name call something.
+        """
 
     def module(self, dotted_name: str, importer: File) -> File | None:
         """The file that `import dotted_name` in `importer` loads; None where it is not one of the project's."""

@@ -222,12 +222,13 @@ class Roles:
     def _is_idle(self, file: File, call: cst.Call) -> bool:
         """Whether what a call on a module may mean is in sight, and does nothing with what the module learns."""
         methods = self._methods(file, call)
-        return bool(methods) and not any(map(self._uses_weights, methods))
+        first = next(methods, None)
+        return first is not None and not any(map(self._uses_weights, itertools.chain((first,), methods)))
 
-    def _methods(self, file: File, call: cst.Call) -> list[FunctionRef]:
-        """The methods of modules that a call may mean."""
-        meant = self.project.may_call(file, call, "nn")
-        return [each for each in meant if each.owner is not None and self.is_module_class(each.file, each.owner)]
+    def _methods(self, file: File, call: cst.Call, *, calling: bool = False) -> Iterator[FunctionRef]:
+        """The methods of modules that a call may mean; those alone that call something, if `calling`."""
+        meant = self.project.may_call(file, call, "nn", calling=calling)
+        return (each for each in meant if each.owner is not None and self.is_module_class(each.file, each.owner))
 
     def _uses_weights(self, function: FunctionRef, depth: int = 0) -> bool:
         """Whether a method may do anything with parameters, buffers or modules of its object."""
@@ -267,7 +268,7 @@ class Roles:
 
     def _computes(self, file: File, call: cst.Call) -> bool:
         """Whether a method of a module is seen to run one: `agent.get_value(x)` may be more than bookkeeping."""
-        return any(map(self._has_forward, self._methods(file, call)))
+        return any(map(self._has_forward, self._methods(file, call, calling=True)))
 
     def _has_forward(self, function: FunctionRef) -> bool:
         if function.node not in self._forwards:

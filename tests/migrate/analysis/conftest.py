@@ -24,7 +24,9 @@ class Library:
     def calling(self, method: str, beside: re.Pattern[str]) -> Iterator[File]:
         return self.mentioning(method)
 
-    def defining(self, name: str, *beside: str, text: Callable[[str], bool] | None = None) -> Iterator[File]:
+    def defining(
+        self, name: str, *beside: str, text: Callable[[str], bool] | None = None, calling: bool = False
+    ) -> Iterator[File]:
         return self.mentioning(name, *beside)
 
     def module(self, dotted_name: str, importer: File) -> File | None:

@@ -38,6 +38,27 @@ class Net(nn.Module):
 # What a repository is full of: modules of PyTorch, and tools that have nothing to do with it.
 IDLE = ("import torch\n\n\ndef shift_{0}(x):\n    return torch.roll(x, {0})\n", "def name_{0}():\n    return '{0}'\n")
 
+# A model of a class that nobody sees, which is told something, and the classes that it may be of.
+TELLING = """\
+import torch
+from elsewhere import make_model
+
+model = make_model().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model.set_checkpoints(True)
+for x in range(9):
+    loss = torch.nn.functional.mse_loss(model(torch.ones(4, 8).cuda()), torch.ones(4, 2).cuda())
+    if x > 5:
+        model.set_checkpoints(False)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+TOLD = NET + """
+    def set_checkpoints(self, on):
+        self.checkpoints = {1}
+"""
+
 
 @pytest.fixture
 def work(tmp_path: Path) -> Callable[..., Mapping[Work, int]]:
@@ -79,3 +100,15 @@ def test_no_file_is_parsed_twice(work: Callable[..., Mapping[Work, int]]) -> Non
     found = work(scripts=4, idle=8)
     # Each script, and the module of its model; Python's own parser reads what would be written.
     assert found[Work.LIBCST_FILES] == 2 * 4
+
+
+@pytest.mark.parametrize(("told", "parsed"), [("on", 1), ("bool(on)", 1 + 8)])
+def test_models_whose_method_calls_nothing_are_not_parsed_to_see_whether_it_runs_one(
+    tmp_path: Path, told: str, parsed: int
+) -> None:
+    (tmp_path / "train.py").write_text(TELLING)
+    for number in range(8):
+        (tmp_path / f"net_{number}.py").write_text(TOLD.format(number, told))
+    before = done()
+    assert len(migrate([tmp_path], Settings()).changed) == 1
+    assert since(before)[Work.LIBCST_FILES] == parsed

@@ -130,6 +130,8 @@ def _chooses_loss(
     if not isinstance(statement, cst.If) or any(True for block in blocks(statement) for _ in backward_calls(block)):
         return False
     inside = own_statements(statement)[1:]
-    if not covered.isdisjoint(inside) or any(map(finder.banned_calls, inside)) or any(map(finder.calls_module, inside)):
+    # First what the statements themselves tell: whether something runs a module may take other files to know.
+    if not any(finder.effects.reads(each) & computed and finder.computes_loss(each) for each in inside):
         return False
-    return any(finder.effects.reads(each) & computed and finder.computes_loss(each) for each in inside)
+    is_apart = covered.isdisjoint(inside) and not any(map(finder.banned_calls, inside))
+    return is_apart and not any(map(finder.calls_module, inside))
