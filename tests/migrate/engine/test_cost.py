@@ -54,10 +54,13 @@ for x in range(9):
     loss.backward()
     optimizer.step()
 """
-TOLD = NET + """
+TOLD = (
+    NET
+    + """
     def set_checkpoints(self, on):
         self.checkpoints = {1}
 """
+)
 
 
 @pytest.fixture
