@@ -36,9 +36,10 @@ test: lint docs ## Run the linters, the type checker, the documentation and all 
 environments: $(INSTALLED) ## Run the commands in fresh environments: the oldest dependencies, every Python that is here.
 	.ci/environments $(BIN) $(TORCH)
 
-# Where the tests run 24 random programs and kill runs over three files, hours go through thousands and ten. Both end with
-# 1 where something came out wrong; `fuzz_programs.py --reduce` shows it as a short program.
-nightly: $(INSTALLED) ## Run 5,000 random programs, and kill a thousand runs half-way: hours, for a machine at night.
+# Where the tests run 24 random programs, fix one script and kill runs over three files, hours go through thousands, six
+# and ten. Each ends with 1 where something came out wrong; `fuzz_programs.py --reduce` shows it as a short program.
+nightly: $(INSTALLED) ## Run 5,000 random programs, six through `fix`, and kill a thousand runs: hours, for a machine at night.
+	AMP_MIGRATE_NIGHTLY=1 OMP_NUM_THREADS=1 $(BIN)/pytest tests/verify/commands/test_fix_without_a_hand.py
 	AMP_MIGRATE_KILL_FILES=10 OMP_NUM_THREADS=1 $(BIN)/pytest tests/migrate/engine/disk/test_killed.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fuzz_programs.py --programs 5000
 

@@ -86,6 +86,45 @@ def test_what_overflows_outside_every_model_is_not_charged_to_one(find: Find) ->
     assert found.islands == ()
 
 
+SHRINKING = """
+class Shrink(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2.0**-60 * 2.0**60
+
+
+class Shrinking(nn.Module):
+    def forward(self, x):
+        return Shrink.apply(x)
+
+
+torch.manual_seed(3)
+"""
+
+
+@pytest.mark.slow
+def test_small_gradients_are_kept_in_front_of_what_loses_them(find: Find) -> None:
+    assessment, found = find("torch.manual_seed(3)\n", SHRINKING, "nn.ReLU(),", "nn.ReLU(),\n    Shrinking(),")
+    assert {check.id for check in assessment.checks if check.status is Status.FAIL} >= {"G15"}
+    assert found.reason == ""
+    assert [part.name for part in found.islands] == ["0"]  # all up to the part gets float32 from it
+
+
+def test_small_gradients_that_a_pinned_scale_loses_are_not_charged_to_a_part(
+    make_evidence: MakeEvidence, nowhere: Pool
+) -> None:
+    assessment = assess(make_evidence(), Limits())
+    lost = Check("G15", "small gradients are kept", Status.FAIL, "90% are zero")
+    pinned = replace(next(each for each in assessment.checks if each.id == "G5"), status=Status.WARN)
+    checks = tuple(pinned if each.id == "G5" else each for each in assessment.checks)
+    failed = replace(assessment, verdict=Verdict.FAIL, checks=(*checks, lost))
+    assert localize(nowhere, make_evidence(), failed, 3).reason.startswith("not a part of a model: small gradients")
+
+
 @pytest.fixture
 def nowhere(make_setup: MakeSetup, tmp_path: Path) -> Pool:
     """A pool that must not be asked for a run."""

@@ -252,6 +252,22 @@ def test_the_census_counts_results_by_dtype(record: Record) -> None:
     assert result.trace.uses_amp
 
 
+def test_what_a_script_computes_behind_its_last_step_is_of_no_step(record: Record) -> None:
+    result = record(
+        """
+        for _ in range(5):
+            with torch.autocast("cuda"):
+                loss = loss_of()
+            loss.backward()
+            optimizer.step()
+        loss_of()  # the sixth step would have been counted
+        """,
+        census=True,
+    )
+    assert [each.attempt for each in result.trace.counted] == [0, 1, 2]
+    assert ("linear", "float32", 1) not in result.trace.census
+
+
 def test_the_census_calls_operations_by_their_own_names(record: Record) -> None:
     result = record(
         """

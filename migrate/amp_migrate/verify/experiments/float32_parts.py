@@ -11,6 +11,7 @@ from amp_migrate.verify.experiments.search import grow, shrink
 from amp_migrate.verify.judge import gates
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.gates import Check, Status
+from amp_migrate.verify.judge.low_precision.underflow import underflow
 from amp_migrate.verify.judge.statistics import early, speed
 from amp_migrate.verify.judge.statistics.speed import Memory, Speed
 from amp_migrate.verify.judge.verdict import Assessment, Verdict
@@ -97,6 +98,8 @@ def _nothing_to_find(assessment: Assessment, *, lost: bool) -> str:
         lost: whether the run ended because its gradients stayed infinite: that it has fewer steps says no more.
     """
     of_precision = _OF_PRECISION | {"G2"} if lost else _OF_PRECISION
+    if all(check.status is Status.PASS for check in assessment.checks if check.id == "G5"):
+        of_precision |= {"G15"}  # small gradients are lost under a loss scale that is as it should be
     if assessment.verdict is not Verdict.FAIL:
         return assessment.sentence
     if assessment.cause == "edit":
@@ -150,14 +153,15 @@ class _Prober:
         if not beside.ended_well:
             return False
         a, b = beside.trace, result.trace
-        checks: tuple[Check, ...] = (
+        checks: tuple[Check | None, ...] = (
             gates.counts(a, b),
             gates.finite_losses(a, b),
             gates.scale_alive(b),
             early.losses_check([early.window(a, b)], self.evidence.noise),
             early.norms_check(early.norm_ratios(a, b), self.evidence.norm_bound),
+            underflow(self.evidence.floors[0].trace, b),
         )
-        return all(check.status in _FINE for check in checks)
+        return all(check is None or check.status in _FINE for check in checks)
 
 
 def _cost(pool: Pool, part: Part, parts: Sequence[Part], passes: int, timing_pairs: int) -> Cost:

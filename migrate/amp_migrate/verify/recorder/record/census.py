@@ -125,6 +125,7 @@ class Census:
         self._progress = progress
         self._thread = threading.get_ident()
         self.mode: Any = None
+        self._since = 0
         self._open()
         self._count_in_threads()
         progress.after_attempt.append(self._turn)
@@ -145,6 +146,7 @@ class Census:
             self.mode = _counting()
             self.mode.__enter__()
         self.mode.on = True
+        self._since = self._progress.attempts
 
     def _turn(self) -> None:
         if self.mode is not None and self.mode.on:
@@ -158,8 +160,9 @@ class Census:
         elsewhere = threading.get_ident() != self._thread
         if mode is None or not mode.on or not (elsewhere or _stack()[-1:] == [mode]):
             return
-        table = [[*kind, count, mode.flops[kind]] for kind, count in sorted(mode.counts.items())]
-        self._progress.writer.put("census", attempt=self._progress.attempts - 1, table=table)
+        if not self._since or self._progress.attempts > self._since:  # else it is what a script does behind its steps
+            table = [[*kind, count, mode.flops[kind]] for kind, count in sorted(mode.counts.items())]
+            self._progress.writer.put("census", attempt=self._progress.attempts - 1, table=table)
         if elsewhere:
             mode.on = False
             mode.counts.clear()
