@@ -21,7 +21,7 @@ def quoted(page: str) -> list[str]:
 
 def patterns() -> Iterator[str]:
     """The strings in the code of the package, as patterns: what is filled in at run time may be anything."""
-    for folder in ("steps", "hazards", "renames", "prove"):
+    for folder in ("flow", "steps", "hazards", "renames", "prove"):
         for path in (PACKAGE / folder).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Constant) and isinstance(node.value, str):

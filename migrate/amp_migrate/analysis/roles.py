@@ -20,7 +20,6 @@ from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.analysis.project import FunctionRef, Project
 from amp_migrate.analysis.values.losses import Losses, is_class_name
 from amp_migrate.analysis.values.optimizers import is_optimizer
-from amp_migrate.analysis.values.own_gradients import OwnGradients
 from amp_migrate.analysis.values.replicas import Replicas
 from amp_migrate.analysis.values.sparse import SparseModules
 from amp_migrate.tables import torch_names as table
@@ -37,7 +36,6 @@ class Roles:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.losses = Losses(project)
-        self.own_gradients = OwnGradients(project)
         self.replicas = Replicas(project)
         self.sparse_modules = SparseModules(project)
         self._forwards: dict[cst.FunctionDef, bool] = {}

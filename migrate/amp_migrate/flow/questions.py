@@ -30,7 +30,7 @@ from amp_migrate.flow.domain.machine import (
     Grad,
     Machine,
 )
-from amp_migrate.flow.domain.tensor import BF16, CPU, Tensor
+from amp_migrate.flow.domain.tensor import BF16, CPU, HALVED, PERHAPS_HALVED, PURE, Tensor
 from amp_migrate.flow.events import Act, Event
 from amp_migrate.flow.pytorch.gradients import AGAIN, ENABLED, is_one, stage
 from amp_migrate.flow.source import Code, Site, site_of
@@ -60,6 +60,7 @@ SHARED = "a parameter that two optimizers have is unscaled twice"
 CLIPPED = "gradients are clipped while they are scaled"
 NO_BFLOAT16 = "NumPy has no bfloat16"
 LIMITED = "gradients that are not scaled are clipped by a scaled limit"
+UNSCALED_LOSS = "torch.autograd.grad() takes gradients of an unscaled loss beside those of the scaled one"
 IDLE = "nothing is computed in half precision"
 _NOT_ALWAYS = frozenset(
     (
@@ -198,6 +199,10 @@ class Questions:
                 yield Fault(event.site, "a loss goes backward inside a region", event.context.cuda.on == ON)
             elif event.act is Act.BACKWARD and event.scaler and not self.has_regions:
                 yield Fault(event.site, "a loss is scaled, and nothing is computed in half precision")
+            elif event.act is Act.OWN_GRADIENT and event.units == PURE:
+                halved = {bool(each.tags & (HALVED | PERHAPS_HALVED)) for each in tensors_in(event.subject)}
+                if True in halved:
+                    yield Fault(event.site, UNSCALED_LOSS, False not in halved)
             yield from self._wrong_states(event)
 
     def idle_regions(self) -> list[Fault]:

@@ -26,6 +26,7 @@ from amp_migrate.flow.questions import (
     LIMITED,
     NO_BFLOAT16,
     SAVED_LOW,
+    UNSCALED_LOSS,
     WRONG_BY_ITSELF,
     Fault,
     Questions,
@@ -79,6 +80,8 @@ class Trouble(Enum):
     CACHE = "a weight whose cast was kept without a gradient: `cache_enabled=False` mends it"
     PROBABILITY = "a probability that may be rounded to one"
     ROUNDED = "differences of what is rounded: bfloat16 rounds more"
+    UNSCALED = "gradients that are taken apart from those of the scaler's loss"
+    READ_SCALED = "gradients of which more than the direction is used while they are scaled"
     SCALER = "what a scaler raises at, or divides wrongly: without a scaler it does not happen"
     BEHIND = "what is low behind its region"
     MASK = "a fill with a number that float16 does not have: the least that it has will do"
@@ -104,7 +107,8 @@ _TROUBLES = {
     WRONG_BY_ITSELF[Act.NOT_A_TENSOR]: Trouble.HOLDS_TENSORS,
     _NEVER_CLEARED: Trouble.UNCLEARED,
     _NOT_CLEARED_IN_SIGHT: Trouble.UNCLEARED,
-    WRONG_BY_ITSELF[Act.GAUGE]: Trouble.SCALER,
+    WRONG_BY_ITSELF[Act.GAUGE]: Trouble.READ_SCALED,
+    UNSCALED_LOSS: Trouble.UNSCALED,
 }
 
 

@@ -8,7 +8,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from amp_migrate.catalog.apex_rules import APEX_STEP
-from amp_migrate.catalog.step_rules import FP32_STEP, RISKY_NUMERICS, ROUNDED_PROBABILITY, STEP_LEFT, UNSCALE_FIRST
+from amp_migrate.catalog.step_rules import (
+    FP32_STEP,
+    RISKY_NUMERICS,
+    ROUNDED_PROBABILITY,
+    SCALE_IT,
+    STEP_LEFT,
+    UNSCALE_FIRST,
+)
 from amp_migrate.engine.outcome import FilePlan
 from amp_migrate.engine.results.float_casts import InFloat32, line_before
 from amp_migrate.engine.results.flow_files import FlowFiles
@@ -27,6 +34,7 @@ _ELSEWHERE = "put the forward pass that its loss comes from into torch.amp.autoc
 _UNCAST = "drop the cast to half precision, which autocast does where it may, and run again"
 _EACH = "let the loss read each tensor in it in float32 (.float()), and run again"
 _CLEARED = "call zero_grad() in each round, unless they are meant to add up: then use --dtype bf16"
+_READ_LAST = "read gradients behind the last backward(), directly before optimizer.step(), or use --dtype bf16"
 _TO_A_GPU = "move the model and what it is given to a GPU (.cuda()), and run again"
 # What is not for autocast's doing, with what to do.
 _FOR_LEFT = {
@@ -34,8 +42,10 @@ _FOR_LEFT = {
     Trouble.HOLDS_TENSORS: _EACH,
     Trouble.IDLE: _ELSEWHERE,
     Trouble.ON_CPU: _TO_A_GPU,
+    Trouble.READ_SCALED: _READ_LAST,
     Trouble.SCALER: _UNSCALABLE,
     Trouble.UNCLEARED: _CLEARED,
+    Trouble.UNSCALED: SCALE_IT,
 }
 _UNCACHED = (
     "one weight is used under no_grad and with gradients: cache_enabled=False, for before PyTorch 2.15 the cast that "
@@ -50,6 +60,7 @@ _FOR_TOLD = {
     Trouble.CLIPPED: UNSCALE_FIRST,
     Trouble.ROUNDED: _EXACT,
     Trouble.PROBABILITY: _BEFORE_IT_ROUNDS,
+    Trouble.READ_SCALED: _READ_LAST,
     Trouble.SCALER: _UNSCALABLE,
     Trouble.UNCLEARED: _CLEARED,
 }

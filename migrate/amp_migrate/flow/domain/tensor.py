@@ -36,6 +36,7 @@ PRODUCT = 512  # a product of matrices
 PATIENT = 1024  # an epsilon has been added
 WEIGHED = 2048  # multiplied by a rounded complement of a probability, and added to others: it may be exactly 0
 HALVED = 4096  # its gradient comes through what a region has made float16
+PERHAPS_HALVED = 8192  # its gradient comes through what a region has made float16, or bfloat16
 
 # A power of a scaler's scale: None is none at all; ("?", 0) is one that nobody knows.
 Unit: TypeAlias = "tuple[Any, float] | None"

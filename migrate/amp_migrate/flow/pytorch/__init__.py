@@ -271,6 +271,8 @@ class PyTorch:
         """An attribute of a tensor is stored: `p.grad = None` clears a gradient, `p.data = x` changes a precision."""
         if name == "grad" and value == NONE_VALUE and tensor.leaf:
             gradients.clear_leaves(frame, tensor.leaf, node)
+        if name in ("grad", "data"):
+            gradients.stored(frame, tensor, name, value, node)
         if name == "requires_grad" and isinstance(node, ast.Attribute):
             assign(frame, node.value, tensors.method(frame, tensor, "requires_grad_", Arguments([value]), node), node)
 

@@ -211,6 +211,7 @@ def _of_torch(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
 
 
 def _saved(frame: Frame, value: Value, node: ast.AST) -> None:
+    gradients.gauge(frame, value, node, "saved")
     for each in tensors_in(value):
         if each.may_be_low and each.regions:
             frame.analysis.event(frame, Act.SAVED, node, tensor=each, why="a low value")

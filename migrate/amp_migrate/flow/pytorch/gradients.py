@@ -449,40 +449,61 @@ def measured(frame: Frame, parameters: Value, limit: Value, node: ast.AST, why: 
 def leaves_of(frame: Frame, value: Value, node: ast.AST) -> frozenset[Atom]:
     """The leaves in something that holds parameters: a sequence, groups in dictionaries, one tensor."""
     found: set[Atom] = set()
+    for atom in _held(frame, value, "['params']"):
+        if isinstance(atom, Tensor):
+            found |= atom.leaf
+        elif isinstance(atom, Opaque):
+            path = atom.path[:-1] if atom.path and atom.path[-1] in ("[]", "()") else atom.path
+            found.add(Part(Opaque(path), "*"))
+    return frozenset(found)
+
+
+def _held(frame: Frame, value: Value, key: str = "") -> Value:
+    """What a value may be, and all that it may hold; of a dictionary only what is under a key, where it has that."""
+    found: dict[Atom | Tensor, None] = {}
     stack: list[tuple[Value, int]] = [(value, 0)]
-    seen: set[object] = set()
     while stack:
         current, depth = stack.pop()
         for atom in current:
-            if atom in seen:
+            if atom in found:
                 continue
-            seen.add(atom)
-            if isinstance(atom, Tensor):
-                found |= atom.leaf
-            elif isinstance(atom, Opaque):
-                found.add(
-                    Part(Opaque(atom.path[:-1] if atom.path and atom.path[-1] in ("[]", "()") else atom.path), "*")
-                )
-            elif isinstance(atom, Tup) and depth < 5:
+            found[atom] = None
+            if isinstance(atom, Tup) and depth < 5:
                 stack += [(item, depth + 1) for item in (*atom.items, atom.rest or NEVER)]
             elif isinstance(atom, Obj) and atom.made_of in (containers.LIST, containers.SET):
                 stack.append((containers.contents(frame, atom), depth + 1))
             elif isinstance(atom, Obj) and atom.made_of is containers.DICT:
-                inside = frame.read(atom, "['params']") or containers.contents(frame, atom)
-                stack.append((inside, depth + 1))
+                inside = frame.read(atom, key) if key else NEVER
+                stack.append((inside or containers.contents(frame, atom), depth + 1))
     return frozenset(found)
 
 
 def gauge(frame: Frame, value: Value, node: ast.AST, why: str) -> None:
-    """Something is made of a value that shows its size: an event where a loss scale may be in a gradient."""
-    reads = reads_of(value)
+    """Something is made of a value, or of what it holds, that shows its size: an event where a scale may be in it."""
+    held = _held(frame, value)
+    reads = reads_of(held)
     if not reads:
         return
-    scalers = frozenset(each[0] for each in units_of(value) if each is not None and isinstance(each[0], Atom))
+    scalers = frozenset(each[0] for each in units_of(held) if each is not None and isinstance(each[0], Atom))
     if scalers:
-        known = [each.units for each in value if isinstance(each, (Tensor, Some)) and each.reads]
+        known = [each.units for each in held if isinstance(each, (Tensor, Some)) and each.reads]
         is_sure = bool(known) and not any(unit in (None, ANY_UNIT) for units in known for unit in units)
         frame.analysis.event(frame, Act.GAUGE, node, sources=reads, why=why, scaler=scalers, is_sure=is_sure)
+
+
+def stored(frame: Frame, tensor: Tensor, name: str, value: Value, node: ast.AST) -> None:
+    """`p.grad = x`, `p.grad.data = x`, `p.grad.copy_(x)`: what is put into a gradient has to be of its scale."""
+    if not reads_of(value) or not (tensor.leaf if name == "grad" else tensor.reads):
+        return
+    kinds = {EMPTY}
+    if name == "grad":
+        _, keys = states_of(frame, tensor.leaf)
+        kinds = {world.now.get(key, UNKNOWN_GRAD).kind for world in frame.now.worlds for key in keys}
+    elif tensor.units == PURE:
+        kinds = {TRUE}
+    units = [each for each in units_of(value) if each is not None and each != ANY_UNIT]
+    if any(power != 1 for _, power in units) or (units and kinds & {TRUE, UNSCALED}):
+        gauge(frame, value, node, "kept as a gradient")
 
 
 def changed_in_place(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.AST) -> None:
@@ -497,7 +518,9 @@ def changed_in_place(frame: Frame, tensor: Tensor, name: str, args: Arguments, n
             for each in tensors_in(value):
                 if each.may_be_low and each.tags & PRODUCT:
                     frame.analysis.event(frame, Act.RISK, node, tensor=each, why=A_RUNNING_BUFFER)
-    if tensor.reads and name in ("clamp", "clip", "copy", "add"):
+    if name == "copy" and args.positional and reads_of(args.positional[0]):
+        stored(frame, tensor, name, args.positional[0], node)
+    elif tensor.reads and name in ("clamp", "clip", "copy", "add"):
         gauge(frame, one(tensor), node, "changed by a number")
 
 
@@ -903,7 +926,8 @@ def gradient_of(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     create = constant(args.get(4, "create_graph") or const(False)) is not False
     wanted = list(tensors_in(inputs)) or [SOME_TENSOR]
     source = next(iter(tensors_in(outputs)), SOME_TENSOR)
-    frame.analysis.event(frame, Act.OWN_GRADIENT, node, subject=outputs, why="create_graph" if create else "")
+    event = frame.analysis.event(frame, Act.OWN_GRADIENT, node, subject=outputs, why="create_graph" if create else "")
+    event.units = event.units | units
     found = NEVER
     for each in wanted:
         gradient = made(

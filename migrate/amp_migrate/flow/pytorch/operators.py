@@ -48,6 +48,7 @@ from amp_migrate.flow.domain.tensor import (
     NOTHING,
     OTHER,
     PATIENT,
+    PERHAPS_HALVED,
     PROBABILITY,
     PRODUCT,
     PURE,
@@ -78,6 +79,8 @@ from amp_migrate.tables import operators as table
 
 _NO_ARGUMENTS = Arguments()
 _LARGEST = 65504  # of float16's numbers
+_LARGEST_EPSILON = 1e-3
+_SUMS = frozenset("add sub subtract rsub clamp_min".split())
 
 
 def facet(value: Value) -> Tensor | None:
@@ -222,7 +225,7 @@ def _facts(
             regions |= autocast.regions
     flows, reach, surely = _gradients(frame, tensors, precision)
     born = tensors[0].born if is_view and tensors[0].born else frozenset({frame.site(node)})
-    tags = _tags(name, tensors, operands, precision) & ~HALVED
+    tags = _tags(name, tensors, operands, precision) & ~(HALVED | PERHAPS_HALVED)
     if flows & FLOWS:
         tags |= halved(tensors, autocast if treatment == table.LOW else None)
     place = _place(tensors)
@@ -256,9 +259,12 @@ def _place(tensors: list[Tensor]) -> int:
 
 
 def halved(tensors: Sequence[Tensor], autocast: Autocast | None) -> int:
-    """The tag of a result whose gradient comes through float16: of a region that computes it, or of an operand."""
-    is_made = autocast is not None and autocast.may_be_on and autocast.dtype == F16
-    return HALVED if is_made or any(each.tags & HALVED and each.flows & FLOWS for each in tensors) else 0
+    """The tags of a result whose gradient comes through float16: of a region that computes it, or of an operand."""
+    made = 0 if autocast is None or not autocast.may_be_on else autocast.dtype
+    tags = HALVED if made == F16 else PERHAPS_HALVED if made & F16 else 0
+    for each in tensors:
+        tags |= each.tags & (HALVED | PERHAPS_HALVED) if each.flows & FLOWS else 0
+    return tags
 
 
 def _gradients(frame: Frame, tensors: list[Tensor], precision: int) -> tuple[int, frozenset[object], frozenset[object]]:
@@ -340,7 +346,7 @@ def _tags(name: str, tensors: list[Tensor], operands: Sequence[Value], precision
 
 def _units(name: str, kind: str | None, operands: Sequence[Value], tensors: list[Tensor]) -> Units:
     """The loss scale in what comes out."""
-    given = [units_of(each) for each in operands]
+    given = [units_of(each) for each in operands if name not in _SUMS or not _is_epsilon(each)]
     if all(each is PURE or each == PURE for each in given):
         return PURE
     if name in table.SIZELESS:
@@ -499,11 +505,15 @@ def _added(frame: Frame, operands: Sequence[Value], node: ast.AST) -> None:
     """Scaled and true numbers added: a measure of gradients that depends on the scale."""
     units = [units_of(each) for each in operands]
     for own, other, value in ((units[0], units[1], operands[0]), (units[1], units[0], operands[1])):
-        if any(each is not None for each in own) and None in other and other != own:
-            numbers = [constant(each) for each in operands]
-            is_epsilon = any(isinstance(each, (int, float)) and abs(each) < 1e-3 for each in numbers)
-            if not is_epsilon and reads_of(value):
-                frame.analysis.pytorch.gauge(frame, value, node, "added to something")
+        is_scaled = any(each is not None for each in own) and None in other and other != own
+        if is_scaled and not any(map(_is_epsilon, operands)) and reads_of(value):
+            frame.analysis.pytorch.gauge(frame, value, node, "added to something")
+
+
+def _is_epsilon(value: Value) -> bool:
+    """Whether a value is a number that is added so that nobody divides by zero: of no size beside what is scaled."""
+    number = constant(value)
+    return isinstance(number, (int, float)) and abs(number) < _LARGEST_EPSILON
 
 
 def compare(frame: Frame, left: Value, right: Value, node: ast.AST) -> Value:

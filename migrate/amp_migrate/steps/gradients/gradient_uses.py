@@ -11,7 +11,6 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.plan.move import Refusal
-from amp_migrate.steps.gradients.gradient_directions import is_free_of_scale
 from amp_migrate.steps.gradients.reductions import reduces_gradients
 from amp_migrate.steps.gradients.updates import exclude
 from amp_migrate.steps.model.training_step import Backward, GradientUse, OptimizerStep, ScaledClip
@@ -35,6 +34,10 @@ _CLIP_NAME = re.compile(r"clip_?(master_)?grad", re.IGNORECASE)
 _NOT_ALWAYS = (
     "gradients are read where the optimizer does not always step, so they cannot be unscaled there",
     "read or clip gradients only on the iterations that step, directly before optimizer.step()",
+)
+_NOT_YET = (
+    "gradients are clipped between two backward() calls of one step, where they cannot be unscaled yet",
+    "clip gradients after the last backward(), directly before optimizer.step(), or run with --dtype bf16",
 )
 _BEFORE_SUM = (
     "gradients are read before they are added up over all processes, each of which would unscale them by itself",
@@ -86,15 +89,22 @@ def gradient_uses(
             wanted.setdefault(step, []).append(statement)
     found: list[GradientUse | ScaledClip] = []
     for step, statements in wanted.items():
-        uses = [_unscaled(tree, step, each, backwards, reducing) for each in _branches(tree, statements, backwards)]
+        # Between two backward() calls they cannot be unscaled yet; whether that matters shows in the result.
+        early = [each for each in statements if _goes_backward(tree, each, step.statement, backwards)]
+        late = [each for each in statements if each not in early]
+        branches = _branches(tree, late, backwards) if late else []
+        uses = [_unscaled(tree, step, each, reducing) for each in branches]
         problem = next((use for use in uses if not isinstance(use, GradientUse)), None)
         if problem is None:
             found += [use for use in uses if isinstance(use, GradientUse)]
-            continue
-        clips = [_scaled_clip(file, statement) for statement in statements]
-        if None in clips:
-            return Refusal(file, statements[0], *problem)
-        found += [clip for clip in clips if clip is not None and clip not in found]
+        for statement in early if problem is None else statements:
+            clip = _scaled_clip(file, statement)
+            if clip is not None and clip not in found:
+                found.append(clip)
+            elif clip is None and problem is not None:
+                return Refusal(file, statements[0], *problem)
+            elif clip is None and any(_clips(file, roles, part) for part in header(statement)):
+                return Refusal(file, statement, *_NOT_YET)
     return tuple(sorted(found, key=lambda use: order[use.before]))
 
 
@@ -143,15 +153,10 @@ def _branches(tree: Tree, statements: list[Statement], backwards: list[Backward]
 
 
 def _unscaled(
-    tree: Tree, step: OptimizerStep, statements: list[Statement], backwards: list[Backward], reducing: list[Statement]
+    tree: Tree, step: OptimizerStep, statements: list[Statement], reducing: list[Statement]
 ) -> GradientUse | tuple[str, str]:
     """Where to unscale for some statements before a step; the fact that is against it, and a hint, where one is."""
-    order, first = tree.order, min(statements, key=lambda each: tree.order[each])
-    if _goes_backward(tree, first, step.statement, backwards):
-        return (
-            "gradients are read between two backward() calls of one step, where they cannot be unscaled yet",
-            "read gradients after the last backward(), directly before optimizer.step()",
-        )
+    order = tree.order
     receiver = step.call.func.value if isinstance(step.call.func, cst.Attribute) else None
     if step.part is not None and step.optimizer is receiver and step.held is None:
         return (
@@ -255,7 +260,7 @@ def uses_gradients(file: File, roles: Roles, statement: Statement) -> bool:
 def _reads_gradients(file: File, roles: Roles, part: cst.CSTNode, depth: int = 0) -> bool:
     for node in walk(part):
         if isinstance(node, cst.Attribute) and node.attr.value == "grad" and not file.names.full(node):
-            if not _only_clears(file.tree, node) and not (depth and is_free_of_scale(file, node)):
+            if not _only_clears(file.tree, node):
                 return True
         elif isinstance(node, cst.Call):
             if _is_clip(file, node):

@@ -16,6 +16,7 @@ from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.catalog.step_rules import SCALE_IT
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.model.route import Route
 from amp_migrate.steps.model.training_step import Penalty, PenaltyCall
@@ -24,11 +25,14 @@ from amp_migrate.trees.nodes import Block, Statement, block_of, find, is_constan
 from amp_migrate.trees.own_calls import calls_in
 
 GRAD = "torch.autograd.grad"
+_WORD = "autograd"
+_TRAINS = frozenset(("backward", "step", "scale"))
 _LOW_SCALE = ("init_scale=1024.0",)
 LOW_SCALE_NOTE = (
     "the loss scale begins at 1024: gradients of a sum are taken for a penalty, which 65536 times as large would be "
     "infinite in float16"
 )
+_OUT_OF_SIGHT = "a method that this may call takes gradients of an unscaled loss beside those of the scaled one"
 _NAMES = ("outputs", "inputs", "grad_outputs", "retain_graph", "create_graph", "only_inputs", "allow_unused")
 
 
@@ -51,7 +55,7 @@ class Penalties:
 
 
 def read_penalties(file: File, roles: Roles, body: Block, parts: Collection[cst.Call] = ()) -> Penalties | Refusal:
-    """The gradient penalties of a body; why they cannot be scaled, where one cannot.
+    """The gradient penalties of a body that can be scaled; where gradients are taken otherwise shows in the result.
 
     Args:
         parts: calls of functions that go backward themselves, and see to their own penalties.
@@ -63,28 +67,32 @@ def read_penalties(file: File, roles: Roles, body: Block, parts: Collection[cst.
             continue
         if file.names.callee(call) == GRAD:
             penalty = _penalty(file, statement, call)
-            if penalty is None:
-                return unscaled(file, call)
-            taken.append(penalty)
-        elif roles.own_gradients.taken_by(file, call):
-            function = roles.project.called(file, call) or roles.own_gradients.method(file, call)
-            if function is None or not _is_penalty(function, roles) or not _stands_alone(file, roles, statement, call):
-                return unscaled(file, call)
+            if penalty is not None:
+                taken.append(penalty)
+            continue
+        called = roles.project.called(file, call)
+        function = called or roles.project.only_method(file, call, _WORD)
+        if function is None or not _takes_gradients(function):
+            continue
+        if _is_penalty(function) and _stands_alone(file, roles, statement, call):
             calls.append(PenaltyCall(statement, call, function))
+        elif called is None:  # only its name says what it is, so that nobody follows it in the result
+            return Refusal(file, call, _OUT_OF_SIGHT, SCALE_IT)
     return Penalties(tuple(taken), tuple(calls))
 
 
-def _is_penalty(function: FunctionRef, roles: Roles) -> bool:
+def _takes_gradients(function: FunctionRef) -> bool:
+    return any(function.file.names.callee(each) == GRAD for each in find(function.node.body, cst.Call))
+
+
+def _is_penalty(function: FunctionRef) -> bool:
     """Whether a function takes gradients itself, in a way that can be scaled, and trains nothing."""
-    body = block_of(function.node)
-    found = read_penalties(function.file, roles, body)
-    trains = ("backward", "step", "scale")
-    return (
-        isinstance(found, Penalties)
-        and bool(found.taken)
-        and not found.calls
-        and not any(isinstance(c.func, cst.Attribute) and c.func.attr.value in trains for c in find(body, cst.Call))
+    file, body = function.file, block_of(function.node)
+    taken = [_penalty(file, statement, call) for statement, call in calls_in(body) if file.names.callee(call) == GRAD]
+    trains = any(
+        isinstance(each.func, cst.Attribute) and each.func.attr.value in _TRAINS for each in find(body, cst.Call)
     )
+    return bool(taken) and None not in taken and not trains
 
 
 def _stands_alone(file: File, roles: Roles, statement: Statement, call: cst.Call) -> bool:
@@ -137,14 +145,3 @@ def with_low_scale(route: Route) -> Route:
     it, and float16 ends at 65504: the first penalties would be infinite.
     """
     return replace(route, creations=tuple(replace(each, arguments=_LOW_SCALE) for each in route.creations))
-
-
-def unscaled(file: File, call: cst.Call) -> Refusal:
-    """What to say where gradients cannot be taken of a scaled loss."""
-    return Refusal(
-        file,
-        call,
-        "torch.autograd.grad() takes gradients of an unscaled loss beside those of the scaled one",
-        "scale the loss for it and divide its result by scaler.get_scale(), or run with --dtype bf16, which needs no "
-        "scaler",
-    )

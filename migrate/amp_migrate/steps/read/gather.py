@@ -12,7 +12,7 @@ from amp_migrate.analysis.project import FunctionRef
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.gradients.gradient_uses import gradient_uses
-from amp_migrate.steps.gradients.penalties import Penalties, read_penalties, unscaled
+from amp_migrate.steps.gradients.penalties import Penalties, read_penalties
 from amp_migrate.steps.gradients.steppers import optimizer_steps
 from amp_migrate.steps.gradients.updates import place_updates
 from amp_migrate.steps.model.training_step import Backward, Extraction, Island, OptimizerStep, Region, TrainingStep
@@ -122,10 +122,10 @@ class Gatherer:
             key=lambda each: self.tree.order[each.statement],
         )
         penalties = self._penalties(body, frozenset(each.call for each in backwards if each.part is not None))
-        own_gradients = Penalties() if isinstance(penalties, Refusal) else penalties
         barriers = frozenset([b.statement for b in backwards] + [s.statement for s in steps])
-        barriers |= own_gradients.statements
-        self.regions.derived.update(own_gradients.statements)
+        own = Penalties() if isinstance(penalties, Refusal) else penalties
+        barriers |= own.statements
+        self.regions.derived.update(own.statements)
         computed = self._computation(body, backwards, barriers)
         if isinstance(computed, Refusal):
             return computed
@@ -143,8 +143,8 @@ class Gatherer:
             gradient_uses=() if isinstance(uses, Refusal) else uses,
             optimizer_steps=tuple(steps),
             updates=() if isinstance(updates, Refusal) else updates,
-            penalties=own_gradients.taken,
-            penalty_calls=own_gradients.calls,
+            penalties=own.taken,
+            penalty_calls=own.calls,
         )
         unscalable = self.obstacles.scaling(steps) or next(iter(problems), None)
         is_stepped = bool(steps) or all(backward.steps for backward in backwards)
@@ -250,8 +250,5 @@ class Gatherer:
         )
 
     def _penalties(self, body: Block, parts: frozenset[cst.Call] = frozenset()) -> Penalties | Refusal:
-        """The gradients that the function takes by itself; a Refusal where they cannot be scaled."""
-        if self.scales:
-            return read_penalties(self.file, self.roles, body, parts)
-        taken = (call for call in find(body, cst.Call) if self.roles.own_gradients.taken_by(self.file, call))
-        return next((unscaled(self.file, call) for call in taken), Penalties())
+        """The gradients that the function takes by itself, where they can be scaled and have to be."""
+        return read_penalties(self.file, self.roles, body, parts) if self.scales else Penalties()

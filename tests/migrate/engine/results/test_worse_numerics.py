@@ -1040,3 +1040,55 @@ def test_what_was_wrong_before_is_asked_only_where_something_is(
     _, train = migrate([tmp_path], Settings()).changed
     assert "scaler.scale(loss).backward()" in train.after
     assert len(asked) == times
+
+
+DEEP = """\
+import torch
+from torch import nn
+
+
+def first(D, x):
+    return second(D(x), x)
+
+
+def second(out, x):
+    return third(out, x) + 1
+
+
+def third(out, x):
+    return fourth(out.sum(), x).norm()
+
+
+def fourth(out, x):
+    return fifth(out, x)
+
+
+def fifth(out, x):
+    return torch.autograd.grad(out, x, create_graph=True)[0]
+
+
+D = nn.Linear(8, 1).cuda()
+optimizer = torch.optim.SGD(D.parameters(), lr=0.1)
+for x in loader:
+    optimizer.zero_grad()
+    loss = D(x).mean() + first(D, x)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("dtype", [Dtype.FP16, Dtype.AUTO])
+def test_gradients_of_an_unscaled_loss_are_seen_however_deep_they_are_taken(dtype: Dtype) -> None:
+    plan = migrate_text(DEEP, Settings(dtype))
+    assert plan.after == DEEP
+    assert [each.message for each in plan.findings] == [
+        "left as it was: torch.autograd.grad() takes gradients of an unscaled loss beside those of the scaled one "
+        "(line 22)"
+    ]
+    assert "autocast" in migrate_text(DEEP, Settings(Dtype.BF16)).after
+
+
+def test_gradients_of_float32_code_beside_a_step_need_no_scale() -> None:
+    beside = "def look(x, scores):\n    return torch.autograd.grad(scores(x).sum(), x)[0]\n\n\n"
+    text = DEEP.replace(" + first(D, x)", "").replace("D = nn", f"{beside}D = nn")
+    assert "scaler.scale(loss).backward()" in migrate_text(text, Settings()).after

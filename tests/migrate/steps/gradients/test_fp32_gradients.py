@@ -131,8 +131,8 @@ STEP = """
             +     nn.utils.clip_grad_norm_(model.parameters(), 1.0 * scaler.get_scale())
             ~     b = model(y).mean()
             ~     b.backward()
-            -     nn.utils.clip_grad_norm_(model.parameters(), 2.0)
-            +     nn.utils.clip_grad_norm_(model.parameters(), 2.0 * scaler.get_scale())
+            +     scaler.unscale_(optimizer)
+                  nn.utils.clip_grad_norm_(model.parameters(), 2.0)
             """,
             id="clipping between two backwards goes by a scaled limit",
         ),
@@ -476,20 +476,59 @@ def test_gradients_that_one_branch_applies_by_hand(by_hand_first: bool, leaves: 
     leaves(BY_HAND.format(first=first, one=one, other=other), "where the optimizer does not always step")
 
 
-def test_gradients_read_between_two_backwards_of_one_step(leaves: Check) -> None:
-    leaves(
-        """
-        MODEL
-        for x, y in loader:
-            a = model(x).mean()
-            a.backward()
-            first = model.weight.grad.clone()
-            b = model(y).mean()
-            b.backward()
-            optimizer.step()
-        """,
-        "gradients are read",
-    )
+BETWEEN = """
+    import helpers, wandb
+    MODEL
+    kept = {{}}
+    for x, y in loader:
+        optimizer.zero_grad()
+        a = model(x).mean()
+        a.backward()
+        {early}
+        b = model(y).mean()
+        b.backward()
+        {late}
+        optimizer.step()
+    """
+
+
+@pytest.mark.parametrize(
+    ("early", "late", "why"),
+    [
+        ("print(model.weight.grad.norm())", "pass", "printed"),
+        ('wandb.log({"norm": model.weight.grad.norm().item()})', "pass", "given to wandb.log"),
+        ("helpers.look([p.grad for p in model.parameters()])", "pass", "given to helpers.look"),
+        ('torch.save(model.weight.grad, "gradient.pt")', "pass", "saved"),
+        ("first = model.weight.grad.clone()", "print(first)", "printed"),
+        ("first = model.weight.grad.clone()", "model.weight.grad += 0.5 * first", "added to something"),
+        ("first = model.weight.grad.clone()", "model.weight.grad.copy_(first)", "kept as a gradient"),
+        ("first = model.weight.grad.clone()", "model.weight.grad = first", "kept as a gradient"),
+        ("kept[0] = model.weight.grad.clone()", "model.weight.grad.data = kept[0]", "kept as a gradient"),
+        ("model.weight.grad = model.weight.grad.norm() * model.weight.grad", "pass", "kept as a gradient"),
+    ],
+)
+def test_gradients_read_between_two_backwards_of_one_step(early: str, late: str, why: str, leaves: Check) -> None:
+    leaves(BETWEEN.format(early=early, late=late), f"a gradient is used while the loss scale is in it: {why}")
+
+
+@pytest.mark.parametrize(
+    ("early", "late"),
+    [
+        ("first = model.weight.grad.clone()", "pass"),
+        ("first = model.weight.grad.norm() > 0", "pass"),
+        ("kept[0] = model.weight.grad.clone()", "pass"),
+        ("kept[0] = model.weight.grad.clone(); model.weight.grad = kept[0]", "pass"),
+        ("kept[0] = model.weight.grad.clone(); model.weight.grad.copy_(kept[0])", "pass"),
+    ],
+)
+def test_gradients_that_are_only_put_aside_between_two_backwards_keep_no_step(
+    early: str, late: str, migrate: Check
+) -> None:
+    assert "scaler.scale(b).backward()" in migrate(BETWEEN.format(early=early, late=late)).after
+
+
+def test_clipping_that_nobody_follows_between_two_backwards_keeps_a_step(leaves: Check) -> None:
+    leaves(BETWEEN.format(early="helpers.clip_gradient(optimizer, 1.0)", late="pass"), "gradients are clipped between")
 
 
 HOOKED = """
