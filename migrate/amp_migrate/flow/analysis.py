@@ -774,7 +774,9 @@ class Analysis:
         found.sure_in[frame.task] = found.sure_in.get(frame.task, True) and is_sure
         context = frame.now.context
         found.context = context if found.context is None else found.context.join(context)
-        found.seen_by.setdefault(frame.task, set()).update((world.now, world.facts) for world in frame.now.worlds)
+        about = facts.get("optimizer", NEVER)
+        states = ((world.now, world.facts, about) for world in frame.now.worlds)
+        found.seen_by.setdefault(frame.task, set()).update(states)
         frame.task.happened[found] = None
         return found
 

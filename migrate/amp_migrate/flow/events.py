@@ -73,8 +73,9 @@ class Event:
         optimizer: the optimizers.
         subject: what it is about: the loss, the value that leaves, the module that runs.
         why: the reason in words, where there are several.
-        seen_by: the states of scalers and gradients that it is reached in, each with what tests have come to, by what
-            was interpreted when it was: an earlier time that knew less says nothing.
+        seen_by: the states of scalers and gradients that it is reached in, each with what tests have come to and with
+            the optimizers that it is about then, by what was interpreted when it was: an earlier time that knew less
+            says nothing.
         sure_in: by what was interpreted, whether it happens there on every way on which it is reached.
         context: what is switched on, over all ways.
     """
@@ -88,7 +89,7 @@ class Event:
     subject: Value = frozenset()
     why: str = ""
     tensor: Tensor | None = None
-    seen_by: dict[object, set[tuple[Machine, Facts]]] = field(default_factory=dict)
+    seen_by: dict[object, set[tuple[Machine, Facts, Value]]] = field(default_factory=dict)
     sure_in: dict[object, bool] = field(default_factory=dict)
     context: Context | None = None
     sources: frozenset[Site] = frozenset()
@@ -98,4 +99,9 @@ class Event:
     @property
     def states(self) -> set[tuple[Machine, Facts]]:
         """The states that it is reached in, each with what tests have come to."""
+        return {(machine, facts) for machine, facts, _ in self.reached}
+
+    @property
+    def reached(self) -> set[tuple[Machine, Facts, Value]]:
+        """The states that it is reached in, each with what tests have come to, and the optimizers it is about then."""
         return set().union(*self.seen_by.values())

@@ -225,15 +225,16 @@ class Questions:
         for what, is_wrong in _STATES.get(event.act, ()):
             for scaler in _atoms(event.scaler):
                 for optimizer in _atoms(event.optimizer):
-                    wrong = [each for each in event.states if is_wrong(each[0], scaler, optimizer)]
+                    reached = [each for each in event.reached if optimizer is None or optimizer in each[2]]
+                    wrong = [each for each in reached if is_wrong(each[0], scaler, optimizer)]
                     if wrong:
                         ways = {each[0] for each in wrong}
-                        is_always = _is_always(ways, {each[0] for each in event.states} - ways)
+                        is_always = _is_always(ways, {each[0] for each in reached} - ways)
                         # Of several that nobody can tell apart, one is meant: the one with which nothing is wrong.
-                        others = [each for each in _atoms(event.optimizer) if each is not optimizer]
                         is_always &= not all(
-                            _grad(each, optimizer).guessed and not all(is_wrong(each, scaler, one) for one in others)
-                            for each in ways
+                            _grad(machine, optimizer).guessed
+                            and not all(is_wrong(machine, scaler, one) for one in _atoms(about) if one is not optimizer)
+                            for machine, _, about in wrong
                         )
                         is_seen = any(self._is_known(each, scaler, optimizer) for each in ways)
                         yield Fault(event.site, what, is_always, _ways(wrong), is_seen)
@@ -264,9 +265,9 @@ def _is_always(wrong: set[Machine], right: set[Machine]) -> bool:
     return False
 
 
-def _ways(states: Iterable[tuple[Machine, Facts]]) -> str:
+def _ways(states: Iterable[tuple[Machine, Facts, Value]]) -> str:
     """What tests have come to on one of the ways, as a message shows it."""
-    told = (sorted((text, outcome) for text, outcome, names in facts if GIVEN not in names) for _, facts in states)
+    told = (sorted((text, outcome) for text, outcome, names in facts if GIVEN not in names) for _, facts, _ in states)
     shortest = min(told, key=lambda facts: (len(facts), facts))
     return ", ".join(f"{text} is {'true' if outcome else 'false'}" for text, outcome in shortest)
 

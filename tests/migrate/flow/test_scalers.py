@@ -222,7 +222,7 @@ def test_the_ways_of_a_fault_are_told_by_their_tests(told: Tell) -> None:
         ),
         (
             "    loss = model(x).pow(2).mean()\n    loss.backward()\n    opt.step()\n    opt2.step()\n",
-            "true gradients are added to scaled ones",
+            "a parameter that two optimizers have is unscaled twice",
         ),
         (
             "    loss = model(x).pow(2).mean()\n    loss.backward()\n"

@@ -54,7 +54,7 @@ def call(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     if name in _PLAIN:
         if name == "len" and args.positional:
             given, rest = containers.sequence(frame, args.positional[0], node)
-            if given and not rest:
+            if given and not rest and not frame.analysis.pytorch.has_steps(given):
                 return const(len(given))
         if name in ("str", "repr", "format"):
             if name == "str" and len(args.positional) == 1 and isinstance(constant(args.positional[0]), (str, int)):
@@ -130,7 +130,7 @@ def _sequence(kind: External | None) -> Callable[[Frame, Arguments, ast.AST], Va
 
 
 def _dict(frame: Frame, args: Arguments, node: ast.AST) -> Value:
-    made = containers.new(frame, node, containers.DICT)
+    made = containers.new(frame, node, containers.DICT, length=None if args.positional else len(args.keywords))
     (owner,) = made
     assert isinstance(owner, Obj)
     for each in args.positional:

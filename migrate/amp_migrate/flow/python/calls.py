@@ -59,15 +59,29 @@ def call(frame: Frame, callee: Value, args: Arguments, node: ast.AST) -> Value:
     before = frame.now.copy()
     after = None
     found = NEVER
+    aside = _known_as_unknown(callee)
     for atom in sorted(callee, key=repr):
         frame.state = before.copy()
-        found = join(found, call_atom(frame, atom, args, node))
-        if not frame.is_dead:
-            after = meet(after, frame.state)
+        value = call_atom(frame, atom, args, node)
+        if atom not in aside:
+            found = join(found, value)
+            after = after if frame.is_dead else meet(after, frame.state)
         frame.is_dead = False
     frame.is_dead = after is None
     frame.state = after or before
     return found
+
+
+def _known_as_unknown(callee: Value) -> Value:
+    """The objects of foreign classes, and their methods, which are something unknown as well, made in one place.
+
+    It is the unknown one whose uses tell what it does: `transformers.AdamW(...).zero_grad()` clears gradients.
+    """
+    unknown = {each.path[0] for each in callee if isinstance(each, Opaque) and each.path}
+    owners = {each: each.owner if isinstance(each, Native) else each for each in callee}
+    return frozenset(
+        each for each, owner in owners.items() if isinstance(owner, Obj) and owner.external and owner.site in unknown
+    )
 
 
 def call_atom(frame: Frame, atom: Atom | Tensor, args: Arguments, node: ast.AST) -> Value:

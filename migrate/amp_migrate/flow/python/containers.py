@@ -136,15 +136,23 @@ def contents(frame: Frame, owner: Atom) -> Value:
 
 
 def sequence(frame: Frame, value: Value, node: ast.AST) -> tuple[list[Value], Value]:
-    """The items of a sequence whose length is known, and no rest; else none, and what any of them may be."""
+    """The items of a sequence whose length is known, and no rest; else none, and what any of them may be.
+
+    Optimizers are taken to be there as soon as they are put in anywhere: before, nobody could have used them.
+    """
     if len(value) == 1:
         (atom,) = value
         if isinstance(atom, Tup):
             return list(atom.items), atom.rest or NEVER
+        if isinstance(atom, Obj) and atom.made_of is DICT and _is_whole(frame, atom):
+            return [const(ast.literal_eval(name[1:-1])) for name in _keys(frame, atom)], NEVER
         if isinstance(atom, Obj) and atom.made_of is LIST and atom not in frame.analysis.many:
             length = constant(frame.read(atom, "<length>"))
             if isinstance(length, int) and not frame.read(atom, REST):
                 return [frame.read(atom, f"[{index}]") for index in range(length)], NEVER
+            items = [frame.read(atom, name) for name in sorted(_keys(frame, atom), key=lambda name: int(name[1:-1]))]
+            if not frame.read(atom, REST) and frame.analysis.pytorch.has_steps(items):
+                return items, NEVER
     return [], elements(frame, value, node)
 
 
@@ -358,7 +366,7 @@ def _dict_method(
     if name == "items":
         pairs = [tup([const(ast.literal_eval(each[1:-1])), frame.read(owner, each)]) for each in _keys(frame, owner)]
         rest = frame.read(owner, REST)
-        if _is_as_displayed(frame, owner):
+        if _is_whole(frame, owner):
             return tup(pairs)
         if rest:
             pairs.append(tup([join(frame.read(owner, "<key>"), some("str")), rest]))
@@ -366,7 +374,7 @@ def _dict_method(
     if name == "keys":
         return many(join(_elements(frame, owner, node), frame.read(owner, "<key>")))
     if name == "values":
-        if _is_as_displayed(frame, owner):
+        if _is_whole(frame, owner):
             return tup([frame.read(owner, each) for each in _keys(frame, owner)])
         return many(contents(frame, owner))
     if name == "update":
@@ -382,11 +390,12 @@ def _dict_method(
     return NONE_VALUE if name in ("clear",) else UNKNOWN
 
 
-def _is_as_displayed(frame: Frame, owner: Obj) -> bool:
-    """Whether a dictionary has the keys that it was written with, and no others on any way."""
-    length = constant(frame.read(owner, "<length>"))
-    is_same = length == len(_keys(frame, owner)) and not frame.read(owner, REST)
-    return bool(length) and is_same and owner not in frame.analysis.many
+def _is_whole(frame: Frame, owner: Atom) -> bool:
+    """Whether all keys of a dictionary are known: those that it was written with, or those of optimizers."""
+    length, keys = constant(frame.read(owner, "<length>")), _keys(frame, owner)
+    if not keys or not isinstance(length, int) or owner in frame.analysis.many or frame.read(owner, REST):
+        return False
+    return length == len(keys) or frame.analysis.pytorch.has_steps(frame.read(owner, each) for each in keys)
 
 
 def merge_dict(frame: Frame, owner: Atom, value: Value, node: ast.AST) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from amp_migrate.flow.domain.atoms import (
@@ -43,6 +43,7 @@ from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.python.narrow import assume
 from amp_migrate.flow.source import site_of
 
+_MOST_APART = 4
 OPERATORS = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floor_divide",
     ast.Mod: "remainder", ast.Pow: "pow", ast.MatMult: "matmul", ast.BitAnd: "bitwise_and", ast.BitOr: "bitwise_or",
@@ -150,23 +151,26 @@ def _dict(frame: Frame, node: ast.Dict) -> Value:
 
 def _comprehension(frame: Frame, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> Value:
     saved = dict(frame.now.names)
-    bound: set[str] = set()
+    bound = {each.id for one_of in node.generators for each in ast.walk(one_of.target) if isinstance(each, ast.Name)}
     frame.depth += 1
-    for generator in node.generators:
-        source = evaluate(frame, generator.iter)
-        given, rest = containers.sequence(frame, source, generator.iter)
-        assign(frame, generator.target, join_all((*given, rest)), generator.iter, scoped=True)
-        bound |= {each.id for each in ast.walk(generator.target) if isinstance(each, ast.Name)}
-        for test in generator.ifs:
-            evaluate(frame, test)
-            before = frame.now
-            assume(frame, test, True)
-            if frame.state is None:
-                frame.state = before
-    if isinstance(node, ast.DictComp):
-        key, value = evaluate(frame, node.key), evaluate(frame, node.value)
-    else:
-        key, value = NEVER, evaluate(frame, node.elt)
+    key = value = NEVER
+    first = node.generators[0]
+    source = evaluate(frame, first.iter)
+    parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+    for item in in_turn(frame, source, first, parts) or [_any_item(frame, source, first)]:
+        for generator in node.generators:
+            given = item if generator is first else _any_item(frame, evaluate(frame, generator.iter), generator)
+            assign(frame, generator.target, given, generator.iter, scoped=True)
+            for test in generator.ifs:
+                evaluate(frame, test)
+                before = frame.now
+                assume(frame, test, True)
+                if frame.state is None:
+                    frame.state = before
+        if isinstance(node, ast.DictComp):
+            key, value = join(key, evaluate(frame, node.key)), join(value, evaluate(frame, node.value))
+        else:
+            value = join(value, evaluate(frame, node.elt))
     frame.depth -= 1
     for name in bound:
         if name in saved:
@@ -190,6 +194,35 @@ def _comprehension(frame: Frame, node: ast.ListComp | ast.SetComp | ast.Generato
         frame.write(each, "<length>", some("int"))
     frame.depth -= 1
     return made
+
+
+def _any_item(frame: Frame, source: Value, generator: ast.comprehension) -> Value:
+    given, rest = containers.sequence(frame, source, generator.iter)
+    return join_all((*given, rest))
+
+
+def in_turn(
+    frame: Frame, source: Value, node: ast.For | ast.AsyncFor | ast.comprehension, body: Sequence[ast.AST]
+) -> list[Value]:
+    """What a target is bound to, if it is a few optimizers, or keys of some, each in its turn; else nothing."""
+    given, rest = containers.sequence(frame, source, node.iter)
+    if rest or len(given) > _MOST_APART:
+        return []
+    if frame.analysis.pytorch.has_steps(given):
+        return given
+    is_key = isinstance(node.target, ast.Name) and bool(given) and all(constant(each) is not None for each in given)
+    return given if is_key and _has_steps_under(frame, node.target, body) else []
+
+
+def _has_steps_under(frame: Frame, key: ast.expr, body: Sequence[ast.AST]) -> bool:
+    """Whether a name is a key of optimizers: `optimizers[key]`."""
+    for each in (each for part in body for each in ast.walk(part) if isinstance(each, ast.Subscript)):
+        is_by_key = isinstance(each.slice, ast.Name) and isinstance(key, ast.Name) and each.slice.id == key.id
+        if is_by_key and isinstance(each.value, (ast.Name, ast.Attribute)):
+            held = [each for each in evaluate(frame, each.value) if isinstance(each, Obj)]
+            if frame.analysis.pytorch.has_steps(containers.contents(frame, each) for each in held):
+                return True
+    return False
 
 
 def _call(frame: Frame, node: ast.Call) -> Value:

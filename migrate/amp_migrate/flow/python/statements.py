@@ -29,7 +29,7 @@ from amp_migrate.flow.domain.state import State, meet
 from amp_migrate.flow.domain.tensor import LOW, Tensor, told_apart
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import containers
-from amp_migrate.flow.python.expressions import assign, binary, evaluate
+from amp_migrate.flow.python.expressions import assign, binary, evaluate, in_turn
 from amp_migrate.flow.python.frame import Frame, Loop
 from amp_migrate.flow.python.narrow import assume, implied
 
@@ -37,7 +37,6 @@ AGAIN = ("again",)
 # More rounds than any of the domains is high, so that a fault in one of them cannot hang the tool.
 _MOST_ROUNDS = 40
 _ROUNDS_WITH_ALL_WAYS = 10
-_MOST_APART = 4
 
 
 def execute(frame: Frame, statements: list[ast.stmt]) -> None:
@@ -185,9 +184,8 @@ def _loop(frame: Frame, node: ast.For | ast.AsyncFor | ast.While) -> None:
         source = evaluate(frame, node.iter)
         if frame.is_dead:
             return
-        given, rest = containers.sequence(frame, source, node.iter)
-        if not rest and len(given) <= _MOST_APART and frame.analysis.pytorch.has_steps(given):
-            _one_after_another(frame, node, given)
+        if few := in_turn(frame, source, node, node.body):
+            _one_after_another(frame, node, few)
             return
     entry = frame.now.copy()
     before: State | None = None

@@ -111,14 +111,14 @@ class Registry:
         return self._sharing[optimizer]
 
     def _find_sharing(self, optimizer: Atom) -> list[Atom]:
-        mine = self.optimizers.get(optimizer)
-        found: list[Atom] = []
-        for other, theirs in self.optimizers.items():
-            if other is not optimizer and mine and theirs:
-                is_in = optimizer in self.whole and all(overlap(mine, frozenset({each})) for each in theirs)
-                if is_in or (other in self.whole and all(overlap(theirs, frozenset({each})) for each in mine)):
-                    found.append(other)
-        return found
+        others = [each for each in self.optimizers if each is not optimizer]
+        return [each for each in others if self.has_all_of(optimizer, each) or self.has_all_of(each, optimizer)]
+
+    def has_all_of(self, optimizer: Atom, other: Atom) -> bool:
+        """Whether an optimizer surely has all parameters of another."""
+        mine, theirs = self.optimizers.get(optimizer), self.optimizers.get(other)
+        is_known = optimizer in self.whole and mine and theirs
+        return bool(is_known) and all(overlap(mine, frozenset({each})) for each in theirs or ())
 
 
 # Which optimizers a place is about
@@ -606,8 +606,12 @@ def step_optimizer(frame: Frame, optimizer: Atom, node: ast.AST) -> None:
 
 
 def clear(frame: Frame, optimizers: dict[Atom, bool | None], node: ast.AST) -> None:
-    """Gradients are set to nothing; of an optimizer that may not be meant, they may stay."""
+    """Gradients are set to nothing; of an optimizer that may not be meant, or only in part, they may stay."""
     frame.analysis.event(frame, Act.ZERO, node, optimizer=frozenset(optimizers))
+    registry = frame.analysis.pytorch.registry
+    for each in [each for each, answer in optimizers.items() if answer]:
+        shared = {other: registry.has_all_of(each, other) or None for other in registry.sharing(each)}
+        optimizers = {**shared, **optimizers}
     keys = [grad_key(each) for each in optimizers]
 
     def change(machine: Machine) -> Iterable[Machine]:

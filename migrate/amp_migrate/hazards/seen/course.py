@@ -64,9 +64,9 @@ class Course:
             happening = self._happening(event)
             if happening:
                 scalers = _atoms(one.scaler for one in happening)
-                optimizers = _atoms(one.optimizer for one in happening)
-                machines = [machine for one in happening for machine, _ in one.states]
-                found[event] = Seen.of(machines, scalers, optimizers)
+                found[event] = Seen()
+                for machine, _, about in (each for one in happening for each in one.reached):
+                    found[event].add([machine], scalers, _atoms([about]))
             elif event.act is Act.READ:  # in a function that is called
                 found[event] = Seen.of(self.flowing.before(self.file, event.statement), *self._stepping)
         return found

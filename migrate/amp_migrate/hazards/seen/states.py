@@ -88,11 +88,17 @@ class Seen:
     def of(cls, machines: Iterable[Machine], scalers: Iterable[Atom | None], optimizers: Iterable[Atom | None]) -> Seen:
         """What is seen of some scalers and optimizers, of which it may be any."""
         found = cls()
+        found.add(machines, scalers, optimizers)
+        return found
+
+    def add(
+        self, machines: Iterable[Machine], scalers: Iterable[Atom | None], optimizers: Iterable[Atom | None]
+    ) -> None:
+        """See some scalers and optimizers in further states."""
         pairs = [(scaler, optimizer) for scaler in list(scalers) or [None] for optimizer in list(optimizers) or [None]]
         for machine in machines:
-            into = found.again if machine.get(AGAIN) else found.first
+            into = self.again if machine.get(AGAIN) else self.first
             into.update(State.of(machine, scaler, optimizer) for scaler, optimizer in pairs)
-        return found
 
     def always(self, holds: Callable[[State], bool]) -> bool:
         """Whether something holds on all ways, either at first or in every later iteration."""

@@ -1,0 +1,160 @@
+"""Several optimizers in a container, or in one variable: each call is about those that it is made on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from amp_migrate.flow.questions import faults
+
+Tell = Callable[..., Any]
+
+NETS = """
+g = nn.Linear(8, 8).cuda()
+d = nn.Linear(8, 1).cuda()
+scaler = torch.amp.GradScaler("cuda")
+"""
+DISPLAYED = 'opts = {"g": optim.Adam(g.parameters()), "d": optim.Adam(d.parameters())}\n'
+FILLED = 'opts = {}\nopts["g"] = optim.Adam(g.parameters())\nopts["d"] = optim.Adam(d.parameters())\n'
+CALLED = "opts = dict(g=optim.Adam(g.parameters()), d=optim.Adam(d.parameters()))\n"
+VALUES = "[optim.Adam(g.parameters()), optim.Adam(d.parameters())]"
+
+LOOP = """
+for x in loader:
+    {zero}
+    with torch.amp.autocast("cuda", dtype=torch.float16):
+        loss = d(g(x)).mean()
+    scaler.scale(loss).backward()
+    {step}
+    scaler.update()
+"""
+
+
+def told_of(told: Tell, text: str) -> list[str]:
+    return [each.what for each in faults(told(dedent(text)).analysis) if each.always or each.is_seen]
+
+
+@pytest.mark.parametrize("made", [DISPLAYED, FILLED, CALLED])
+@pytest.mark.parametrize(
+    ("zero", "step"),
+    [
+        ("for o in opts.values(): o.zero_grad()", "[scaler.step(o) for o in opts.values()]"),
+        ("[o.zero_grad() for o in opts.values()]", "for o in opts.values(): scaler.step(o)"),
+        ("for name, o in opts.items(): o.zero_grad()", "for name in opts: scaler.step(opts[name])"),
+        ("for name in ('g', 'd'): opts[name].zero_grad()", "[scaler.step(opts[k]) for k in opts.keys()]"),
+    ],
+)
+def test_each_optimizer_of_a_dictionary_has_its_turn(told: Tell, made: str, zero: str, step: str) -> None:
+    assert not told_of(told, NETS + made + LOOP.format(zero=zero, step=step))
+
+
+def test_each_optimizer_is_unscaled_and_stepped_once(told: Tell) -> None:
+    zero = "[o.zero_grad() for o in opts]"
+    step = "[scaler.unscale_(o) for o in opts]; [scaler.step(o) for o in opts]"
+    assert not told_of(told, f"{NETS}opts = {VALUES}\n{LOOP.format(zero=zero, step=step)}")
+
+
+@pytest.mark.parametrize(
+    ("zero", "step", "what"),
+    [
+        ("opts['g'].zero_grad()", "[scaler.step(o) for o in opts.values()]", "true gradients are added to scaled ones"),
+        (
+            "[o.zero_grad() for o in opts.values()]",
+            "[scaler.step(o) for o in opts.values()]; [scaler.step(o) for o in opts.values()]",
+            "a scaler steps twice without an update",
+        ),
+        (
+            "[o.zero_grad() for o in opts.values()]",
+            "scaler.unscale_(opts['g']); [scaler.unscale_(o) for o in opts.values()]; scaler.step(opts['g'])",
+            "gradients are unscaled twice",
+        ),
+    ],
+)
+def test_what_is_wrong_for_one_of_them_is_seen(told: Tell, zero: str, step: str, what: str) -> None:
+    assert what in told_of(told, NETS + DISPLAYED + LOOP.format(zero=zero, step=step))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "self.opts = dict(); self.opts['g'] = optim.Adam(self.g.parameters()); self.opts['d'] = optim.Adam(D)",
+        "self.opts = []; self.opts.append(optim.Adam(self.g.parameters())); self.opts.append(optim.Adam(D))",
+    ],
+)
+def test_each_optimizer_that_another_method_has_put_in_has_its_turn(told: Tell, made: str) -> None:
+    values = "self.opts.values()" if "dict" in made else "self.opts"
+    assert not told_of(
+        told,
+        f"""
+        class Trainer:
+            def __init__(self):
+                self.g, self.d = nn.Linear(8, 8).cuda(), nn.Linear(8, 1).cuda()
+                {made.replace("D)", "self.d.parameters())")}
+                self.scaler = torch.amp.GradScaler("cuda")
+
+            def clear(self):
+                for each in {values}:
+                    each.zero_grad()
+
+            def step(self):
+                [self.scaler.step(each) for each in {values}]
+                self.scaler.update()
+
+            def train(self):
+                for x in loader:
+                    self.clear()
+                    with torch.amp.autocast("cuda", dtype=torch.float16):
+                        loss = self.d(self.g(x)).mean()
+                    self.scaler.scale(loss).backward()
+                    self.step()
+
+        Trainer().train()
+        """,
+    )
+
+
+STEP = """
+    with torch.amp.autocast("cuda", dtype=torch.float16):
+        loss = g(x).mean()
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(g.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "if optimizer is None: optimizer = optim.SGD(g.parameters(), lr=0.1)",
+        "if i > 100 and optimizer is None: optimizer = optim.SGD(g.parameters(), lr=0.1)\n    if i < 100: continue",
+    ],
+)
+def test_an_optimizer_that_takes_over_the_parameters_of_another_clears_its_gradients(told: Tell, before: str) -> None:
+    text = (
+        "first = optim.Adam(g.parameters())\noptimizer = None\nfor i, x in enumerate(loader):\n    first.zero_grad()"
+        + STEP.replace("optimizer", "first")
+        + f"    {before}\n    optimizer.zero_grad()"
+        + STEP
+    )
+    assert not told_of(told, NETS + text)
+
+
+def test_one_of_two_optimizers_with_the_same_parameters_is_stepped_in_each_call(told: Tell) -> None:
+    body = STEP.replace("\n", "\n    ")
+    text = (
+        "def train(optimizer=None):\n    if optimizer is None:\n        optimizer = optim.SGD(g.parameters(), lr=0.1)\n"
+        f"    for x in loader:\n        optimizer.zero_grad()\n{body}\n\n"
+        "train(optim.Adam(g.parameters()))\ntrain()\n"
+    )
+    assert not told_of(told, NETS + text)
+
+
+@pytest.mark.parametrize("clear", ["optimizer.zero_grad()", "g.zero_grad()"])
+def test_an_optimizer_of_another_package_is_one_thing(told: Tell, clear: str) -> None:
+    text = f"from transformers import AdamW\noptimizer = AdamW(g.parameters())\nfor x in loader:\n    {clear}{STEP}"
+    assert not told_of(told, NETS + text)
+    assert told_of(told, NETS + text.replace(clear, "pass"))
