@@ -332,6 +332,8 @@ class Analysis:
         for name in [each for each in given if each in task.code.captured]:
             self.heap.write(task.ref, name, given[name])
         execute(frame, task.code.body)
+        if frame.state is None and frame.ended is None and task.code.is_generator:  # whose call returns all the same
+            frame.state = frame.paused or State(given, {}, task.context, worlds or START)
         if frame.state is not None:
             frame.leave(NONE_VALUE)
         value = many(frame.yielded) if task.code.is_generator else frame.returned

@@ -512,6 +512,7 @@ def _yield(frame: Frame, node: ast.Yield) -> Value:
         if frame.state is None:
             frame.state, frame.is_dead = frame.analysis.dead_state(frame), True
         return NONE_VALUE
+    frame.paused = meet(frame.paused, frame.now.copy())
     frame.may_raise()
     return UNKNOWN
 

@@ -30,6 +30,7 @@ class Frame:
         state: what is known before the next statement; None where it is not reached.
         returned: what `return` and `yield` hand on.
         ended: the state at every `return` so far.
+        paused: the state at every `yield` so far, behind which nobody may ask for more.
         raising: for each `try` around, nearest last, the state at every place so far that may raise in it.
         is_dead: whether the expression at hand has called what never returns.
         telling: the names in tests that tell from what a tensor is computed.
@@ -45,6 +46,7 @@ class Frame:
         self.returned: Value = NEVER
         self.yielded: Value = NEVER
         self.ended: State | None = None
+        self.paused: State | None = None
         self.loops: list[Loop] = []
         self.raising: list[State | None] = []
         self.depth = 0

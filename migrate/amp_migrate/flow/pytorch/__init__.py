@@ -609,9 +609,17 @@ class PyTorch:
         reach = NOTHING.union(*(each.reach | each.leaf for each in given))
         result = NEVER
         for each in found[0] if found else UNKNOWN:
-            surely = reach if len(given) == 1 else getattr(each, "surely", NOTHING)
-            is_recorded = isinstance(each, Tensor) and flows
-            result = join(result, one(each.but(flows=FLOWS, reach=reach, surely=surely) if is_recorded else each))  # type: ignore[union-attr]
+            tensor = each.tensor if isinstance(each, Opaque) else each
+            if isinstance(tensor, Tensor) and flows:
+                surely = tensor.surely.union(
+                    *(each.surely if len(each.leaf) > 1 else each.surely | each.leaf for each in given)
+                )
+                tags = tensor.tags | operators.halved(given, None)
+                tensor = tensor.but(flows=FLOWS, reach=reach, surely=surely, tags=tags)
+                recorded = Opaque(each.path, tensor, each.hint) if isinstance(each, Opaque) else tensor
+                result = join(result, one(recorded))
+            else:
+                result = join(result, one(each))
         return result
 
     def _backward_of(self, frame: Frame, owner: Class, ctx: Obj, result: Value, forward: Value, node: ast.AST) -> None:

@@ -1092,3 +1092,79 @@ def test_gradients_of_float32_code_beside_a_step_need_no_scale() -> None:
     beside = "def look(x, scores):\n    return torch.autograd.grad(scores(x).sum(), x)[0]\n\n\n"
     text = DEEP.replace(" + first(D, x)", "").replace("D = nn", f"{beside}D = nn")
     assert "scaler.scale(loss).backward()" in migrate_text(text, Settings()).after
+
+
+ENDLESS = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def endless(loader):
+    while True:
+        for batch in loader:
+            yield batch
+
+
+model = nn.Linear(8, 8).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+batches = endless(loader)
+for _ in range(100):
+    x = next(batches)
+    optimizer.zero_grad()
+    p = torch.sigmoid(model(x))
+    loss = LOSS
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_what_is_behind_a_generator_without_end_is_looked_at() -> None:
+    text = ENDLESS.replace("LOSS", "getattr(F, 'binary_cross_entropy')(p, x)")
+    (left,) = migrate_text(text, Settings(Dtype.FP16)).findings
+    assert left.message.startswith("left as it was: autocast refuses it: binary_cross_entropy")
+    assert "scaler.scale(loss)" in migrate_text(ENDLESS.replace("LOSS", "p.mean()"), Settings(Dtype.FP16)).after
+
+
+OWN_FUNCTION = """\
+import torch
+from torch import nn
+from torch.autograd import Function
+
+import compiled
+
+
+class Fused(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return compiled.leaky(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return compiled.leaky_backward(grad)
+
+
+def penalty(out, x):
+    grad, = torch.autograd.grad(outputs=out.sum(), inputs=x, create_graph=True)
+    return grad.pow(2).mean() + 1
+
+
+def total(out, x):
+    return penalty(out, x) * 2
+
+
+model = nn.Linear(8, 8).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in loader:
+    x.requires_grad_()
+    optimizer.zero_grad()
+    out = Fused.apply(model(x))
+    loss = out.mean() + total(out, x)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_function_of_autograds_own_hands_on_where_its_gradient_comes_through() -> None:
+    (left,) = migrate_text(OWN_FUNCTION, Settings(Dtype.FP16)).findings
+    assert "torch.autograd.grad() takes gradients of an unscaled loss" in left.message
