@@ -316,6 +316,7 @@ def backward(frame: Frame, loss: Value, args: Arguments, node: ast.AST) -> None:
     kinds = [_kind(each) for each in units]
     event.scaler = join(event.scaler, frozenset(each.scaler for each in kinds if each.scaler is not None))
     registered = frame.analysis.pytorch.registry.optimizers
+    is_known = not any(each is None or isinstance(each, Opaque) for each in _by_owner(reach))
 
     def change(machine: Machine, targets: Mapping[Atom, bool | None], is_any: bool) -> Iterable[Machine]:
         is_apart = sum(not answer for answer in targets.values()) <= _MOST_UNSURE
@@ -325,7 +326,7 @@ def backward(frame: Frame, loss: Value, args: Arguments, node: ast.AST) -> None:
                 old = machine.grad(atom) or UNKNOWN_GRAD
                 new = _accumulated(old, kind.but(guessed=is_any or not answer))
                 # Of a loss that is computed from these parameters on some ways, there are ways with no gradient.
-                kept = old.but(guessed=old.guessed or not overlap(registered.get(atom), reach))
+                kept = old.but(guessed=old.guessed or not (is_known and overlap(registered.get(atom), reach)))
                 options.append([new] if answer or new is kept else [new, kept] if is_apart else [LOST_GRAD])
             for chosen in product(*options):
                 yield machine.but(dict(zip(map(grad_key, targets), chosen, strict=True)))
