@@ -155,7 +155,7 @@ class ApexMigration:
         ways = traveller if steps else None
         kept = self._kept(script, traveller)
         decider = NativeDecider(self.project, self.roles, self.settings.dtype, script.initializes, ways)
-        native = decider.decide(script.files, steps)
+        native = decider.decide(script.files, steps, script.evaluated)
         if isinstance(native, Refusal):
             return (native,)
         edits = (*write_apex(native, self.roles, self.settings), *kept)

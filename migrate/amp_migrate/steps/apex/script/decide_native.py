@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -75,8 +75,14 @@ class NativeDecider:
         # Initializations of what is kept in another function, by where that makes a scaler, in its words.
         self._below: dict[Statement, Initialize] = {}
 
-    def decide(self, files: Sequence[File], steps: Sequence[ScriptStep]) -> NativeScript | Refusal:
-        """What becomes of all files of the script, or what still speaks against native code."""
+    def decide(
+        self, files: Sequence[File], steps: Sequence[ScriptStep], evaluated: Mapping[File, Collection[cst.FunctionDef]]
+    ) -> NativeScript | Refusal:
+        """What becomes of all files of the script, or what still speaks against native code.
+
+        Args:
+            evaluated: the functions of other files that evaluate for the script.
+        """
         refusal = self._refusal(files, steps)
         if refusal is not None:
             return refusal
@@ -89,13 +95,18 @@ class NativeDecider:
                 return refusal
         native = tuple(self._step(each, None if limit is None else limit.code) for each in steps)
         left: list[FileInFloat32] = []
-        decided = tuple(self._file(file, native, left) for file in files)
-        return NativeScript(native, decided, *self._starts(), left_in_float32=tuple(left))
+        decided = [self._file(file, native, left) for file in files]
+        if not self._is_off:
+            decided += (self._evaluating(file, functions, left) for file, functions in evaluated.items())
+        return NativeScript(native, tuple(decided), *self._starts(), left_in_float32=tuple(left))
 
     def _refusal(self, files: Sequence[File], steps: Sequence[ScriptStep]) -> Refusal | None:
         homes = {initialize.home for initialize in self._initializes}
-        prepared = [each for each in self._initializes if each.optimizers is not None]
-        for creation in () if self._traveller is None else self._traveller.ways.creations.values():
+        creations = [] if self._traveller is None else list(self._traveller.ways.creations.values())
+        made = {creation.home for creation in creations}
+        # What is initialized where a scaler is made anyway says nothing about any other.
+        prepared = [each for each in self._initializes if each.optimizers is not None and each.home not in made]
+        for creation in creations:
             if creation.home not in homes and any(
                 each.switch or each.init_scale or is_chosen(self._project, each) for each in self._initializes
             ):
@@ -106,7 +117,7 @@ class NativeDecider:
                 elif len(below) == 1 and below[0] is not None:
                     self._below[creation.home] = below[0]
                 else:
-                    reason = "amp.initialize is not called where the optimizer is made"
+                    reason = "what amp.initialize asks for cannot be said where the scaler would be made"
                     return Refusal(creation.file, creation.home, reason)
         for each in steps:
             step = each.step.gathered.step
@@ -150,9 +161,9 @@ class NativeDecider:
         tests = ((test, switch) for test, switch in self._tests(file, folds) if not isinstance(switch, Refusal))
         return NativeFile(
             file,
-            tuple(apart),
             evaluated,
             tuple(placed.islands),
+            folds=tuple(apart),
             tests=tuple(tests),
             reads=self._with_scalers(file, reads),
             saved=self._with_scalers(file, (c for c in amp_calls(file, "state_dict") if c not in reads.values())),
@@ -161,6 +172,11 @@ class NativeDecider:
             parameters=tuple(self._parameters(file, dead)),
             wrapper=self._wrapper(file) if any(i.what == "FP16_Optimizer" for i in self._initializes) else None,
         )
+
+    def _evaluating(self, file: File, functions: Collection[cst.FunctionDef], left: list[FileInFloat32]) -> NativeFile:
+        """What becomes of a file that has nothing of Apex, and evaluates for the script."""
+        placed = evaluation_regions(file, self._roles, [], functions)
+        return NativeFile(file, tuple(self._evaluated(file, placed.regions, left)), tuple(placed.islands))
 
     def _tests(self, file: File, folds: Iterable[FoldedBranch]) -> Iterator[tuple[AmpTest, str | Refusal | None]]:
         """The tests of whether `apex.amp` is there, but for those of folded branches, with the switch that they ask."""

@@ -53,7 +53,8 @@ def without_initialize(script: ApexScript) -> Iterable[Refusal]:
 
 def without_forwards(script: ApexScript, roles: Roles) -> Iterable[Refusal]:
     """Models that Apex prepares for inference, and no forward that a region could stand around."""
-    if not any(evaluation_regions(file, roles, []).regions for file in script.files):
+    elsewhere = (evaluation_regions(file, roles, [], functions) for file, functions in script.evaluated.items())
+    if not any(each.regions for each in (*(evaluation_regions(file, roles, []) for file in script.files), *elsewhere)):
         for each in (one for one in script.initializes if one.what != "amp.init"):  # which tells of them itself
             reason = "no forward of what it prepares is among the files that were given, or it has native AMP beside"
             yield Refusal(each.file, each.call, reason, "give the files with the forward, too")

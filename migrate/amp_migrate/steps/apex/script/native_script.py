@@ -72,9 +72,9 @@ class NativeFile:
     """What of one file goes native, beside its training steps. A scaler is code; None where there is none.
 
     Attributes:
-        folds: branches that clip as others do, in functions that have nothing else of a step.
         evaluated: regions of evaluation forwards, each with its switch; None where mixed precision is always on.
         islands: the losses of evaluation that read their inputs in float32.
+        folds: branches that clip as others do, in functions that have nothing else of a step.
         tests: the tests of whether `apex.amp` is there that ask for the script's switch, each with that as code.
         reads: what asks Apex for the loss scale, each with the scaler that answers.
         saved, restored: the calls of `amp.state_dict` and `amp.load_state_dict`, each with the scaler.
@@ -84,16 +84,16 @@ class NativeFile:
     """
 
     file: File
-    folds: tuple[FoldedBranch, ...]
     evaluated: tuple[tuple[Region, Code | None], ...]
     islands: tuple[Island, ...]
-    tests: tuple[tuple[AmpTest, str | None], ...]
-    reads: tuple[tuple[cst.BaseExpression, str | None], ...]
-    saved: tuple[tuple[cst.Call, str | None], ...]
-    restored: tuple[tuple[cst.Call, str | None], ...]
-    given: tuple[tuple[cst.Call, int, str | None], ...]
-    parameters: tuple[tuple[cst.Call, str], ...]
-    wrapper: WrapperUses | None
+    folds: tuple[FoldedBranch, ...] = ()
+    tests: tuple[tuple[AmpTest, str | None], ...] = ()
+    reads: tuple[tuple[cst.BaseExpression, str | None], ...] = ()
+    saved: tuple[tuple[cst.Call, str | None], ...] = ()
+    restored: tuple[tuple[cst.Call, str | None], ...] = ()
+    given: tuple[tuple[cst.Call, int, str | None], ...] = ()
+    parameters: tuple[tuple[cst.Call, str], ...] = ()
+    wrapper: WrapperUses | None = None
 
 
 @dataclass(frozen=True)

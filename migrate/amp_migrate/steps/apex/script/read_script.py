@@ -21,7 +21,7 @@ from amp_migrate.steps.apex.script.doubts import (
     without_initialize,
     without_steps,
 )
-from amp_migrate.steps.apex.script.script_group import ApexScript, uses_apex_amp
+from amp_migrate.steps.apex.script.script_group import ApexScript, asks_apex, uses_apex_amp
 from amp_migrate.steps.apex.step.apex_steps import ApexStep, read_steps
 from amp_migrate.steps.apex.step.fp16_optimizer import not_understood, read_wrappers
 from amp_migrate.steps.apex.step.split_steps import ApexSplit, join
@@ -31,6 +31,9 @@ from amp_migrate.steps.apex.uses.cast_functions import float_functions
 from amp_migrate.steps.gradients.steppers import Steppers
 from amp_migrate.steps.model.training_step import TrainingStep
 from amp_migrate.steps.read.unfit import in_threads
+from amp_migrate.steps.regions.evaluation import evaluated_elsewhere
+from amp_migrate.steps.statements.amp_signs import names_amp
+from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.wishes import Wishes
 
 
@@ -68,13 +71,18 @@ class ScriptReader:
                 (refusals if isinstance(read, Refusal) else initializes).append(read)  # type: ignore[arg-type]
             for step in read_steps(file, self._roles, self._steppers, wraps=wraps):
                 (refusals if isinstance(step, Refusal) else found).append(step)  # type: ignore[arg-type]
-        steps, splits, apart = self._joined(files, found)
-        refusals += apart
+        steps, splits, in_parts = self._joined(files, found)
+        refusals += in_parts
         refusals += asked_elsewhere(files, self._files)
         refusals += apex_state.not_understood(files)
         if self._settings.dtype is not Dtype.FP16:
             refusals += filter(None, (in_threads(file, self._roles) for file in files))
-        script = ApexScript(files, tuple(initializes), steps, splits, ())
+        evaluated = {
+            file: [each for each in functions if self._wishes.wants(file.tree, each, APEX_STEP.code)]
+            for file, functions in evaluated_elsewhere(self._project, files).items()
+            if not _trains(file)
+        }
+        script = ApexScript(files, tuple(initializes), steps, splits, (), evaluated)
         if not refusals:
             refusals = self._missing(script, is_alone=is_alone)
         return replace(script, refusals=tuple(refusals))
@@ -117,3 +125,12 @@ class ScriptReader:
             yield Refusal(step.file, step.place, "another script that uses Apex takes part in the step")
         elif not self._wishes.wants(step.file.tree, step.place, APEX_STEP.code):
             yield Refusal(step.file, step.place, "a part of the step is to be left alone")
+
+
+def _trains(file: File) -> bool:
+    """Whether a file has training or AMP of its own, whose regions those of evaluation would be."""
+    return (
+        asks_apex(file)
+        or names_amp(file, file.tree.module)
+        or any(True for _, body in bodies(file) for _ in backward_calls(body))
+    )

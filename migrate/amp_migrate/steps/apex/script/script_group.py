@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import libcst as cst
 
@@ -29,6 +29,7 @@ class ApexScript:
         steps: those that stand in one function each.
         splits: those that are spread over several.
         refusals: what stands in the way of native AMP.
+        evaluated: the functions of other files that evaluate for it, and for nobody else.
     """
 
     files: tuple[File, ...]
@@ -36,6 +37,7 @@ class ApexScript:
     steps: tuple[ApexStep, ...]
     splits: tuple[ApexSplit, ...]
     refusals: tuple[Refusal, ...]
+    evaluated: Mapping[File, Collection[cst.FunctionDef]] = field(default_factory=dict)
 
     @property
     def all_steps(self) -> tuple[ApexStep, ...]:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+from amp_migrate.engine.migrate import migrate as migrate_paths
+from amp_migrate.settings import Settings
 
 Check = Callable[..., Any]
 
@@ -481,3 +485,109 @@ def test_a_script_that_goes_to_the_shim_with_its_helper_says_so(rewrites_files: 
     assert said == [
         "kept on amp_shim instead of native AMP: what is in attacks/adversary.py:4 is, and the script moves as a whole"
     ]
+
+
+SERVED = {
+    "generate.py": """
+          import torch
+
+          def sample(model, context):
+              with torch.no_grad():
+                  for _ in range(5):
+        -             context = model(context)
+        +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +                 context = model(context)
+              return context
+        """,
+    "serve.py": """
+          import torch
+        - from apex import amp
+          from generate import sample
+
+          model = torch.nn.Linear(8, 8).cuda().eval()
+        - [model] = amp.initialize([model], opt_level="O1")
+          print(sample(model, torch.randn(1, 8).cuda()))
+        """,
+}
+
+
+def test_forward_in_a_file_without_apex_that_evaluates_for_this_script(rewrites_files: Check) -> None:
+    rewrites_files(SERVED)
+
+
+def test_forward_that_another_script_asks_for_too(tmp_path: Path) -> None:
+    for name, text in SERVED.items():
+        lines = [line[10:] for line in text.splitlines() if line[8:9] != "+"]
+        (tmp_path / name).write_text("\n".join(lines))
+    (tmp_path / "other.py").write_text("import torch\nfrom generate import sample\nsample(torch.nn.Linear(8, 8), x)\n")
+    outcome = migrate_paths([tmp_path], Settings())
+    assert [each for each in outcome.findings if "no forward of what it prepares" in each.message]
+    assert all("autocast" not in each.after for each in outcome.changed)
+
+
+def test_scripts_that_share_a_trainer_and_initialize_each_in_its_own_way(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "trainers.py": """
+                - from apex import amp
+                + import torch
+                  from torch import nn
+
+                  class Trainer:
+                      def __init__(self, model):
+                          self.model = model
+
+                -     def train(self, loader, optimizer, fp16=False):
+                +     def train(self, loader, optimizer, scaler, fp16=False):
+                          for x, y in loader:
+                -             loss = nn.functional.mse_loss(self.model(x), y)
+                +             with torch.amp.autocast(ON):
+                +                 loss = nn.functional.mse_loss(self.model(x), y)
+                              optimizer.zero_grad()
+                -             if fp16:
+                -                 with amp.scale_loss(loss, optimizer) as scaled_loss:
+                -                     scaled_loss.backward()
+                -             else:
+                -                 loss.backward()
+                -             optimizer.step()
+                +             scaler.scale(loss).backward()
+                +             scaler.step(optimizer)
+                +             scaler.update()
+                """.replace("ON)", 'device_type="cuda", dtype=torch.float16, enabled=scaler.is_enabled())'),
+            "first.py": """
+                  import torch
+                - from apex import amp
+                  from trainers import Trainer
+
+                  def create(args):
+                      model, optimizer = torch.nn.Linear(8, 2).cuda(), None
+                      if args.fp16:
+                          optimizer = torch.optim.Adam(model.parameters())
+                -         model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+                      return model, optimizer
+
+                  def main(args, loader):
+                      model, optimizer = create(args)
+                +     scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+                      for _ in range(args.epochs):
+                          if not args.fp16:
+                              optimizer = torch.optim.Adam(model.parameters())
+                -         Trainer(model).train(loader, optimizer, fp16=args.fp16)
+                +         Trainer(model).train(loader, optimizer, scaler, fp16=args.fp16)
+                """,
+            "second.py": """
+                  import torch
+                - from apex import amp
+                  from trainers import Trainer
+
+                  def main(args, loader):
+                      model = torch.nn.Linear(8, 2).cuda()
+                      optimizer = torch.optim.Adam(model.parameters())
+                -     if args.fp16:
+                -         model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+                -     Trainer(model).train(loader, optimizer, fp16=args.fp16)
+                +     scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+                +     Trainer(model).train(loader, optimizer, scaler, fp16=args.fp16)
+                """,
+        }
+    )

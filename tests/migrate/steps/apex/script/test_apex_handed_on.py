@@ -124,7 +124,7 @@ def test_trainer_that_cannot_ask_for_the_switch(passed: str, tmp_path: Path) -> 
         lines = [line[10:] for line in text.splitlines() if line[8:9] != "+"]
         (tmp_path / name).write_text("\n".join(lines))
     outcome = migrate_paths([tmp_path], Settings())
-    assert [each for each in outcome.findings if "not called where the optimizer is made" in each.message]
+    assert [each for each in outcome.findings if "cannot be said where the scaler would be made" in each.message]
     assert all("autocast" not in each.after for each in outcome.changed)
 
 
@@ -139,7 +139,7 @@ def test_trainer_whose_helper_is_called_in_a_branch(tmp_path: Path) -> None:
         lines = [line[10:] for line in text.splitlines() if line[8:9] != "+"]
         (tmp_path / name).write_text("\n".join(lines) + more)
     outcome = migrate_paths([tmp_path], Settings())
-    assert [each for each in outcome.findings if "not called where the optimizer is made" in each.message]
+    assert [each for each in outcome.findings if "cannot be said where the scaler would be made" in each.message]
     assert all("autocast" not in each.after for each in outcome.changed)
 
 
