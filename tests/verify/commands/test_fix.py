@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from amp_migrate.cli import command as amp_migrate
 from amp_migrate.verify.cli import main
+from amp_migrate.verify.commands.fix import next_step
+from amp_migrate.verify.experiments.float32_parts import Localised
+from amp_migrate.verify.judge.evidence import Evidence
+from amp_migrate.verify.judge.verdict import Limits, assess
 from click.testing import CliRunner, Result
 
 SCRIPT = """\
@@ -80,6 +86,22 @@ def test_where_nothing_passes_nothing_is_written(script: Path) -> None:
     result = fix(script, "--dtype", "fp16")
     assert (result.exit_code, script.read_text()) == (1, text)
     assert "no part of a model to keep in float32: not a part of a model" in result.stdout
-    assert "nothing was written; tried: --dtype fp16" in result.stdout
+    assert result.stdout.endswith(
+        "nothing was written; tried: --dtype fp16\nnext: the script passed in bfloat16: --dtype bf16\n"
+    )
     assert fix(script).exit_code == 0  # in bfloat16
     assert "dtype=torch.bfloat16" in script.read_text()
+
+
+def test_what_no_class_of_the_script_s_own_holds_is_named_to_be_kept_by_hand(
+    make_evidence: Callable[..., Evidence],
+) -> None:
+    verdict = assess(make_evidence(), Limits())
+    lines = ('keep_fp32(model, "head")', 'keep_fp32(critic, "net.2")')
+    assert next_step(Localised("", lines=lines, bfloat16=True), verdict) == (
+        'the script passed with `keep_fp32(model, "head")` and `keep_fp32(critic, "net.2")` before the first call: '
+        "keep_fp32 is of amp_shim.policy"
+    )
+    failed = replace(verdict, advice="end the autocast region after the loss")
+    assert next_step(Localised("the edit, not precision"), failed) == "end the autocast region after the loss"
+    assert next_step(None, failed) == "end the autocast region after the loss"

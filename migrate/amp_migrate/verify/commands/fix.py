@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from amp_migrate.report.forms.diff import unified
 from amp_migrate.report.report import told
 from amp_migrate.verify.commands.verify import can_run, pool_for
 from amp_migrate.verify.experiments.attempts import Attempt, attempts
-from amp_migrate.verify.experiments.float32_parts import localize
+from amp_migrate.verify.experiments.float32_parts import Localised, localize
 from amp_migrate.verify.experiments.ladder import climb
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.verdict import Assessment, Limits, Verdict, assess
@@ -57,11 +57,16 @@ def fix(request: FixRequest) -> int:
         # The original is the same in every attempt, and runs once.
         request = replace(request, cache=request.cache or str(own.folder / "original"))
         original = target(request.original, prepare.interpreter(request.python), module=request.module)
-        tries: list[Tried] = []
-        for tried in _tries(request, original, own.folder):
-            tries.append(tried)
-            click.echo(f"{tried.attempt.name}: {tried.assessment.word}: {tried.assessment.sentence}")
-            if tried.passes:
+        first = _try(request, original, Attempt(("--dtype", request.dtype) if request.dtype else ()), own.folder / "0")
+        tries = [first]
+        found = _found(first)
+        for number, attempt in enumerate(attempts(found, request.dtype) if found else (), start=1):
+            click.echo(f"trying {attempt.name}: {attempt.why}", err=True)
+            try:
+                tries.append(_try(request, original, attempt, own.folder / str(number)))
+            except UsageError as error:  # what an older target of the project has no words for
+                click.echo(f"{attempt.name}: {error}")
+            if tries[-1].passes:
                 break
         best = tries[-1] if tries[-1].passes else tries[0]
         own.keep = not best.passes
@@ -69,25 +74,31 @@ def fix(request: FixRequest) -> int:
             _write(request, original, best.outcome)
         else:
             click.echo(f"nothing was written; tried: {', '.join(each.attempt.name for each in tries)}")
+            if advised := next_step(found, first.assessment):
+                click.echo(f"next: {advised}")
         if request.json is not None:
             write("--json", request.json, as_json(tries))
         return best.assessment.verdict.value
 
 
-def _tries(request: FixRequest, original: Target, folder: Path) -> Iterator[Tried]:
-    first = _try(request, original, Attempt(("--dtype", request.dtype) if request.dtype else ()), folder / "0")
-    yield first
+def _found(first: Tried) -> Localised | None:
+    """The parts that float32 is needed for; None where the first attempt failed for nothing that they could mend."""
     if first.assessment.verdict is not Verdict.FAIL:
-        return
+        return None
     found = localize(first.pool, first.evidence, first.assessment, timing_pairs=0)
     if found.reason:
         click.echo(f"no part of a model to keep in float32: {found.reason}")
-    for number, attempt in enumerate(attempts(found, request.dtype), start=1):
-        click.echo(f"trying {attempt.name}: {attempt.why}", err=True)
-        try:
-            yield _try(request, original, attempt, folder / str(number))
-        except UsageError as error:  # what an older target of the project has no words for
-            click.echo(f"{attempt.name}: {error}")
+    return found
+
+
+def next_step(found: Localised | None, first: Assessment) -> str:
+    """What a person can do where nothing that can be written has passed; empty where nothing is known to help."""
+    if found is not None and found.lines:
+        lines = " and ".join(f"`{line}`" for line in found.lines)
+        return f"the script passed with {lines} before the first call: keep_fp32 is of amp_shim.policy"
+    if found is not None and found.bfloat16:
+        return "the script passed in bfloat16: --dtype bf16"
+    return first.advice
 
 
 def _try(request: FixRequest, original: Target, attempt: Attempt, folder: Path) -> Tried:
@@ -97,7 +108,9 @@ def _try(request: FixRequest, original: Target, attempt: Attempt, folder: Path) 
     pool = pool_for(request, original, migrated, folder, (), timing_steps=request.timing_steps)
     evidence = climb(pool, request.timing_runs, thorough=True)
     can_run(evidence.original)
-    return Tried(attempt, outcome, pool, evidence, assess(evidence, Limits()))
+    tried = Tried(attempt, outcome, pool, evidence, assess(evidence, Limits()))
+    click.echo(f"{attempt.name}: {tried.assessment.word}: {tried.assessment.sentence}")
+    return tried
 
 
 def _write(request: FixRequest, original: Target, outcome: Outcome) -> None:
