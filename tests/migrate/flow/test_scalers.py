@@ -508,3 +508,49 @@ def test_a_scale_that_is_said_needs_no_gradients_to_go_by(told: Tell) -> None:
     text = f"{SETUP}    scaler.scale(loss).backward()\n    scaler.step(opt)\n    scaler.update()\n"
     assert not wrong(told, f"{text}    if scaler.get_scale() > 512.0:\n        scaler.update(512.0)\n")
     assert wrong(told, f"{text}    if scaler.get_scale() > 512.0:\n        scaler.update(None)\n")
+
+
+LAYERS = """
+class Net(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.n, self.blocks = n, nn.ModuleList()
+        for i in range(n):
+            self.blocks.append(nn.Linear(8, 8))
+
+    def forward(self, x):
+        for BLOCK
+        return x
+
+
+net = NET.cuda()
+opt = optim.SGD(net.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cuda")
+for x in loader:
+    loss = torch.zeros(1).cuda()
+    with torch.amp.autocast("cuda", dtype=torch.float16):
+        LOSS
+    opt.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.step(opt)
+    scaler.update()
+"""
+EACH = "block in self.blocks: x = block(x)"
+CHAIN = "nn.Sequential(*[f(8) for _ in range(n) for f in (nn.BatchNorm1d, lambda k: nn.Linear(k, k), nn.Dropout)])"
+
+
+@pytest.mark.parametrize(
+    ("block", "net", "loss"),
+    [
+        (EACH, "Net(4)", "loss = net(x).mean()"),
+        ("i in range(self.n): x = torch.relu(self.blocks[i](x))", "Net(args.n)", "loss = net(x).mean()"),
+        (EACH, CHAIN, "loss = net(x).mean()"),
+        (EACH, "nn.Linear(8, 8)", "for part in x: loss = loss + net(part).mean()"),
+    ],
+)
+def test_a_loss_depends_on_all_that_it_goes_through(told: Tell, block: str, net: str, loss: str) -> None:
+    text = LAYERS.replace("BLOCK", block).replace("NET", net).replace("LOSS", loss)
+    assert not [each for each in faults(told(text).analysis) if each.always or each.is_seen]
+    some = text.replace("    scaler.scale(loss).backward()", "    if loss > 0:\n        scaler.scale(loss).backward()")
+    seen = {each.what for each in faults(told(some).analysis) if each.is_seen}
+    assert "a scaler steps an optimizer without gradients" in seen

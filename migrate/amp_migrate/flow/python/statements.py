@@ -11,6 +11,7 @@ from amp_migrate.flow.domain.atoms import (
     NONE_VALUE,
     UNBOUND,
     UNKNOWN,
+    Atom,
     External,
     FileModule,
     Obj,
@@ -26,7 +27,7 @@ from amp_migrate.flow.domain.atoms import (
 from amp_migrate.flow.domain.contexts import DTYPES, Context
 from amp_migrate.flow.domain.machine import World, changed, one_way
 from amp_migrate.flow.domain.state import State, meet
-from amp_migrate.flow.domain.tensor import LOW, Tensor, told_apart
+from amp_migrate.flow.domain.tensor import FLOWS, LOW, SOME_TENSOR, Tensor, told_apart
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import containers
 from amp_migrate.flow.python.expressions import assign, binary, evaluate, in_turn
@@ -280,7 +281,7 @@ def _come_round(state: State) -> State:
 def _having_run(
     frame: Frame, leaving: State, behind: State | None, node: ast.stmt, entry: State, breaks: State | None
 ) -> State | None:
-    """A state behind a loop: values as if it may not have run at all, worlds as if it has."""
+    """A state behind a loop: values as if it may not have run at all, worlds and gradients as if it has."""
     if behind is None:
         # Every way through the body leaves the loop by itself, or the loop is not left at all.
         return leaving if breaks is None else meet(entry, leaving)
@@ -289,7 +290,21 @@ def _having_run(
         assume(frame, node.test, False)
         behind = frame.state or behind
     leaving.worlds = behind.worlds
+    for name, value in leaving.names.items():
+        through = only(behind.names.get(name, NEVER), Tensor)
+        if through is not None and through.flows & FLOWS and value != behind.names[name]:
+            leaving.names[name] = frozenset(_depending(each, through) for each in value)
     return leaving
+
+
+def _depending(atom: Atom | Tensor, through: Tensor) -> Atom | Tensor:
+    """A tensor, or what may be one, with gradients that flow as through another."""
+    tensor = atom.tensor or SOME_TENSOR if isinstance(atom, Opaque) else atom
+    if not isinstance(tensor, Tensor):
+        return atom
+    reach, surely = tensor.reach | through.reach, tensor.surely | through.surely
+    tensor = tensor.but(flows=through.flows, reach=reach, surely=surely)
+    return Opaque(atom.path, tensor, atom.hint) if isinstance(atom, Opaque) else tensor
 
 
 def _break(frame: Frame, node: ast.Break) -> None:

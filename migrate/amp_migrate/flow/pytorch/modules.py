@@ -306,8 +306,16 @@ def _chain(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Value:
             value = join(value, given)
             if value == before:
                 break
-        return given
+        return frozenset(_through_all(frame, each, rest) if isinstance(each, Tensor) else each for each in given)
     return value
+
+
+def _through_all(frame: Frame, result: Tensor, modules: Value) -> Tensor:
+    """What comes out of a chain: it has been through all of its modules, whichever was the last."""
+    own = NOTHING.union(*(leaves(frame, each) for each in modules if isinstance(each, Atom))) & result.reach
+    if not own or not result.flows & FLOWS or frame.now.context.gradients != ON:
+        return result
+    return result.but(flows=FLOWS, surely=result.surely | own)
 
 
 def _added(frame: Frame, owner: Obj, names: Iterable[str]) -> Value:
