@@ -6,6 +6,7 @@ Every answer can be that nobody knows: an unknown value, an empty set, None.
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -62,6 +63,7 @@ NO_BFLOAT16 = "NumPy has no bfloat16"
 LIMITED = "gradients that are not scaled are clipped by a scaled limit"
 UNSCALED_LOSS = "torch.autograd.grad() takes gradients of an unscaled loss beside those of the scaled one"
 IDLE = "nothing is computed in half precision"
+UNSAVED = "a checkpoint holds the state of an optimizer, and not that of the scaler which steps it"
 _NOT_ALWAYS = frozenset(
     (
         Act.GAUGE,
@@ -214,6 +216,33 @@ class Questions:
             return []
         return [Fault(site, IDLE) for site in sorted(training)]
 
+    def unsaved(self) -> list[Fault]:
+        """Where an optimizer's state goes into a checkpoint, and nobody asks the scaler that steps it for its own."""
+        about_state = self.events(Act.SAVED, Act.LOADED, Act.HANDED_ON)
+        kept = {atom for each in about_state for atom in (*each.scaler, *each.subject)}
+        stepping: defaultdict[object, set[object]] = defaultdict(set)
+        for event in self.events(Act.SCALER_STEP):
+            for optimizer in event.optimizer:
+                stepping[optimizer].update(event.scaler)
+        found: list[Fault] = []
+        for event in about_state:
+            scalers = set().union(*(stepping[each] for each in event.optimizer if isinstance(each, Obj)))
+            is_known = bool(scalers) and all(each in stepping for each in event.optimizer)
+            if event.act is Act.SAVED and is_known and scalers.isdisjoint(kept) and self._goes_into_more(event):
+                found.append(Fault(event.site, UNSAVED, event=event))
+        return found
+
+    def _goes_into_more(self, event: Event) -> bool:
+        """Whether what a call gives goes into a container, or into a file by itself."""
+        module = self.analysis.module(event.site.file)
+        holders = [] if module is None else [*_holders(module.tree, event.node)]
+        called = [each.func for each in holders if isinstance(each, ast.Call)]
+        words = {each.attr for each in called if isinstance(each, ast.Attribute)}
+        is_held = any(isinstance(each, ast.Dict) for each in holders) or any(
+            isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Subscript) for each in holders
+        )
+        return "load_state_dict" not in words and (is_held or not words.isdisjoint({"append", "save"}))
+
     @cached_property
     def has_regions(self) -> bool:
         """Whether some region of autocast may be entered anywhere."""
@@ -250,6 +279,13 @@ class Questions:
 
 def _are_on_cpu(tensors: Sequence[Tensor]) -> bool:
     return bool(tensors) and all(each.place == CPU for each in tensors)
+
+
+def _holders(tree: ast.AST, node: ast.AST) -> Iterator[ast.AST]:
+    """What an expression stands in, up to its statement, outermost first."""
+    for each in ast.walk(tree):
+        if isinstance(each, (ast.expr, ast.Assign)) and each is not node and node in ast.walk(each):
+            yield each
 
 
 def _atoms(value: Value) -> list[Atom | None]:

@@ -26,6 +26,7 @@ from amp_migrate.flow.questions import (
     LIMITED,
     NO_BFLOAT16,
     SAVED_LOW,
+    UNSAVED,
     UNSCALED_LOSS,
     WRONG_BY_ITSELF,
     Fault,
@@ -68,6 +69,7 @@ _RUNS = frozenset(
         WRONG_BY_ITSELF[Act.ON_CPU],
         WRONG_BY_ITSELF[Act.FOREIGN],
         SAVED_LOW,
+        UNSAVED,
         _NOT_CLEARED_IN_SIGHT,
         CLIPPED,  # as the original may have done it: Apex's gradients are scaled in the body of `amp.scale_loss`
     )
@@ -91,6 +93,7 @@ class Trouble(Enum):
     UNCLEARED = "gradients that add up from step to step"
     ON_CPU = "a script that is for the CPU: autocast for a GPU does nothing in it"
     IDLE = "low precision that does nothing at all"
+    UNSAVED = "a scaler that begins anew where its optimizer goes on"
     OTHER = "any other"
 
 
@@ -109,6 +112,7 @@ _TROUBLES = {
     _NOT_CLEARED_IN_SIGHT: Trouble.UNCLEARED,
     WRONG_BY_ITSELF[Act.GAUGE]: Trouble.READ_SCALED,
     UNSCALED_LOSS: Trouble.UNSCALED,
+    UNSAVED: Trouble.UNSAVED,
 }
 
 
@@ -245,7 +249,7 @@ def _faults(questions: Questions) -> Sequence[Fault]:
         what = _NEVER_CLEARED if not questions.hands_on_gradients else _NOT_CLEARED_IN_SIGHT
         added = [replace(each, what=what, why="") for each in found if each.what == ADDED and each.is_seen]
         found = [each for each in found if each.what in _BY_ITSELF] + added
-    return [*questions.idle_regions(), *found]
+    return [*questions.idle_regions(), *questions.unsaved(), *found]
 
 
 def _key(fault: Fault) -> Key:

@@ -20,6 +20,7 @@ from amp_migrate.engine.outcome import FilePlan
 from amp_migrate.engine.results.float_casts import InFloat32, line_before
 from amp_migrate.engine.results.flow_files import FlowFiles
 from amp_migrate.engine.workspace import Workspace
+from amp_migrate.hazards.scaled_gradients.amp611_scaler_not_saved import RULE as SCALER_NOT_SAVED
 from amp_migrate.prove.precision import Harm, Original, Trouble, harms
 from amp_migrate.report.finding import Finding, Kind, seen_from
 from amp_migrate.settings import Settings
@@ -63,7 +64,9 @@ _FOR_TOLD = {
     Trouble.READ_SCALED: _READ_LAST,
     Trouble.SCALER: _UNSCALABLE,
     Trouble.UNCLEARED: _CLEARED,
+    Trouble.UNSAVED: "save scaler.state_dict() there, too, and load it where the optimizer is loaded",
 }
+_CODES = {Trouble.PROBABILITY: ROUNDED_PROBABILITY.code, Trouble.UNSAVED: SCALER_NOT_SAVED.code}
 
 
 @dataclass(frozen=True)
@@ -203,7 +206,7 @@ def _is_said(harm: Harm, changed: Mapping[str, FilePlan]) -> bool:
 
 
 def _code(harm: Harm) -> str:
-    return ROUNDED_PROBABILITY.code if harm.trouble is Trouble.PROBABILITY else RISKY_NUMERICS.code
+    return _CODES.get(harm.trouble, RISKY_NUMERICS.code)
 
 
 def _steps(plan: FilePlan, kind: Kind = Kind.MIGRATED) -> list[Finding]:

@@ -142,25 +142,11 @@ def _kept_otherwise(script: Script) -> Iterator[tuple[cst.BaseExpression, Course
         for one in flowing.events(file, event.node, flow.Act.SCALER_STEP)
         for atom in one.optimizer
     }
-    for call in file.calls if "save(" in file.tree.text else ():
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "state_dict" and _is_kept(file, call):
-            saved = [atom for one in flowing.events(file, call, flow.Act.SAVED) for atom in one.optimizer]
-            if saved and all(atom in stepping for atom in saved):
-                yield call.func.value, stepping[saved[0]]
-
-
-def _is_kept(file: File, call: cst.Call) -> bool:
-    """Whether what a call gives goes into a container, or is saved by itself."""
-    node: cst.CSTNode = call
-    while isinstance(node, (cst.BaseExpression, cst.Arg, cst.BaseElement, cst.BaseDictElement)):
-        parent = file.tree.parents[node]
-        word = parent.func.attr.value if isinstance(parent, cst.Call) and isinstance(parent.func, cst.Attribute) else ""
-        if word == "load_state_dict":
-            return False
-        if isinstance(node, cst.DictElement) or word in ("append", "save"):
-            return True
-        node = parent
-    return False
+    for fault in flowing.questions.unsaved():
+        call = flowing.node_at(file, fault.site)
+        known = [] if fault.event is None else [stepping[atom] for atom in fault.event.optimizer if atom in stepping]
+        if known and isinstance(call, cst.Call):
+            yield cst.ensure_type(call.func, cst.Attribute).value, known[0]
 
 
 def _repair(script: Script, course: Course, entry: SavedEntry) -> tuple[Edit, ...]:

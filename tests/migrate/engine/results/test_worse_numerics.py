@@ -1168,3 +1168,52 @@ for x in loader:
 def test_a_function_of_autograds_own_hands_on_where_its_gradient_comes_through() -> None:
     (left,) = migrate_text(OWN_FUNCTION, Settings(Dtype.FP16)).findings
     assert "torch.autograd.grad() takes gradients of an unscaled loss" in left.message
+
+
+SAVED_FROM_A_LIST = """\
+import torch
+from torch import nn
+
+
+class Gan:
+    def __init__(self):
+        self.net = nn.Linear(8, 8).cuda()
+        self.optimizer = torch.optim.Adam(self.net.parameters())
+        self.optimizers = [self.optimizer]
+
+    def train(self, data):
+        loss = nn.functional.mse_loss(self.net(data.cuda()), data.cuda())
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+    def save(self, path):
+        torch.save({"all": [each.state_dict() for each in self.optimizers]}, path)
+"""
+
+
+def test_a_scaler_that_no_checkpoint_holds_beside_its_optimizer_is_told_in_the_run_that_makes_it() -> None:
+    plan = migrate_text(SAVED_FROM_A_LIST, Settings())
+    told = [(each.line, each.code, each.kind) for each in plan.findings if each.code == "AMP611"]
+    assert told == [(18, "AMP611", Kind.NOTE)]
+    assert [each.code for each in migrate_text(plan.after, Settings()).findings] == ["AMP611"]
+    for_bfloat16 = migrate_text(SAVED_FROM_A_LIST, Settings(Dtype.BF16))
+    assert "autocast" in for_bfloat16.after
+    assert "AMP611" not in {each.code for each in for_bfloat16.findings}
+
+
+def test_a_scaler_that_is_saved_beside_one_optimizer_is_not_missed_beside_another() -> None:
+    text = SAVED_FROM_A_LIST.replace("torch.save({", "torch.save({'optimizer': self.optimizer.state_dict(), ")
+    plan = migrate_text(text, Settings())
+    assert "scaler.state_dict()" in plan.after
+    assert "AMP611" not in {each.code for each in plan.findings}
+
+
+@pytest.mark.parametrize(
+    "line", ["print(self.optimizer.state_dict())", "other.load_state_dict(self.optimizer.state_dict())"]
+)
+def test_a_state_that_goes_into_no_checkpoint_is_not_told(line: str) -> None:
+    text = SAVED_FROM_A_LIST[: SAVED_FROM_A_LIST.index("        torch.save")] + f"        {line}\n"
+    plan = migrate_text(text, Settings())
+    assert "autocast" in plan.after
+    assert "AMP611" not in {each.code for each in plan.findings}
