@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -63,3 +63,40 @@ def test_the_noise_that_excuses_a_difference_is_told(make_evidence: MakeEvidence
     noisy = make_trace([loss * (1 + 1e-6) for loss in make_trace().losses])
     detail = equality_check(make_evidence([noisy] * 3, migrated_off=noisy)).detail
     assert detail.endswith("; S = 1.00e-06, and 1.00e-06 of the original against itself")
+
+
+def _twins(evidence: Evidence, *traces: Trace) -> Evidence:
+    """The evidence with runs of the original that are an ulp off."""
+    return replace(evidence, twins=tuple(replace(evidence.floors[0], trace=each) for each in traces))
+
+
+def _off(losses: Sequence[float], **apart: float) -> list[float]:
+    """Losses of which some are apart: `at3=0.01` is the fourth, by one per cent."""
+    return [loss * (1 + apart.get(f"at{index}", 0.0)) for index, loss in enumerate(losses)]
+
+
+@pytest.mark.parametrize(
+    ("apart", "status", "said"),
+    [
+        ({"at18": 0.1}, Status.WARN, "up to 9.1e-02 apart, and 1.4e-01 would be rounding"),
+        ({"at18": 0.2}, Status.FAIL, "1.7e-01 apart at backward pass 18, where an ulp makes 4.8e-02"),
+        ({"at0": 6e-5}, Status.WARN, "rounded otherwise"),  # as another order of summing makes
+        ({"at3": 0.01, "at18": 0.1}, Status.FAIL, "9.9e-03 apart at backward pass 3, where an ulp makes 3.0e-05"),
+    ],
+)
+def test_what_an_ulp_grows_into_later_excuses_nothing_earlier(
+    make_evidence: MakeEvidence, make_trace: Make, apart: dict[str, float], status: Status, said: str
+) -> None:
+    losses = make_trace().losses
+    evidence = make_evidence(migrated_off=make_trace(_off(losses, **apart)))
+    twins = (make_trace(_off(losses, at0=1e-7, at15=0.05)), make_trace(_off(losses, at3=2e-6)))
+    check = equality_check(_twins(evidence, *twins))
+    assert check.status is status
+    assert said in check.detail
+
+
+def test_where_an_ulp_stays_one_little_is_excused(make_evidence: MakeEvidence, make_trace: Make) -> None:
+    losses = make_trace().losses
+    evidence = make_evidence(migrated_off=make_trace(_off(losses, at0=1e-5)))
+    check = equality_check(_twins(evidence, make_trace(_off(losses, at0=1e-7))))
+    assert check.status is Status.FAIL

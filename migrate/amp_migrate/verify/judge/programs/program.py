@@ -107,15 +107,6 @@ def differences(ours: RunResult, theirs: RunResult) -> list[Difference]:
     return sorted(found, key=lambda each: each.attempt)
 
 
-def sizes(found: Sequence[Difference]) -> Mapping[str, float]:
-    """How far numbers are apart at most, by kind."""
-    largest: dict[str, float] = {}
-    for each in found:
-        if each.size is not None:
-            largest[each.what] = max(largest.get(each.what, 0.0), each.size)
-    return largest
-
-
 def _both(say: Callable[[Thing], str], x: Thing | None, y: Thing | None, none: str = "none") -> tuple[str, str]:
     return (say(x) if x is not None else none, say(y) if y is not None else none)
 
