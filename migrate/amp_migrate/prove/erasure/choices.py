@@ -1,0 +1,201 @@
+"""What the branches of Apex and of native AMP are chosen by, in a program that has both."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from amp_migrate.prove.code.public_names import AUTOCAST, SCALERS, public
+from amp_migrate.prove.code.scopes import Scope, Scopes, imported_name
+
+ON = True  # what a flag is where it is set
+_CHOOSES = frozenset({"apex.amp.initialize", "apex.amp.scale_loss"})
+_NATIVE = frozenset({AUTOCAST, *SCALERS})
+NEGATED = (ast.NotEq, ast.NotIn)
+_Key = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Question:
+    """Something that a test asks for: that a thing is a constant, or that a flag is set (`ON`)."""
+
+    key: _Key
+    value: object
+    code: str
+
+
+_ELSE: list[Question] = []  # what an `else` asks for
+
+
+class Chooser:
+    """What one file of such a program asks, and what stands in the branches.
+
+    Attributes:
+        name: the file.
+        text: its text.
+        scopes: who binds what in it.
+    """
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name = name
+        self.text = text
+        self.scopes = Scopes(ast.parse(text), name, text)
+
+    def of_apex(self) -> Iterator[Question]:
+        """What is asked for by the tests of branches that Apex's steps stand in."""
+        for branches in self._chains():
+            for atoms, body, scope in branches:
+                if any(self._calls_apex(each, scope) for each in body):
+                    yield from atoms
+
+    def pairs(self, apex: set[Question]) -> Iterator[tuple[Question, Question | None]]:
+        """What chooses Apex, with what chooses native AMP beside it; None where that is whatever is not Apex."""
+        for branches in self._chains():
+            natives = [
+                atoms
+                for atoms, body, scope in branches
+                if any(self._is_native(each, scope, is_asked=atoms is not _ELSE) for each in body)
+            ]
+            for atoms, _, _ in branches:
+                for own in (each for each in atoms if each in apex):
+                    for other in natives:
+                        if other is _ELSE and len(atoms) == 1:
+                            yield own, None
+                        yield from ((own, each) for each in _beside(own, atoms, other))
+
+    def _chains(self) -> Iterator[list[tuple[list[Question], list[ast.stmt], Scope]]]:
+        """The branches of each `if`, with what their tests ask for."""
+        ifs = [(node, scope) for node, scope in self.scopes.statements if isinstance(node, ast.If)]
+        continued = {node.orelse[0] for node, _ in ifs if len(node.orelse) == 1}
+        for node, scope in ifs:
+            branches = []
+            rest: list[ast.stmt] = [node]
+            while len(rest) == 1 and isinstance(current := rest[0], ast.If):
+                branches.append((list(self._atoms(current.test, scope)), current.body, scope))
+                rest = current.orelse
+            if node not in continued:
+                yield [*branches, (_ELSE, rest, scope)]
+
+    def _atoms(self, test: ast.expr, scope: Scope) -> Iterator[Question]:
+        """What has to be so for a test to be true."""
+        for each in parts_of(test):
+            if (flag := self.flag(each, scope)) is not None:
+                if not self._is_fixed(each, scope):
+                    yield flag
+            elif isinstance(each, ast.Compare) and isinstance(each.ops[0], ast.Eq):
+                key, values = self.asked(each, scope) or (None, [])
+                if key is not None:
+                    yield Question(key, values[0], ast.unparse(each))
+
+    def flag(self, node: ast.expr, scope: Scope) -> Question | None:
+        """The question whether a variable, or an attribute of one, is set."""
+        key = _key(node, scope)
+        return None if key is None else Question(key, ON, ast.unparse(node))
+
+    @staticmethod
+    def asked(node: ast.Compare, scope: Scope) -> tuple[_Key, list[object]] | None:
+        """What a comparison compares, and with which constants."""
+        key, right = _key(node.left, scope), node.comparators[0]
+        elements = right.elts if isinstance(right, (ast.Tuple, ast.List, ast.Set)) else [right]
+        if key is None or len(node.ops) > 1 or not isinstance(node.ops[0], (ast.Eq, ast.In, *NEGATED)):
+            return None
+        constants = [each.value for each in elements if isinstance(each, ast.Constant)]
+        values: list[object] = [each for each in constants if type(each) in (str, int, type(None))]
+        is_one = isinstance(node.ops[0], (ast.Eq, ast.NotEq))
+        return (key, values) if is_one is (elements == [right]) and len(values) == len(elements) else None
+
+    def _is_fixed(self, node: ast.expr, scope: Scope) -> bool:
+        """Whether a name only says what is installed: the module gives it True and False, and nobody anything else."""
+        if not isinstance(node, ast.Name) or scope.find(node.id) is not self.scopes.module:
+            return False
+        given = [
+            each.value
+            for each, _ in self.scopes.statements
+            if isinstance(each, ast.Assign) and any(isinstance(t, ast.Name) and t.id == node.id for t in each.targets)
+        ]
+        return bool(given) and all(isinstance(each, ast.Constant) and isinstance(each.value, bool) for each in given)
+
+    def conditions(self, is_meant: Callable[[ast.AST, Scope], bool]) -> Iterator[str]:
+        """Under which conditions any of some nodes of the file are executed, as code."""
+        yield from self._under(self.scopes.module.node, self.scopes.module, is_meant, ())
+
+    def _under(
+        self, node: ast.AST, scope: Scope, is_meant: Callable[[ast.AST, Scope], bool], known: tuple[str, ...]
+    ) -> Iterator[str]:
+        if is_meant(node, scope):
+            yield from known
+        inner = self.scopes.inside(node, scope)
+        if not isinstance(node, (ast.If, ast.IfExp)):
+            for each in ast.iter_child_nodes(node):
+                yield from self._under(each, inner, is_meant, known)
+            return
+        parts = [ast.unparse(each) for each in parts_of(node.test) if not self._is_fixed(each, scope)]
+        for block, conditions in ((node.body, parts), (node.orelse, [f"not ({' and '.join(parts)})"])):
+            for each in block if isinstance(block, list) else [block]:
+                yield from self._under(each, inner, is_meant, (*known, *conditions))
+
+    @staticmethod
+    def is_of_apex(node: ast.AST, scope: Scope) -> bool:
+        """Whether a call is a part of a step by Apex."""
+        return isinstance(node, ast.Call) and imported_name(node.func, scope) in _CHOOSES
+
+    @staticmethod
+    def is_of_torch(node: ast.AST, scope: Scope) -> bool:
+        """Whether an expression names autocast or a scaler of torch."""
+        return isinstance(node, (ast.Name, ast.Attribute)) and public(imported_name(node, scope)) in _NATIVE
+
+    def _calls_apex(self, node: ast.AST, scope: Scope) -> bool:
+        return any(self.is_of_apex(each, where) for each, where in self._walk(node, scope))
+
+    def _is_native(self, node: ast.AST, scope: Scope, *, is_asked: bool) -> bool:
+        """Whether code names autocast or a scaler of torch; in an `else`, under no further condition."""
+        if not is_asked and isinstance(node, ast.If):
+            return False
+        if self.is_of_torch(node, scope):
+            return True
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward":
+            scaled = node.func.value
+            if isinstance(scaled, ast.Call) and isinstance(scaled.func, ast.Attribute) and scaled.func.attr == "scale":
+                return True
+        inner = self.scopes.inside(node, scope)
+        return any(self._is_native(each, inner, is_asked=is_asked) for each in ast.iter_child_nodes(node))
+
+    def _walk(self, node: ast.AST, scope: Scope) -> Iterator[tuple[ast.AST, Scope]]:
+        yield node, scope
+        if not isinstance(node, ast.JoinedStr):  # the places in it are not to be relied upon
+            inner = self.scopes.inside(node, scope)
+            for each in ast.iter_child_nodes(node):
+                yield from self._walk(each, inner)
+
+
+def parts_of(test: ast.expr) -> Iterator[ast.expr]:
+    """What has to be true for a test to be true."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        for each in test.values:
+            yield from parts_of(each)
+    else:
+        yield test
+
+
+def _beside(own: Question, atoms: list[Question], other: list[Question]) -> Iterator[Question]:
+    """What chooses native AMP by the test of another branch: another value of the same thing, or another flag."""
+    if own.value is not ON:
+        yield from (each for each in other if each.key == own.key and each.value is not ON and each.value != own.value)
+        return
+    flags = [[each for each in side if each.value is ON] for side in (atoms, other)]
+    mine, theirs = ([each for each in side if each not in rest] for side, rest in (flags, flags[::-1]))
+    if mine == [own] and len(theirs) == 1:
+        yield theirs[0]
+
+
+def _key(node: ast.expr, scope: Scope) -> _Key | None:
+    """What tells a variable, or a chain of attributes, from others that are spelled alike."""
+    root = node
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    if not isinstance(root, ast.Name):
+        return None
+    if isinstance(node, ast.Name):
+        return node.id, scope.find(node.id)
+    return ast.unparse(node), scope.owner if root.id == "self" else None
