@@ -7,7 +7,7 @@ import pytest
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.gates import Status
 from amp_migrate.verify.judge.verdict import Assessment, Limits, Verdict, assess
-from amp_migrate.verify.recorded.recording import Failure, Trace
+from amp_migrate.verify.recorded.recording import Checkpoint, Failure, Trace
 
 Make = Callable[..., Trace]
 MakeEvidence = Callable[..., Evidence]
@@ -205,3 +205,15 @@ def test_a_pass_on_few_steps_says_how_few_they_were(make_evidence: MakeEvidence,
     assert few(7) == "what shows after the first 7 of 20 steps: --steps 20"
     assert few(7, stopped=False) == "what shows after the first 7 of 20 steps: give the script more data or epochs"
     assert few(20) == ""
+
+
+def test_who_saves_the_optimizer_is_told_that_nobody_has_seen_it_resume(
+    make_evidence: MakeEvidence, make_trace: Make
+) -> None:
+    def said(*checkpoints: Checkpoint) -> bool:
+        evidence = make_evidence(migrated=make_trace(scale=1024.0, checkpoints=checkpoints))
+        return any("goes on from a checkpoint" in item for item in assess(evidence, NONE).not_checked)
+
+    assert said(Checkpoint(optimizer=True, scaler=True))
+    assert not said(Checkpoint(optimizer=False, scaler=False))
+    assert not said()

@@ -276,6 +276,8 @@ def _not_checked(evidence: Evidence, found: tuple[Convergence, ...], measured: S
         items.append("convergence over whole trainings and several seeds: --seeds 5")
     if len(found) < 2:
         items.append("evaluation in mixed precision" + (": no metric was printed or written" if evidence.whole else ""))
+    if any(checkpoint.optimizer for checkpoint in evidence.migrated.trace.checkpoints):
+        items.append("training that goes on from a checkpoint: run the scripts with their own option to resume")
     if made_up := evidence.original.trace.synthetic:
         items.append(f"the script's own data: made-up pictures stood in for {' and '.join(made_up)}")
     if evidence.original.trace.uncompiled or evidence.migrated.trace.uncompiled:
