@@ -29,6 +29,7 @@ from amp_migrate.flow.domain.atoms import (
     many,
     named,
     one,
+    only,
     some,
     widened,
 )
@@ -37,7 +38,7 @@ from amp_migrate.flow.domain.heap import Heap
 from amp_migrate.flow.domain.interned import a_run
 from amp_migrate.flow.domain.machine import EMPTY_MACHINE, START, Machine, World, Worlds, common
 from amp_migrate.flow.domain.state import State, meet
-from amp_migrate.flow.domain.tensor import Tensor, join_tensors
+from amp_migrate.flow.domain.tensor import Tensor, is_same, join_tensors
 from amp_migrate.flow.events import Act, Event
 from amp_migrate.flow.files import Files
 from amp_migrate.flow.overlay import Overlay
@@ -328,12 +329,13 @@ class Analysis:
         worlds = frozenset(World(each, frozenset(), each) for each in task.entries)
         sites = {each.arg: site_of(task.code.file, each) for each in task.code.parameters}
         given = {name: named(value, sites[name]) for name, value in task.given.items()}
-        frame = Frame(self, module, task, State(given, {}, task.context, worlds or START))
+        frame = Frame(self, module, task, State(dict(given), {}, task.context, worlds or START))
         for name in [each for each in given if each in task.code.captured]:
             self.heap.write(task.ref, name, given[name])
         execute(frame, task.code.body)
         if frame.state is None and frame.ended is None and task.code.is_generator:  # whose call returns all the same
             frame.state = frame.paused or State(given, {}, task.context, worlds or START)
+            frame.state.context = task.context
         if frame.state is not None:
             frame.leave(NONE_VALUE)
         value = many(frame.yielded) if task.code.is_generator else frame.returned
@@ -343,6 +345,8 @@ class Analysis:
             after = frame.ended.context
             task.leaves_on = after if task.leaves_on is None else task.leaves_on.join(after)
             task.cells = {cell: v for cell, v in frame.ended.cells.items() if cell in task.written}
+            became = ((name, _leaf_of(value, frame.ended.names.get(name, NEVER))) for name, value in given.items())
+            task.made_leaves = {name: leaf for name, leaf in became if leaf is not None}
 
     # Entry points
 
@@ -787,6 +791,14 @@ def _is_called_by_torch(code: Code) -> bool:
     """Whether a function is a method that nobody calls by its name: `forward`, `__getitem__`."""
     is_method = code.parent is not None and isinstance(code.parent.node, ast.ClassDef)
     return is_method and (code.name in ("forward", "backward") or code.name.startswith("__"))
+
+
+def _leaf_of(before: Value, after: Value) -> Atom | None:
+    """The leaf that a tensor has become, which it was not before; None where it has not."""
+    was, is_now = only(before, Tensor), only(after, Tensor)
+    if was is None or is_now is None or was.leaf or len(is_now.leaf) != 1 or not is_same(was, is_now):
+        return None
+    return next(iter(is_now.leaf))  # type: ignore[no-any-return]
 
 
 class _Outside(Task):

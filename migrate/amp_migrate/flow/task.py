@@ -27,6 +27,7 @@ class Task:
         touched: what it asks or changes of a state, itself or by what it calls.
         cells: attributes whose value is known where it returns.
         written: attributes that it may change.
+        made_leaves: the parameters whose tensors have a gradient of their own where it returns, and had none before.
         casts: the leaves that it casts in the regions of its callers, whether gradients are recorded there (`AS_CALLER`
             where the call itself does not say), and where.
         happened: what happened when it was last interpreted.
@@ -44,6 +45,7 @@ class Task:
         self.touched: set[Key] = set()
         self.cells: dict[Cell, Value] = {}
         self.written: set[Cell] = set()
+        self.made_leaves: dict[str, Atom] = {}
         self.casts: dict[tuple[Atom, int, Site], None] = {}
         self.leaves_on: Context | None = None
         self.happened: dict[Event, None] = {}
@@ -141,6 +143,7 @@ class Task:
             dict(self.cells),
             len(self.written),
             len(self.casts),
+            dict(self.made_leaves),
             self.leaves_on,
         )
 

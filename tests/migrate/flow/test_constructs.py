@@ -41,6 +41,11 @@ CASES = {
         "def f():\n    yield 1\n    yield 2\nx = next(f())\nfor y in f():\n    pass",
         {"x": "1 | 2", "y": "1 | 2"},
     ),
+    "a generator without end": (
+        "def f():\n    while True:\n        yield 1\ndef g():\n    while True:\n        yield from f()\n"
+        "a, b = f(), g()\nx, y = next(a), next(b)",
+        {"x": "1", "y": "1"},
+    ),
     "a dictionary": (
         "d = {'a': 1}\nd['b'] = 2\nd.update(c=3)\nx, y, z = d['a'], d['b'], d.get('c')",
         {"x": "1", "y": "2", "z": "3 | None"},

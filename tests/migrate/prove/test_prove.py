@@ -141,3 +141,17 @@ def test_a_scaler_made_on_one_way_and_used_on_both_is_refused() -> None:
     assert faults([Change("a.py", before, after)], project)["a.py"].message == (
         "the result uses `scaler` where it may have no value"
     )
+
+
+def test_a_decorator_may_name_what_it_decorates() -> None:
+    text = (
+        "from torch import nn\n\ntry:\n    from apex.parallel import SyncBatchNorm\n\n"
+        "    norms = (nn.BatchNorm2d, SyncBatchNorm)\nexcept ImportError:\n    norms = (nn.BatchNorm2d,)\n\n\n"
+        "class Wrapper:\n    @property\n    def lr(self):\n        return 1\n\n"
+        "    @lr.setter\n    def lr(self, value: float) -> None:\n        self.put('lr', value, first=self.flag)\n\n"
+        "    def put(self, key: str, value, first: bool = True):\n        return value\n"
+    )
+    Path("wrapper.py").write_text(text)
+    result = run_as_usual("wrapper.py")
+    assert result.exit_code == 0
+    assert "SyncBatchNorm is now torch.nn.SyncBatchNorm" in result.output

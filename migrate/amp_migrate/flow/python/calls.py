@@ -29,7 +29,7 @@ from amp_migrate.flow.domain.atoms import (
 from amp_migrate.flow.domain.contexts import ON, Context
 from amp_migrate.flow.domain.machine import Facts, assuming_all, forgetting
 from amp_migrate.flow.domain.state import meet
-from amp_migrate.flow.domain.tensor import Tensor, settled
+from amp_migrate.flow.domain.tensor import FLOWS, Tensor, is_same, settled
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import attributes, builtins, containers
 from amp_migrate.flow.python.arguments import Arguments, bind
@@ -239,7 +239,17 @@ def invoke(frame: Frame, function: Func, given: dict[str, Value], node: ast.AST)
     analysis.bring(task, {world.now for world in frame.now.worlds})
     task.callers[frame.task] = task.version
     apply_summary(frame, task)
+    for name, leaf in task.made_leaves.items():
+        _require(frame, only(given[name], Tensor), leaf)
     return task.value
+
+
+def _require(frame: Frame, tensor: Tensor | None, leaf: Atom) -> None:
+    """A tensor has got a gradient of its own: by whatever name it is known here."""
+    for name, value in frame.now.names.items():
+        mine = only(value, Tensor)
+        if tensor is not None and mine is not None and is_same(mine, tensor):
+            frame.now.names[name] = one(mine.but(flows=FLOWS, leaf=frozenset({leaf})))
 
 
 def _context(frame: Frame, code: Code, given: dict[str, Value], node: ast.AST) -> tuple[Site, ...]:

@@ -512,13 +512,13 @@ def _yield(frame: Frame, node: ast.Yield) -> Value:
         if frame.state is None:
             frame.state, frame.is_dead = frame.analysis.dead_state(frame), True
         return NONE_VALUE
-    frame.paused = meet(frame.paused, frame.now.copy())
-    frame.may_raise()
+    frame.pause()
     return UNKNOWN
 
 
 def _yield_from(frame: Frame, node: ast.YieldFrom) -> Value:
     frame.yielded = join(frame.yielded, containers.elements(frame, evaluate(frame, node.value), node))
+    frame.pause()
     return UNKNOWN
 
 

@@ -166,6 +166,11 @@ class Frame:
             state.worlds = changed(worlds, lambda machine: (machine.but({GUESSED: True}),))
         self.raising[-1] = meet(self.raising[-1], state)
 
+    def pause(self) -> None:
+        """Yield: the caller goes on, and may never come back."""
+        self.may_raise()
+        self.paused = meet(self.paused, self.now.copy())
+
     def leave(self, value: Value) -> None:
         """Return a value."""
         self.returned = join(self.returned, value)

@@ -458,16 +458,16 @@ def _watch(
         # What is low only where the region around is on has not left it there.
         is_left = bool(autocast.on & OFF) and not first.regions <= autocast.regions
         is_float = treatment in (table.FLOAT, table.FLOAT_UNLESS_SAID)
-        if is_left:
-            if is_float and dtype_of(frame, args) is None:
-                analysis.event(frame, Act.LEFT_FLOAT, node, tensor=first, why=name)
-            if kind == table.AGREEING:
-                others = [each for each in tensors if each.precision & ~LOW]
-                if others:
-                    known = [each for each in others if each.precision & (F32 | F64)]
-                    differs = first.is_low and any(not each.precision & LOW for each in known)
-                    is_sure = differs and autocast.on == OFF
-                    analysis.event(frame, Act.MISMATCH, node, tensor=first, why=name, is_sure=is_sure)
+        if is_left and is_float and dtype_of(frame, args) is None:
+            analysis.event(frame, Act.LEFT_FLOAT, node, tensor=first, why=name)
+        others = [each for each in tensors if each.precision & ~LOW]
+        # Autocast makes the operands of `addmm` agree, not those of `addmm_`.
+        is_in_place = treatment is None and name in table.AUTOCAST
+        if kind == table.AGREEING and others and (is_left or is_in_place):
+            known = [each for each in others if each.precision & (F32 | F64)]
+            differs = first.is_low and any(not each.precision & LOW for each in known)
+            is_sure = differs and (autocast.on == OFF or is_in_place)
+            analysis.event(frame, Act.MISMATCH, node, tensor=first, why=name, is_sure=is_sure)
         is_on_cpu = any(each.place == CPU for each in low) and bool(first.regions)
         if is_on_cpu and name not in table.EXACT and not (is_left and is_float):
             analysis.event(frame, Act.ON_CPU, node, tensor=first, why=name)

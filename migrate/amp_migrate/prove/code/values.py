@@ -97,6 +97,7 @@ class Values:
         self._scopes: dict[Function, Scope] = {}
         self._constants = follows_constants
         self._importing: set[Atom] = set()
+        self._decorating: set[ast.AST] = set()
         self._imported: dict[tuple[Scope, str], Value] = {}
         self._asked: list[Place] = []  # the parameters that are used as scalers
         for file in files.values():
@@ -401,8 +402,12 @@ class Values:
         for node in found.definitions.get(name, ()):
             if isinstance(node, ast.ClassDef):
                 value.add(("class", node))
+            elif node in self._decorating:  # `@lr.setter` above `def lr`
+                value.add(OTHER)
             else:
+                self._decorating.add(node)
                 plain = [each for each in node.decorator_list if not self._is_wrapper(each, found)]
+                self._decorating.discard(node)
                 value.add(("function", node) if all(map(_keeps_function, plain)) else OTHER)
         known = self._known.get((found, name))
         if known is None and value and name in found.assigned:

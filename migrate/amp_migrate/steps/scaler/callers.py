@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import libcst as cst
 
-from amp_migrate.analysis.arguments.argument_binding import passed
+from amp_migrate.analysis.arguments.argument_binding import fits, passed
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.analysis.values.optimizers import is_optimizer
 
@@ -25,6 +25,9 @@ def every_call(
     sites = project.call_sites(function)
     if sites is None:
         return f"{function.name}() is also passed around as a value, so not every call is known"
+    unfit = next((each for each in sites if not fits(function.node, each.call, bound=function.is_bound)), None)
+    if unfit is not None:
+        return f"`{unfit.file.tree.quote(unfit.call)}` does not fit the parameters of {function.name}(), as it is"
     doubtful = None if optimizer is None else _possible_call(project, function, optimizer)
     if doubtful is not None:
         code = doubtful.file.tree.quote(doubtful.call.func)

@@ -422,6 +422,16 @@ def train(batches):
 """
 
 
+@pytest.mark.parametrize("product", ["d.addmm_(x, x.t(), alpha=-2)", "d = d.addmm(x, x.t(), alpha=-2)"])
+def test_autocast_does_not_cast_for_a_product_in_place(product: str) -> None:
+    head = HEAD.replace("for x, target in loader:\n", "for image, target in loader:\n    x = model(image)\n")
+    text = f"{head}    d = x.pow(2).sum(1) + torch.zeros(2, 1).cuda()\n    {product}\n    loss = d.mean()\n{STEP}"
+    plan = migrate_text(text, Settings())
+    assert (plan.after == text) is ("addmm_" in product)
+    if "addmm_" in product:
+        assert "under autocast operands differ in precision: addmm (line" in plan.findings[0].message
+
+
 def test_a_backward_that_multiplies_two_precisions_leaves_the_step() -> None:
     text = FUNCTION.format(forward="", backward="", saved="x")
     plan = migrate_text(text, Settings())
@@ -530,6 +540,17 @@ def test_the_scaled_gradient_of_an_input_is_not_made_something_of(reading: str, 
     assert ("AMP590" in {each.code for each in plan.findings}) is is_left
     if is_left:
         assert "a gradient is used while the loss scale is in it" in plan.findings[0].message
+
+
+def test_a_function_may_give_a_tensor_of_its_caller_a_gradient() -> None:
+    made = "def attend(t):\n    t.requires_grad_()\n\n\n"
+    data = "loader = [(torch.randn(2, 3, 10, 10).cuda(), torch.tensor([0, 1]).cuda())] * 4\n"
+    printing = STEP.replace("    optimizer.step", "    print(x.grad.norm().item())\n    optimizer.step")
+    head = HEAD.replace("for x, target in loader:\n", f"{made}{data}for x, target in loader:\n    attend(x)\n")
+    text = f"{head}    loss = model(x).mean()\n{printing}"
+    plan = migrate_text(text, Settings())
+    assert plan.after == text
+    assert "a gradient is used while the loss scale is in it" in plan.findings[0].message
 
 
 APEX_CLIP = """\

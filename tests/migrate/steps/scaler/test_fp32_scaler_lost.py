@@ -113,6 +113,22 @@ def test_function_that_calls_itself(leaves: Check) -> None:
     )
 
 
+def test_call_that_raises_as_it_is(leaves: Check) -> None:
+    leaves(
+        """
+        def train(model, optimizer):
+            EPOCH
+
+        def learn(model, rank, optimizer):
+            train(model, rank, optimizer)
+
+        model = nn.Linear(8, 2)
+        learn(model, 0, torch.optim.SGD(model.parameters(), lr=0.1))
+        """,
+        "`train(model, rank, optimizer)` does not fit the parameters of train(), as it is",
+    )
+
+
 def test_parameter_that_the_function_replaces(leaves: Check) -> None:
     leaves(
         """
