@@ -21,6 +21,12 @@ _LINE = re.compile(
     r"(?P<indent>[ \t]*)(?:(?P<target>[\w.,\[\] \t]+=[ \t]*)?[%!].*|\?{1,2}[\w.]+[ \t]*$|[\w.]+\?{1,2}[ \t]*$)",
     re.DOTALL,
 )
+# Line magics that IPython takes without a `%`, too, where the line is no Python (`automagic`, which is on at first).
+_AUTOMAGIC = re.compile(
+    r"(?P<indent>)(?P<target>)(?:cat|cd|conda|cp|env|less|ll|load_ext|ls|man|matplotlib|mkdir|more|mv|pip|pylab|pwd"
+    r"|reload_ext|rm|rmdir|run|time|timeit)[ \t]+(?!(?:and|if|in|is|not|or)\b)(?:-\w|[\w/~.\"'*]).*",
+    re.DOTALL,
+)
 _MARK = "  # amp-migrate: magic "
 _PLACEHOLDER = re.compile(rf"(?:pass|None){_MARK}(\d+)")
 
@@ -55,7 +61,7 @@ def hide(cell: str, kept: list[str]) -> str:
     out: list[str] = []
     lines = iter(cell.splitlines(keepends=True))
     for line in lines:
-        match = _LINE.match(line)
+        match = _LINE.match(line) or (None if _parses(line) else _AUTOMAGIC.match(line))
         if match is None or not _is_statement_start("".join(out)):
             out.append(line)
             continue

@@ -29,13 +29,14 @@ _SHARDED = (
 # What measures, computes or talks beside DeepSpeed's engine, and trains nothing.
 _BESIDE = ("deepspeed.accelerator", "deepspeed.comm", "deepspeed.ops", "deepspeed.profiling", "deepspeed.utils")
 _TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test)\.py$")
+_TEST_CASE = "unittest.TestCase"
 _TEST_FOLDER = re.compile(r"(^|/)tests?/")
 _HOROVOD = "horovod.torch.DistributedOptimizer"
 
 
 def unfit(file: File, roles: Roles, dtype: Dtype) -> Refusal | None:
     """Why no step of a file is to be moved; None where nothing speaks against it."""
-    refusal = _test(file) or next(_reasons(file, roles), None)
+    refusal = _test(file) or _test_case(file) or next(_reasons(file, roles), None)
     if refusal is None and dtype is not Dtype.BF16:
         refusal = _reduced_in_step(file)
     if refusal is None and dtype is not Dtype.FP16:
@@ -76,13 +77,28 @@ def _test(file: File) -> Refusal | None:
             functions = list(find(statement.body, cst.FunctionDef))
         is_class = isinstance(statement, cst.ClassDef) and statement.name.value.startswith("Test")
         if is_class or any(each.name.value.startswith("test_") for each in functions):
-            return Refusal(
-                file,
-                statement,
-                "it is part of a unit test, which asserts what float32 gives",
-                "keep the test as it is, and verify the script that trains",
-            )
+            return _of_a_test(file, statement)
     return None
+
+
+def _test_case(file: File) -> Refusal | None:
+    """A file, whatever its name, in which nothing but the methods of a `unittest.TestCase` goes backward."""
+    owners = [
+        file.tree.owner_class(call)
+        for call in file.calls
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward"
+    ]
+    is_case = [each is not None and any(file.names.full(b.value) == _TEST_CASE for b in each.bases) for each in owners]
+    return _of_a_test(file, owners[0]) if owners and owners[0] is not None and all(is_case) else None
+
+
+def _of_a_test(file: File, node: cst.CSTNode) -> Refusal:
+    return Refusal(
+        file,
+        node,
+        "it is part of a unit test, which asserts what float32 gives",
+        "keep the test as it is, and verify the script that trains",
+    )
 
 
 def _reduced_in_step(file: File) -> Refusal | None:

@@ -27,6 +27,8 @@ from amp_migrate.engine.notebooks.magics import hide, is_python, show
         ("!ls\r\nx = 1\r\n", "pass  # amp-migrate: magic 0\r\nx = 1\r\n"),
         ("x = (1\n% 2)\n!ls\n", "x = (1\n% 2)\npass  # amp-migrate: magic 0\n"),
         ("x = '''\n%s\n'''\n!ls\n", "x = '''\n%s\n'''\npass  # amp-migrate: magic 0\n"),
+        ("mv a b\nrm -r c\n", "pass  # amp-migrate: magic 0\npass  # amp-migrate: magic 1\n"),
+        ("rm = (1\n)\nrm -rm\n!ls\n", "rm = (1\n)\nrm -rm\npass  # amp-migrate: magic 0\n"),
         ("x = 5 \\\n% 2\n!ls\n", "x = 5 \\\n% 2\npass  # amp-migrate: magic 0\n"),
     ],
 )

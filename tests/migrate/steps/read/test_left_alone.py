@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from amp_migrate.engine.migrate import migrate as migrate_paths
+from amp_migrate.engine.migrate import migrate_text
 from amp_migrate.settings import Settings
 
 Check = Callable[..., Any]
@@ -541,6 +542,17 @@ def test_steps_of_unit_tests_stay_in_float32(tmp_path: Path, name: str, imports:
     path.write_text(UNIT_TEST.format(imports=imports))
     outcome = migrate_paths([tmp_path], Settings())
     assert [each.code for each in outcome.findings] == ["AMP590" if is_test else "AMP501"]
+
+
+@pytest.mark.parametrize(("base", "is_test"), [("unittest.TestCase", True), ("object", False)])
+def test_steps_of_a_test_case_stay_in_float32_whatever_its_file_is_called(base: str, is_test: bool) -> None:
+    test = "".join(f"    {line}\n" for line in UNIT_TEST.format(imports="").splitlines() if "import" not in line)
+    made = test.replace("test_training()", "test_training(self)")
+    plan = migrate_text(
+        f"import unittest\nimport torch\nfrom torch import nn\n\nclass Steps({base}):\n{made}", Settings()
+    )
+    assert [each.code for each in plan.findings] == ["AMP590" if is_test else "AMP501"]
+    assert ("unit test" in plan.findings[0].message) is is_test
 
 
 def test_steps_of_a_mixin_with_tests_stay_in_float32(tmp_path: Path) -> None:
