@@ -47,6 +47,7 @@ UNKNOWN_UNITS: Units = frozenset({None, ANY_UNIT})
 _MOST_UNITS = 6
 _MOST_ORIGINS = 8
 _MOST_LEAVES = 24
+_MOST_EITHER = 400
 _MOST_TESTS = 2
 UNKNOWN_LEAF = "?"
 
@@ -77,7 +78,7 @@ class Tensor(Numbered):
         regions: the autocast regions that may have made it low.
         leaf: what it may be itself, where it is a parameter, or a tensor that gets a gradient of its own.
         reach: the leaves that a backward pass through it may come to.
-        surely: those of them that it comes to on every way.
+        surely: those of them that it comes to on every way; a set in it is of leaves of which it comes to one.
         units: the powers of a loss scale that may be in it.
         reads: where the gradients were read that it is made of.
         born: the operation that made its elements, be they looked at in another shape since; empty if unknown.
@@ -185,13 +186,24 @@ def _join_tensors(a: Tensor, b: Tensor) -> Tensor:
         a.regions | b.regions,
         a.leaf | b.leaf,
         few_leaves(a.reach | b.reach),
-        a.surely & b.surely,
+        sure_of_either(a.surely, b.surely),
         units if len(units) <= _MOST_UNITS else UNKNOWN_UNITS,
         a.reads | b.reads,
         born if len(born) <= _MOST_ORIGINS else NOTHING,
         a.spared & b.spared,
         a.piece | b.piece,
     )
+
+
+def sure_of_either(a: Leaves, b: Leaves) -> Leaves:
+    """What a tensor surely depends on that is one of two: what both do, and one of what each does beside that."""
+    both, rest = a & b, (a - b, b - a)
+    if not all(rest):
+        return both
+    either = frozenset(
+        leaf for side in rest for each in side for leaf in (each if isinstance(each, frozenset) else [each])
+    )
+    return both | {either} if len(either) <= _MOST_EITHER else both
 
 
 def is_same(a: Tensor, b: Tensor) -> bool:

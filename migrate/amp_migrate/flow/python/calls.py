@@ -140,6 +140,9 @@ def call_object(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Val
             return call(frame, projects, args, node)
         if is_module_class(frame, kind):
             return frame.analysis.pytorch.run_module(frame, owner, args, node)
+        if not own and all(isinstance(each, Class) for each in lineage(frame, kind)):
+            frame.is_dead = True  # what cannot be called raises
+            return NEVER
     if isinstance(kind, External):
         return frame.analysis.pytorch.call_object(frame, owner, args, node)
     return UNKNOWN

@@ -74,6 +74,7 @@ from amp_migrate.flow.domain.tensor import (
     made,
     multiplied,
     settled,
+    sure_of_either,
 )
 from amp_migrate.flow.events import A_RUNNING_BUFFER, Act
 from amp_migrate.flow.python import attributes, containers
@@ -238,11 +239,31 @@ def holders(frame: Frame, leaves: frozenset[Atom], surely: frozenset[Atom] | Non
     for each, answer in answers.items():
         if answer is False:
             continue
-        is_sure = surely is None or bool(overlap(registry.optimizers[each], surely))
+        is_sure = surely is None or _gets_one(registry.optimizers[each], surely)
         found[each] = answer if is_sure else None
     if not any(answers.values()):
         return dict.fromkeys(found, True)
     return found
+
+
+def _gets_one(parameters: frozenset[Atom] | None, surely: Leaves) -> bool:
+    """Whether an optimizer has one of the leaves that a loss depends on, whichever of those in each set it is."""
+    sets = [each for each in surely if isinstance(each, frozenset)]
+    one_by_one = surely.difference(sets)
+    return bool(overlap(parameters, one_by_one)) or any(
+        all(overlap(parameters, frozenset({leaf})) for leaf in each) for each in sets
+    )
+
+
+def _are_told_apart(parameters: frozenset[Atom] | None, reach: Leaves, surely: Leaves) -> bool:
+    """Whether it is known of a loss that it is computed from an optimizer's parameters on some ways, and not on others.
+
+    It is not where somebody sees neither all parameters nor what the loss is computed from, or knows no more than that
+    it is one of several things.
+    """
+    seen = (parameters or NOTHING) | (reach - surely)
+    is_one_of_them = any(overlap(parameters, each) is not False for each in surely if isinstance(each, frozenset))
+    return bool(parameters) and not is_one_of_them and all(isinstance(getattr(e, "owner", None), Obj) for e in seen)
 
 
 def is_guess(frame: Frame, optimizers: Iterable[Atom], leaves: frozenset[Atom]) -> bool:
@@ -316,7 +337,6 @@ def backward(frame: Frame, loss: Value, args: Arguments, node: ast.AST) -> None:
     kinds = [_kind(each) for each in units]
     event.scaler = join(event.scaler, frozenset(each.scaler for each in kinds if each.scaler is not None))
     registered = frame.analysis.pytorch.registry.optimizers
-    is_known = not any(each is None or isinstance(each, Opaque) for each in _by_owner(reach))
 
     def change(machine: Machine, targets: Mapping[Atom, bool | None], is_any: bool) -> Iterable[Machine]:
         is_apart = sum(not answer for answer in targets.values()) <= _MOST_UNSURE
@@ -326,7 +346,7 @@ def backward(frame: Frame, loss: Value, args: Arguments, node: ast.AST) -> None:
                 old = machine.grad(atom) or UNKNOWN_GRAD
                 new = _accumulated(old, kind.but(guessed=is_any or not answer))
                 # Of a loss that is computed from these parameters on some ways, there are ways with no gradient.
-                kept = old.but(guessed=old.guessed or not (is_known and overlap(registered.get(atom), reach)))
+                kept = old.but(guessed=old.guessed or not _are_told_apart(registered.get(atom), reach, surely))
                 options.append([new] if answer or new is kept else [new, kept] if is_apart else [LOST_GRAD])
             for chosen in product(*options):
                 yield machine.but(dict(zip(map(grad_key, targets), chosen, strict=True)))
@@ -356,7 +376,7 @@ def _reached(tensors: Sequence[Tensor]) -> tuple[Leaves, Leaves]:
     reach = NOTHING.union(*(each.reach | each.leaf for each in tensors))
     surely = tensors[0].surely | (tensors[0].leaf if len(tensors[0].leaf) == 1 else NOTHING)
     for each in tensors[1:]:
-        surely &= each.surely
+        surely = sure_of_either(surely, each.surely)
     return reach, surely
 
 

@@ -768,6 +768,56 @@ def test_an_optimizer_gets_no_gradients_where_its_parameters_are_in_some_losses_
     assert "autocast" in migrate_text(text, Settings(Dtype.BF16)).after
 
 
+CHOSEN = """\
+import sys
+import torch
+from torch import nn
+
+
+class Narrow(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+class Wide(Narrow):
+    pass
+
+
+class Plot:
+    pass
+
+
+net = {nets}.cuda()
+critic = nn.Linear(2, 1).cuda() if len(sys.argv) > 3 else nn.Linear(2, 1, bias=False).cuda()
+{criterion}
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+optimizer_d = torch.optim.SGD(critic.parameters(), lr=0.1)
+for x in loader:
+    fake = net(x)
+    loss_d = criterion(critic(fake.detach()), x)
+    optimizer_d.zero_grad()
+    loss_d.backward()
+    optimizer_d.step()
+    loss = criterion(critic(fake), x)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "nets", ["(Narrow() if len(sys.argv) > 2 else Wide())", "getattr(sys.modules[__name__], name)()"]
+)
+@pytest.mark.parametrize("criterion", ["criterion = nn.BCEWithLogitsLoss()", "from losses import criterion"])
+def test_one_of_several_models_gets_gradients(nets: str, criterion: str) -> None:
+    plan = migrate_text(CHOSEN.format(nets=nets, criterion=criterion), Settings())
+    assert plan.after.count("scaler.step(") == 2
+
+
 def test_old_names_in_other_files_are_replaced_beside_a_step_that_stays(tmp_path: Path) -> None:
     old = (
         "from torch.cuda.amp import autocast\n\n\ndef score(model, x):\n    with autocast():\n        return model(x)\n"
