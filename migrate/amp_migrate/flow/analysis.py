@@ -36,7 +36,7 @@ from amp_migrate.flow.domain.atoms import (
 from amp_migrate.flow.domain.contexts import NO_CONTEXT, Context
 from amp_migrate.flow.domain.heap import Heap
 from amp_migrate.flow.domain.interned import a_run
-from amp_migrate.flow.domain.machine import EMPTY_MACHINE, START, Machine, World, Worlds, common
+from amp_migrate.flow.domain.machine import EMPTY_MACHINE, START, Machine, World, Worlds
 from amp_migrate.flow.domain.state import State, meet
 from amp_migrate.flow.domain.tensor import Tensor, is_same, join_tensors
 from amp_migrate.flow.events import Act, Event
@@ -268,21 +268,20 @@ class Analysis:
             if task.is_given_up:
                 task.leave_unknown(machines)
                 return
-            keys = task.keys
-            known = {each.only(keys) for each in task.entries}
+            known = {each.only(task.keys) for each in task.entries}
             missing: dict[Machine, Machine] = {}
             for each in machines:
-                if each.only(keys) not in known:
-                    missing.setdefault(each.only(keys), each)
-            if missing or not task.has_run:
+                if each.only(task.keys) not in known:
+                    missing.setdefault(each.only(task.keys), each)
+            if task.is_joined:
+                task.join_entries(missing.values())
+            elif missing or not task.has_run:
                 # Most of what is only consulted has nothing to do with states: a first run in one of them shows it.
                 is_first_asked = not task.has_run and self._is_asked_about(task.code)
                 task.entries |= machines if is_first_asked else set(missing.values())
-                if len(task.entries) > _MOST_ENTRIES:
-                    task.is_joined = True
-                    task.entries = {common(list(task.entries))}
-                    machines = task.entries
                 task.is_outdated = True
+                if len(task.entries) > _MOST_ENTRIES:
+                    task.join_entries()
             if not task.is_outdated or task.is_active:
                 return
             if len(self._active) >= _DEEPEST:

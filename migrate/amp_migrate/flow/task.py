@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from amp_migrate.flow.domain.atoms import NEVER, UNKNOWN, Atom, FrameRef, Value
 from amp_migrate.flow.domain.contexts import Context
-from amp_migrate.flow.domain.machine import Key, Machine, Ways, World, Worlds, merged
+from amp_migrate.flow.domain.machine import Key, Machine, Ways, World, Worlds, common, merged
 from amp_migrate.flow.domain.state import Cell
 from amp_migrate.flow.events import Event
 from amp_migrate.flow.source import Code, Site
@@ -33,7 +33,7 @@ class Task:
         happened: what happened when it was last interpreted.
         leaves_on: what is switched on where it returns; None where it does not return.
         is_given_up: whether it did not come to rest, so that nothing is known of it.
-        is_joined: whether it was asked about so many states that they were made one.
+        is_joined: whether it was asked about so many states that they were made one, which stands for all since.
         is_many: whether it may run more than once in a run of the program.
     """
 
@@ -89,8 +89,19 @@ class Task:
                 # What nobody has asked for yet is read when it is done.
                 self._news += self.is_joined or entry.only(self.keys) in self._asked
 
+    def join_entries(self, more: Iterable[Machine] = ()) -> None:
+        """Let one state stand for all that it is asked about: in it only that is known which is known in each."""
+        known = [*self.entries, *more]
+        joined = common(known)
+        is_wider = joined.only(self.keys) not in {each.only(self.keys) for each in self.entries}
+        if is_wider or not self.is_joined:
+            self.is_joined, self.is_outdated = True, True
+            self.entries = {joined}
+
     def through(self, ways: Ways, worlds: Worlds) -> Worlds:
         """The worlds behind a call of it, on each of the ways through."""
+        if self.is_joined:
+            return self._through_as_one(ways, worlds)
         keys, version, changes, found = self._through.get(ways, (None, 0, {}, {}))
         if keys is not self.keys or version != ways.version:
             changes, found = self._changes(ways), {}
@@ -106,6 +117,15 @@ class Task:
             found[worlds] = merged(after)
         return found[worlds]
 
+    def _through_as_one(self, ways: Ways, worlds: Worlds) -> Worlds:
+        """The same where one state stands for those of all callers: behind the call, they know no more than it does."""
+        (entry,) = self.entries
+        left = ways.states.get(entry)
+        if not left:
+            return frozenset()
+        after = common(list(left)).only(self.keys)
+        return merged(World(each.entry, each.facts, each.now.replaced(self.keys, after)) for each in worlds)
+
     def _changes(self, ways: Ways) -> Changes:
         """What is changed on each of the ways through, by as much of a caller's state as matters."""
         by_entry: dict[Machine, dict[Machine, dict[Key, Any]]] = {}
@@ -119,7 +139,7 @@ class Task:
 
     def give_up(self) -> None:
         """Give anything from now on, and leave nothing behind that anybody knows."""
-        self.is_given_up, self.is_outdated = True, False
+        self.is_given_up, self.is_outdated, self.is_joined = True, False, False
         self.value = UNKNOWN
         self.cells = {}
         self.exits, self.raised = Ways(), Ways()

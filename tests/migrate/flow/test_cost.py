@@ -9,7 +9,7 @@ import pytest
 from amp_migrate.flow import analysis
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import UNKNOWN, Atom, Opaque, Value, const, join_all, tensors_in
-from amp_migrate.flow.domain.machine import EMPTY_MACHINE, LOST, READY, Ways
+from amp_migrate.flow.domain.machine import EMPTY, EMPTY_MACHINE, LOST, READY, TRUE, Ways
 from amp_migrate.flow.domain.tensor import CPU
 from amp_migrate.flow.python import statements
 from amp_migrate.flow.pytorch import gradients
@@ -241,3 +241,26 @@ def test_what_is_stored_by_many_functions_and_given_to_each_comes_to_rest_soon()
     told = counted({"a.py": text}, ["a.py"])
     assert told.is_complete
     assert told.interpreted <= 10 * 12
+
+
+def test_a_function_that_is_called_in_many_states_is_run_for_all_further_ones_at_once() -> None:
+    def told(optimizers: int) -> Analysis:
+        made = (f"m{n} = nn.Linear(4, 4)\no{n} = optim.SGD(m{n}.parameters(), lr=0.1)\n" for n in range(optimizers))
+        steps, clears = ([f"    o{n}.{what}()\n" for n in range(optimizers)] for what in ("step", "zero_grad"))
+        calls = (f"m{n}(x).mean().backward()\nstep()\n" for n in range(optimizers))
+        text = f"{HEAD}{''.join(made)}\n\ndef step():\n{''.join(steps)}\n\ndef clear():\n{''.join(clears)}\n\n"
+        text += f"x = torch.ones(2, 4)\n{''.join(calls)}seen = 1\nclear()\nseen = 2\n"
+        return counted({"a.py": text}, ["a.py"])
+
+    def kinds(told: Analysis, at: int) -> set[str]:
+        module = told.module("a.py")
+        assert module is not None
+        statements = (each for each in module.tree.body if ast.unparse(each) == f"seen = {at}")
+        (world,) = told.states[next(statements)]
+        return {grad.kind for grad in world.now.gradients().values()}
+
+    few, many = told(20), told(60)
+    assert not many.given_up
+    assert many.interpreted <= few.interpreted + 5  # of the 21st to the 24th state, and of one for all others
+    assert (kinds(few, 1), kinds(few, 2)) == ({TRUE}, {EMPTY})
+    assert (kinds(many, 1), kinds(many, 2)) == ({LOST}, {EMPTY})

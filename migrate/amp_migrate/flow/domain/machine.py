@@ -107,6 +107,11 @@ class Machine(Numbered):
         """What is known under these keys."""
         return Machine(frozenset(each for each in self.items if each[0] in keys))
 
+    @remembered(100_000)
+    def replaced(self, keys: frozenset[Key], other: Machine) -> Machine:
+        """This state with what another one knows in the place of what it knows under these keys itself."""
+        return Machine(other.items.union(each for each in self.items if each[0] not in keys))
+
     def losing(self, keys: Iterable[Key]) -> Machine:
         """This state with what is known under some keys lost."""
         return self.but({key: _LOSSES.get(key[0]) for key in keys})
