@@ -93,6 +93,7 @@ class Analysis:
         executed: how many statements that were.
         consulted: how many of these were of files that are only consulted.
         lowered: the lines of the files that were parsed.
+        lineages: what classes inherit from, by who has asked, until a class has another base.
         not_followed: the functions whose calls gave something unknown, because they are none of the run's business, or
             because it has come to its end.
         given_up: the functions that did not come to rest: what they still changed is anything.
@@ -126,6 +127,7 @@ class Analysis:
         self.plural: set[Atom] = set()
         self.instances: dict[Code, dict[Obj, None]] = {}
         self.partials: dict[Obj, Arguments] = {}
+        self.lineages: dict[tuple[Task, Atom], list[Atom]] = {}
         self.cached_casts: dict[tuple[Atom, Site], None] = {}
         self._escaped: dict[Func, None] = {}
         self.managers: dict[Obj, dict[Atom, Arguments]] = {}
@@ -581,7 +583,8 @@ class Analysis:
         code = frame.module.codes[node]
         kind = Class(code, self._around(frame))
         for index, base in enumerate(node.bases):
-            self.heap.write(kind, f"{BASES}{index}", evaluate(frame, base))
+            if self.heap.write(kind, f"{BASES}{index}", evaluate(frame, base)):
+                self.lineages.clear()
         inner = Frame(self, frame.module, frame.task, State({}, frame.now.cells, frame.now.context, frame.now.worlds))
         inner.code, inner.ref = code, FrameRef(code, frame.ref.context, frame.ref)
         execute(inner, node.body)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from typing import Any
 
 import pytest
 from amp_migrate.flow import analysis
 from amp_migrate.flow.analysis import Analysis
-from amp_migrate.flow.domain.atoms import UNKNOWN, Atom, Opaque, Value, const, join_all, tensors_in
+from amp_migrate.flow.domain.atoms import UNKNOWN, Atom, Obj, Opaque, Value, const, join_all, tensors_in
 from amp_migrate.flow.domain.machine import EMPTY, EMPTY_MACHINE, LOST, READY, TRUE, Ways
 from amp_migrate.flow.domain.tensor import CPU
-from amp_migrate.flow.python import statements
-from amp_migrate.flow.pytorch import gradients
+from amp_migrate.flow.python import classes, statements
+from amp_migrate.flow.pytorch import gradients, modules
 from amp_migrate.flow.questions import faults
 
 from .conftest import HEAD, Texts
@@ -264,3 +265,39 @@ def test_a_function_that_is_called_in_many_states_is_run_for_all_further_ones_at
     assert many.interpreted <= few.interpreted + 5  # of the 21st to the 24th state, and of one for all others
     assert (kinds(few, 1), kinds(few, 2)) == ({TRUE}, {EMPTY})
     assert (kinds(many, 1), kinds(many, 2)) == ({LOST}, {EMPTY})
+
+
+def test_what_a_class_inherits_from_is_looked_up_once_by_each_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: Counter[int] = Counter()
+    look = classes.base_values
+    attributes = 0
+
+    def counting(*given: Any) -> list[Value]:
+        looked[attributes] += 1
+        return look(*given)
+
+    monkeypatch.setattr(classes, "base_values", counting)
+    for attributes in (10, 40):
+        reads = "".join(f"        x = x * self.scale + self.shift({n})\n" for n in range(attributes))
+        text = (
+            f"{HEAD}class Base(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+            "        self.scale = 2\n\n"
+            f"    def shift(self, n):\n        return n\n\n\nclass Net(Base):\n    def forward(self, x):\n{reads}"
+            "        return x\n\n\nprint(Net()(torch.ones(2, 4)))\n"
+        )
+        counted({"a.py": text}, ["a.py"])
+    assert 0 < looked[40] == looked[10]
+
+
+def test_what_a_module_holds_is_read_once_for_its_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: Counter[Atom] = Counter()
+    parts = modules.parts
+
+    def counting(frame: Any, owner: Obj) -> list[Value]:
+        read[owner] += 1
+        return parts(frame, owner)
+
+    monkeypatch.setattr(modules, "parts", counting)
+    told = counted({"a.py": f"{HEAD}net = nn.Sequential(nn.Linear(4, 4), nn.ReLU())\np = net.parameters()\n"}, ["a.py"])
+    assert len(read) == 3
+    assert max(read.values()) <= told.interpreted

@@ -44,8 +44,8 @@ class Heap:
         self._listers[owner][reader] = None
         return list(self._names.get(owner, ()))
 
-    def write(self, owner: Atom, name: str, value: Value) -> None:
-        """Store something more in a cell."""
+    def write(self, owner: Atom, name: str, value: Value) -> bool:
+        """Store something more in a cell; whether it holds more now."""
         cell = (owner, name)
         old = self._cells.get(cell)
         if old is None:
@@ -58,11 +58,12 @@ class Heap:
             if self._growths[cell] >= _MOST_GROWTHS and new != old:
                 new = with_few_leaves(new)
             if new == old:
-                return
+                return False
             self._growths[cell] += 1
             self._cells[cell] = new
         for each in list(self._readers.get(cell, ())):
             self._outdated(each)
+        return True
 
     def signal(self, owner: Atom, name: str) -> None:
         """Let everybody look again who has read a cell that stands for something kept elsewhere."""

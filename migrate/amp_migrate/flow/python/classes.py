@@ -16,6 +16,14 @@ DATA_SETS = frozenset(f"torch.utils.data.{name}" for name in "Dataset IterableDa
 
 def lineage(frame: Frame, owner: Atom) -> list[Atom]:
     """A class and what it inherits from, in the order in which Python looks; unknown bases are among them."""
+    known = frame.analysis.lineages
+    key = (frame.task, owner)  # who asks is to look again when a base is new
+    if key not in known:
+        known[key] = _find_lineage(frame, owner)
+    return known[key]
+
+
+def _find_lineage(frame: Frame, owner: Atom) -> list[Atom]:
     found: dict[Atom, None] = {}
     stack = [owner]
     while stack:

@@ -150,16 +150,21 @@ def parts(frame: Frame, owner: Obj) -> list[Value]:
 
 def inside(frame: Frame, start: Atom) -> list[Obj]:
     """A module and all modules in it."""
-    found: dict[Obj, None] = {}
+    return list(_with_parts(frame, start))
+
+
+def _with_parts(frame: Frame, start: Atom) -> dict[Obj, list[Value]]:
+    """A module and all modules in it, each with everything that it holds."""
+    found: dict[Obj, list[Value]] = {}
     stack: list[Atom | Tensor] = [start]
     while stack:
         atom = stack.pop()
         if not isinstance(atom, Obj) or atom in found or not attributes.is_module(frame, atom):
             continue
-        found[atom] = None
-        for value in parts(frame, atom):
+        found[atom] = parts(frame, atom)
+        for value in found[atom]:
             stack += [each for each in value if isinstance(each, Obj)]
-    return list(found)
+    return found
 
 
 def leaves(frame: Frame, start: Atom) -> frozenset[Atom]:
@@ -167,12 +172,12 @@ def leaves(frame: Frame, start: Atom) -> frozenset[Atom]:
     if isinstance(start, Opaque):
         return frozenset({Part(start, "*")})
     found: set[Atom] = set()
-    for each in inside(frame, start):
+    for each, held in _with_parts(frame, start).items():
         if each.external and each.external not in _CHAINS and each.external not in WRAPPERS:
             op = table.LAYERS.get(each.external.rpartition(".")[2])
             if op is None or op in table.WEIGHTED or each.external.rpartition(".")[2] == "Embedding":
                 found.add(Part(each, "*"))
-        for value in parts(frame, each):
+        for value in held:
             for atom in value:
                 if isinstance(atom, Tensor) and atom.leaf:
                     found |= {
