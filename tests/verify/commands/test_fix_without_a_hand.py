@@ -1,4 +1,4 @@
-"""`amp-verify fix` on programs of which plain float16 breaks three, and might break all: each ends with PASS.
+"""`amp-verify fix` on programs of which plain float16 breaks three, and might break six: these end with PASS.
 
 With `AMP_MIGRATE_NIGHTLY` set, all of them are run; else the first.
 """
@@ -67,3 +67,12 @@ def test_what_autocast_keeps_in_float32_needs_nothing_else(folder: Path, name: s
     assert "dtype=torch.float16" in text
     assert ISLAND not in text
     assert "custom_fwd" not in text
+
+
+@pytest.mark.skipif(not os.environ.get("AMP_MIGRATE_NIGHTLY"), reason="for a machine at night")
+def test_a_part_that_no_class_but_the_model_s_holds_is_named(folder: Path) -> None:
+    text = (SCRIPTS / "states.py").read_text(encoding="utf-8")
+    (folder / "train.py").write_text(text, encoding="utf-8")
+    result = CliRunner().invoke(main, ["fix", "train.py", "--device", "cpu"])
+    assert (result.exit_code, (folder / "train.py").read_text(encoding="utf-8")) == (1, text)
+    assert '`keep_fp32(model, "lstm")` before the first call' in result.stdout.splitlines()[-1]
