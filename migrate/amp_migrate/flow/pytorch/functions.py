@@ -28,6 +28,7 @@ from amp_migrate.flow.domain.atoms import (
     tensors_in,
     tup,
 )
+from amp_migrate.flow.domain.contexts import ON
 from amp_migrate.flow.domain.tensor import (
     ANYWHERE,
     BOOL,
@@ -175,6 +176,9 @@ def _of_torch(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     base = op[:-1] if op.endswith("_") and op[:-1] in table.RESULT else op
     if base in table.RESULT or base in table.SEVERAL or base in table.AUTOCAST:
         return _operator(frame, base, args, node, in_place=base != op)
+    cuda = frame.now.context.cuda
+    if op in table.SPARSE_PRODUCTS and cuda.may_be_on:
+        frame.analysis.event(frame, Act.NO_KERNEL, node, why=op, is_sure=cuda.on == ON)
     last = name.rpartition(".")[2]
     if last in (
         "manual_seed",

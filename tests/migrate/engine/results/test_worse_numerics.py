@@ -1288,3 +1288,32 @@ def test_a_state_that_goes_into_no_checkpoint_is_not_told(line: str) -> None:
     plan = migrate_text(text, Settings())
     assert "autocast" in plan.after
     assert "AMP611" not in {each.code for each in plan.findings}
+
+
+SPARSE = """\
+import torch
+from torch import nn
+from mesh import smooth
+
+model = nn.Linear(8, 8).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for graph, x in loader:
+    optimizer.zero_grad()
+    loss = smooth(graph, model(x)).mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("product", ["torch.sparse.mm(graph, x)", "torch.spmm(graph, x)"])
+def test_a_product_with_a_sparse_matrix_keeps_a_step_however_far_away_it_is(product: str, tmp_path: Path) -> None:
+    (tmp_path / "mesh").mkdir()
+    (tmp_path / "mesh/__init__.py").write_text("from .utils import smooth\n")
+    helper = f"import torch\n\n\ndef smooth(graph, x):\n    return {product}\n"
+    (tmp_path / "mesh/utils.py").write_text(helper)
+    (tmp_path / "train.py").write_text(SPARSE)
+    (left,) = migrate([tmp_path], Settings()).findings
+    assert "under autocast no kernel takes half precision: " in left.message
+    (tmp_path / "mesh/utils.py").write_text(helper.replace(product, "graph @ x"))
+    (moved,) = migrate([tmp_path], Settings()).findings
+    assert moved.code == "AMP501"
