@@ -9,6 +9,7 @@ import libcst as cst
 from amp_migrate.analysis.values.sigmoids import logits, sigmoids_behind
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP
+from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.autocast_regions import argument
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
@@ -55,10 +56,8 @@ def detect(script: Script) -> Iterator[Hazard]:
     """Every refused loss in a region for CUDA."""
     file = script.file
     for call in file.calls:
-        if not _is_refused(script, call):
-            continue
         region = script.region_around(call)
-        if region is not None and region.device == "cuda":
+        if region is not None and region.device == "cuda" and _is_refused(script, call):
             yield Hazard(
                 call,
                 f"{file.tree.quote(call)} raises under CUDA's autocast",
@@ -73,7 +72,8 @@ def _is_refused(script: Script, call: cst.Call) -> bool:
     if isinstance(call.func, cst.Call):
         return file.names.callee(call.func) == BANNED_LOSS_CLASS
     bindings = script.roles.bindings(file, call.func)
-    return len(bindings) == 1 and script.roles.losses.is_banned(file, call)
+    is_banned = len(bindings) == 1 and script.roles.losses.is_banned(file, call)
+    return is_banned or bool(script.flowing.events(file, call, Act.REFUSED))
 
 
 def _hint(script: Script, call: cst.Call) -> str:

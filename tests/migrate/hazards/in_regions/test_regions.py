@@ -179,6 +179,25 @@ def test_the_sigmoid_behind_a_refused_loss_is_named(marked: Check) -> None:
     ]
 
 
+def test_a_refused_loss_out_of_a_dictionary_is_seen(marked: Check) -> None:
+    marked(
+        """
+        LOSSES = {"bce": nn.BCELoss, "ce": nn.CrossEntropyLoss}
+
+        def train(cfg, model, optimizer, loader):
+            scaler = torch.amp.GradScaler("cuda")
+            criterion = LOSSES[cfg.loss](reduction="mean")
+            for x, y in loader:
+                optimizer.zero_grad()
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    loss = criterion(model(x), y)  # AMP622
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+        """
+    )
+
+
 def test_a_refused_loss_that_autocast_does_not_see_is_right(clean: Check) -> None:
     clean(
         """
