@@ -57,6 +57,7 @@ class Act(Enum):
     LOW_LEAF = "an optimizer gets a tensor that a region has made low"
     WEIGHT_CAST = "a cast that was kept without a gradient serves where one is wanted"
     RISK = "a value may overflow or round in half precision"
+    NORM_TWICE = "a gradient through a norm in float16 is computed with, to be derived again"
     FOREIGN = "code that is not read gets a low value"
     ON_CPU = "a low value is computed with on the CPU"
     OUT_OF_PLACE = "a loss goes backward inside an autocast region"

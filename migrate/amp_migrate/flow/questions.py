@@ -51,6 +51,8 @@ WRONG_BY_ITSELF = {
     Act.LOW_LEAF: "what is trained is in half precision already",
     Act.LEFT_FLOAT: "computed in half precision outside of a region, where autocast computes in float32",
     Act.RISK: "may overflow, or round, in half precision",
+    # batchnorm_double_backward has 1/std, and its cube, in the dtype of the input (FunctionsManual.cpp).
+    Act.NORM_TWICE: "a norm is derived twice in float16, where 1/std**3 is infinite for a std below 0.025",
     Act.GAUGE: "a gradient is used while the loss scale is in it",
     Act.ON_CPU: "computed in half precision on the CPU",
     Act.FOREIGN: "code that could not be read gets a half-precision value",

@@ -94,6 +94,7 @@ class Trouble(Enum):
     ON_CPU = "a script that is for the CPU: autocast for a GPU does nothing in it"
     IDLE = "low precision that does nothing at all"
     UNSAVED = "a scaler that begins anew where its optimizer goes on"
+    NORM_TWICE = "a gradient penalty through a norm: bfloat16 has the range for it"
     OTHER = "any other"
 
 
@@ -107,6 +108,7 @@ _TROUBLES = {
     CLIPPED: Trouble.CLIPPED,
     IDLE: Trouble.IDLE,
     WRONG_BY_ITSELF[Act.LOW_LEAF]: Trouble.HALVED,
+    WRONG_BY_ITSELF[Act.NORM_TWICE]: Trouble.NORM_TWICE,
     WRONG_BY_ITSELF[Act.NOT_A_TENSOR]: Trouble.HOLDS_TENSORS,
     _NEVER_CLEARED: Trouble.UNCLEARED,
     _NOT_CLEARED_IN_SIGHT: Trouble.UNCLEARED,

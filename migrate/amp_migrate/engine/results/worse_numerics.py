@@ -34,6 +34,7 @@ _UNSCALABLE = "use --dtype bf16, which needs no scaler"
 _ELSEWHERE = "put the forward pass that its loss comes from into torch.amp.autocast(...) by hand, and scale this loss"
 _UNCAST = "drop the cast to half precision, which autocast does where it may, and run again"
 _EACH = "let the loss read each tensor in it in float32 (.float()), and run again"
+_PENALTY = "compute the penalty, and the forward pass for it, without autocast and in float32, or run with --dtype bf16"
 _CLEARED = "call zero_grad() in each round, unless they are meant to add up: then use --dtype bf16"
 _READ_LAST = "read gradients behind the last backward(), directly before optimizer.step(), or use --dtype bf16"
 _TO_A_GPU = "move the model and what it is given to a GPU (.cuda()), and run again"
@@ -42,6 +43,7 @@ _FOR_LEFT = {
     Trouble.HALVED: _UNCAST,
     Trouble.HOLDS_TENSORS: _EACH,
     Trouble.IDLE: _ELSEWHERE,
+    Trouble.NORM_TWICE: _PENALTY,
     Trouble.ON_CPU: _TO_A_GPU,
     Trouble.READ_SCALED: _READ_LAST,
     Trouble.SCALER: _UNSCALABLE,

@@ -59,6 +59,7 @@ from amp_migrate.flow.domain.tensor import (
     BUFFER,
     CUT,
     FLOWS,
+    NORMALIZED,
     NOTHING,
     OTHER,
     PRODUCT,
@@ -953,6 +954,9 @@ def gradient_of(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     source = next(iter(tensors_in(outputs)), SOME_TENSOR)
     event = frame.analysis.event(frame, Act.OWN_GRADIENT, node, subject=outputs, why="create_graph" if create else "")
     event.units = event.units | units
+    normalized = [each for each in tensors_in(outputs) if each.tags & NORMALIZED]
+    if create and normalized:
+        frame.analysis.event(frame, Act.NORM_TWICE, node, tensor=normalized[0], is_sure=True)
     found = NEVER
     for each in wanted:
         gradient = made(

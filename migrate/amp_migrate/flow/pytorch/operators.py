@@ -45,6 +45,7 @@ from amp_migrate.flow.domain.tensor import (
     HALVED,
     INT,
     LOW,
+    NORMALIZED,
     NOTHING,
     OTHER,
     PATIENT,
@@ -58,6 +59,7 @@ from amp_migrate.flow.domain.tensor import (
     SOME_TENSOR,
     SQUARE,
     SUMMED,
+    WAY_OF_GRADIENT,
     WEIGHED,
     Tensor,
     Units,
@@ -225,9 +227,10 @@ def _facts(
             regions |= autocast.regions
     flows, reach, surely = _gradients(frame, tensors, precision)
     born = tensors[0].born if is_view and tensors[0].born else frozenset({frame.site(node)})
-    tags = _tags(name, tensors, operands, precision) & ~(HALVED | PERHAPS_HALVED)
+    tags = _tags(name, tensors, operands, precision) & ~WAY_OF_GRADIENT
     if flows & FLOWS:
         tags |= halved(tensors, autocast if treatment == table.LOW else None)
+        tags |= NORMALIZED if name in ("batch_norm", "instance_norm") and tensors[0].precision == F16 else 0
     place = _place(tensors)
     if treatment == table.LOW and precision & LOW and autocast is frame.now.context.cuda and autocast.may_be_on:
         place = place & ~CPU or DEVICE  # it would not have been cast anywhere else
@@ -259,11 +262,11 @@ def _place(tensors: list[Tensor]) -> int:
 
 
 def halved(tensors: Sequence[Tensor], autocast: Autocast | None) -> int:
-    """The tags of a result whose gradient comes through float16: of a region that computes it, or of an operand."""
+    """The tags of the way that a result's gradient comes: through float16 of a region, or as that of an operand."""
     made = 0 if autocast is None or not autocast.may_be_on else autocast.dtype
     tags = HALVED if made == F16 else PERHAPS_HALVED if made & F16 else 0
     for each in tensors:
-        tags |= each.tags & (HALVED | PERHAPS_HALVED) if each.flows & FLOWS else 0
+        tags |= each.tags & WAY_OF_GRADIENT if each.flows & FLOWS else 0
     return tags
 
 

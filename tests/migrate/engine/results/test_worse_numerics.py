@@ -768,6 +768,50 @@ def test_an_optimizer_gets_no_gradients_where_its_parameters_are_in_some_losses_
     assert "autocast" in migrate_text(text, Settings(Dtype.BF16)).after
 
 
+PENALTY = """\
+import torch
+from torch import nn
+
+
+class Critic:
+    def __init__(self):
+        self.net = nn.Sequential(nn.Conv2d(3, 8, 4), {norm}, nn.LeakyReLU(0.2), nn.Flatten(), nn.Linear(8, 1)).cuda()
+        self.optimizer = torch.optim.Adam(self.net.parameters(), lr=1e-4)
+
+    def step(self, real, fake):
+        gp = self.gradient_penalty(real * 0.5 + fake * 0.5)
+        loss = self.net(fake).mean() - self.net(real).mean() + 10 * gp
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+    def gradient_penalty(self, images):
+        scores = self.net(images.requires_grad_(True))
+        gradient = torch.autograd.grad(
+            inputs=images, outputs=scores, grad_outputs=torch.ones_like(scores), create_graph=True, retain_graph=True
+        )[0]
+        return torch.mean((gradient.view(gradient.shape[0], -1).norm(2, dim=1) - 1) ** 2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("norm", "dtype", "is_left"),
+    [
+        ("nn.InstanceNorm2d(8)", Dtype.FP16, True),
+        ("nn.BatchNorm2d(8)", Dtype.FP16, True),
+        ("nn.BatchNorm2d(8)", Dtype.BF16, False),
+        ("nn.GroupNorm(1, 8)", Dtype.FP16, False),
+    ],
+)
+def test_a_norm_in_float16_is_not_derived_twice(norm: str, dtype: Dtype, is_left: bool) -> None:
+    text = PENALTY.format(norm=norm)
+    plan = migrate_text(text, Settings(dtype=dtype))
+    assert (plan.after == text) is is_left
+    if is_left:
+        assert plan.findings[0].code == "AMP590"
+        assert "a norm is derived twice in float16" in plan.findings[0].message
+
+
 CHOSEN = """\
 import sys
 import torch
