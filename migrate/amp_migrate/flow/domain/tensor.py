@@ -200,12 +200,13 @@ def _join_tensors(a: Tensor, b: Tensor) -> Tensor:
 def sure_of_either(a: Leaves, b: Leaves) -> Leaves:
     """What a tensor surely depends on that is one of two: what both do, and one of what each does beside that."""
     both, rest = a & b, (a - b, b - a)
-    if not all(rest):
-        return both
-    either = frozenset(
-        leaf for side in rest for each in side for leaf in (each if isinstance(each, frozenset) else [each])
-    )
-    return both | {either} if len(either) <= _MOST_EITHER else both
+    return both | one_of(rest[0] | rest[1]) if all(rest) else both
+
+
+def one_of(leaves: Leaves) -> Leaves:
+    """That something depends on one of some leaves, and nobody knows on which."""
+    found = frozenset(leaf for each in leaves for leaf in (each if isinstance(each, frozenset) else [each]))
+    return frozenset({found}) if found and len(found) <= _MOST_EITHER else NOTHING
 
 
 def is_same(a: Tensor, b: Tensor) -> bool:

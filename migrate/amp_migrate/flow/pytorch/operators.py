@@ -69,6 +69,7 @@ from amp_migrate.flow.domain.tensor import (
     is_same,
     join_tensors,
     multiplied,
+    one_of,
     powered,
     spared_of,
 )
@@ -289,8 +290,8 @@ def _gradients(frame: Frame, tensors: list[Tensor], precision: int) -> tuple[int
     for each in tensors:
         if each.flows & FLOWS:
             reach |= each.reach | each.leaf
-            if each.flows == FLOWS and mode == ON:
-                surely |= each.surely | (each.leaf if len(each.leaf) == 1 else NOTHING)
+            known = each.surely | (each.leaf if len(each.leaf) == 1 else NOTHING)
+            surely |= known if each.flows == FLOWS and mode == ON else one_of(known)
     return flows, few_leaves(reach), surely
 
 
