@@ -38,16 +38,15 @@ _PENALTY = "compute the penalty, and the forward pass for it, without autocast a
 _CLEARED = "call zero_grad() in each round, unless they are meant to add up: then use --dtype bf16"
 _READ_LAST = "read gradients behind the last backward(), directly before optimizer.step(), or use --dtype bf16"
 _TO_A_GPU = "move the model and what it is given to a GPU (.cuda()), and run again"
+# What to do about it, whether the step moves or not.
+_IN_ANY_CASE = {Trouble.READ_SCALED: _READ_LAST, Trouble.SCALER: _UNSCALABLE, Trouble.UNCLEARED: _CLEARED}
 # What is not for autocast's doing, with what to do.
-_FOR_LEFT = {
+_FOR_LEFT = _IN_ANY_CASE | {
     Trouble.HALVED: _UNCAST,
     Trouble.HOLDS_TENSORS: _EACH,
     Trouble.IDLE: _ELSEWHERE,
     Trouble.NORM_TWICE: _PENALTY,
     Trouble.ON_CPU: _TO_A_GPU,
-    Trouble.READ_SCALED: _READ_LAST,
-    Trouble.SCALER: _UNSCALABLE,
-    Trouble.UNCLEARED: _CLEARED,
     Trouble.UNSCALED: SCALE_IT,
 }
 _UNCACHED = (
@@ -58,14 +57,11 @@ _EXACT = "let its inputs be float32 (.float()) where autocast is switched off"
 _IN_FLOAT32 = f"{_EXACT}, or use --dtype bf16"
 _BEFORE_IT_ROUNDS = "let the sigmoid or softmax that gives it see float32 (.float()), or the loss see logits"
 _BEHIND = "let what comes out of the region be float32 (.float())"
-_FOR_TOLD = {
+_FOR_TOLD = _IN_ANY_CASE | {
     Trouble.BEHIND: _BEHIND,
     Trouble.CLIPPED: UNSCALE_FIRST,
     Trouble.ROUNDED: _EXACT,
     Trouble.PROBABILITY: _BEFORE_IT_ROUNDS,
-    Trouble.READ_SCALED: _READ_LAST,
-    Trouble.SCALER: _UNSCALABLE,
-    Trouble.UNCLEARED: _CLEARED,
     Trouble.UNSAVED: "save scaler.state_dict() there, too, and load it where the optimizer is loaded",
 }
 _CODES = {Trouble.PROBABILITY: ROUNDED_PROBABILITY.code, Trouble.UNSAVED: SCALER_NOT_SAVED.code}
