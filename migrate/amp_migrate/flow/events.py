@@ -15,6 +15,7 @@ from amp_migrate.flow.source import Code, Site
 # Reasons of a risk.
 A_ROUNDED_PROBABILITY = "a rounded probability"
 OF_ITSELF = "products of a matrix with itself"
+OUT_OF_SIGHT = "given to something unknown"
 A_BUFFER = "a buffer is multiplied"
 A_RUNNING_BUFFER = "a running buffer is updated from products"
 CANCELLED = "E[x*y] - E[x]*E[y] of rounded means, which may come to zero or below it"

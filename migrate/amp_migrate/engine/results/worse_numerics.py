@@ -20,6 +20,7 @@ from amp_migrate.engine.outcome import FilePlan
 from amp_migrate.engine.results.float_casts import InFloat32, line_before
 from amp_migrate.engine.results.flow_files import FlowFiles
 from amp_migrate.engine.workspace import Workspace
+from amp_migrate.flow.events import OUT_OF_SIGHT
 from amp_migrate.hazards.scaled_gradients.amp611_scaler_not_saved import RULE as SCALER_NOT_SAVED
 from amp_migrate.prove.precision import Harm, Original, Trouble, harms
 from amp_migrate.report.finding import Finding, Kind, seen_from
@@ -132,6 +133,9 @@ def worse_numerics(
                 in_float32[cast.site.file].casts[cast] = step.code
             if harm.island is not None:
                 in_float32[harm.site.file].islands[harm.island] = harm.message
+        if step.code == APEX_STEP.code:
+            # Unknown code gets them scaled in the body of `amp.scale_loss`, too: to be reduced over all processes.
+            found = [e for e in found if e.trouble is not Trouble.READ_SCALED or OUT_OF_SIGHT not in e.message]
         found = [harm for harm in found if harm.is_told and (harm.trouble is not Trouble.ON_CPU or is_for_gpu)]
         sure = [harm for harm in found if harm.is_sure]
         if any(harm.trouble is Trouble.CACHE for harm in sure) and name not in settings.uncached:

@@ -51,7 +51,7 @@ from amp_migrate.flow.domain.tensor import (
     Tensor,
     made,
 )
-from amp_migrate.flow.events import Act
+from amp_migrate.flow.events import OUT_OF_SIGHT, Act
 from amp_migrate.flow.overlay import Region
 from amp_migrate.flow.python import attributes, containers
 from amp_migrate.flow.python.arguments import Arguments
@@ -392,7 +392,7 @@ class PyTorch:
                 frame, Opaque(callee.path[:-1]), str(callee.path[-1])[1:], callee, args, node
             )
         for value in args.all():
-            gradients.gauge(frame, value, node, "given to something unknown")
+            gradients.gauge(frame, value, node, OUT_OF_SIGHT)
             gradients.handed_on(frame, value, node)
             self.analysis.escaped(value)
         is_module = self.is_like_module(frame, callee)
@@ -404,7 +404,7 @@ class PyTorch:
         """A call of a function of the project that is not followed into."""
         owner = None
         for value in args.all():
-            gradients.gauge(frame, value, node, "given to something unknown")
+            gradients.gauge(frame, value, node, OUT_OF_SIGHT)
             gradients.handed_on(frame, value, node)
             self.analysis.escaped(value)
         for atom in args.positional[0] if args.positional else NEVER:
@@ -504,7 +504,7 @@ class PyTorch:
         if name in ("append", "update", "add") and not owner.path:
             return NONE_VALUE
         for value in args.all():
-            gradients.gauge(frame, value, node, "given to something unknown")
+            gradients.gauge(frame, value, node, OUT_OF_SIGHT)
             gradients.handed_on(frame, value, node)
             self.analysis.escaped(value)
         gradients.handed_on(frame, one(owner), node)

@@ -1,0 +1,88 @@
+"""A loss is scaled, and nothing is computed in half precision anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.sources import AMP
+from amp_migrate.flow.domain.atoms import Obj, Part
+from amp_migrate.flow.events import Act
+from amp_migrate.hazards.seen.hazard import Hazard
+from amp_migrate.hazards.seen.script import Script
+
+RULE = Rule(
+    code="AMP634",
+    name="scaler-without-region",
+    summary="a loss is scaled that nothing computes in half precision",
+    before=example(
+        """
+        import torch
+
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = (model(x) - y).square().mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        """
+    ),
+    after=example(
+        """
+        import torch
+
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                loss = (model(x) - y).square().mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        """
+    ),
+    why=(
+        "A GradScaler keeps small gradients from becoming zero in float16. Where nothing is float16 it costs a pass "
+        "over all gradients in each step, and training takes as long, and as much memory, as without it. It is told "
+        "where the model is seen, and no file speaks of autocast, of half precision, or of a framework with its own."
+    ),
+    sources=(f"{AMP}#gradient-scaling",),
+    safety=Safety.MANUAL,
+)
+FLOAT16_ONLY = True
+_OTHERS = (
+    "autocast",
+    "custom_fwd",
+    "half",
+    "float16",
+    "bfloat16",
+    "HalfTensor",
+    "accelerate",
+    "deepspeed",
+    "lightning",
+)
+
+
+def detect(script: Script) -> Iterator[Hazard]:
+    """Every backward of a scaled loss of models that are seen, in a script none of whose files has half precision."""
+    if script.moved or not script.scalers.works:
+        return
+    library = script.roles.project.library
+    if any(next(library.mentioning(word), None) is not None for word in _OTHERS):
+        return
+    for event in script.flowing.questions.events(Act.BACKWARD):
+        call = script.flowing.node_at(script.file, event.site)
+        is_seen = all(isinstance(each, Part) and isinstance(each.owner, Obj) for each in event.leaves)
+        if call is not None and event.scaler and is_seen:
+            yield Hazard(
+                call,
+                f"{script.file.tree.quote(call)} is the backward of a scaled loss, and nothing computes in float16",
+                "put the forward pass and the loss into torch.amp.autocast(...), or drop the scaler",
+            )
