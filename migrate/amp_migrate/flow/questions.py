@@ -392,7 +392,7 @@ _STATES: dict[Act, tuple[tuple[str, _Test], ...]] = {
     Act.SCALER_MADE: (("a scaler is made anew", _has_stepped),),
     Act.UPDATE: (("a scaler updates without having looked at gradients", _is_unchecked),),
     Act.STEP: (
-        ("an optimizer steps past its scaler", _is(SCALED)),
+        ("an optimizer steps past its scaler", _is(SCALED, PARTLY)),
         (ADDED, _is(MIXED)),
     ),
     Act.CLIP: (

@@ -676,6 +676,14 @@ def test_a_parameter_of_two_optimizers_is_not_unscaled_twice(given: str, message
     assert "scaler" not in migrate_text(text, Settings(Dtype.BF16)).after
 
 
+def test_an_optimizer_does_not_step_where_another_has_unscaled_its_parameter() -> None:
+    function = "    def late(opt=opt):\n        opt.step()\n\n"
+    text = f"{SHARING.format('[list(model.parameters())[-1]]')}{function}    opt2.step()\n    late()\n"
+    plan = migrate_text(text, Settings())
+    assert plan.after == text
+    assert "an optimizer steps past its scaler" in plan.findings[0].message
+
+
 def test_halves_of_the_parameters_are_not_taken_for_the_same() -> None:
     halves = SHARING.format("params[1:]").replace("model.parameters()", "params[:1]")
     text = halves.replace("opt = ", "params = list(model.parameters())\nopt = ", 1)
