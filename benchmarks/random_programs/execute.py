@@ -74,7 +74,8 @@ class Noise:
 
     Attributes:
         size: of a weight, and for gradients of the largest one.
-        pattern: which of them become larger, and which smaller: a kink, as a ReLU has, shows on one side alone.
+        pattern: which of them become larger, and which smaller: a kink, as a ReLU has, shows on one side alone. All of
+            them with 0: where a gradient is nothing but rounding, Adam makes a whole step of each, and these add up.
     """
 
     size: float
@@ -207,7 +208,9 @@ def _recorded(optimizers: list[Optimizer], steps: list[Step], noise: Noise | Non
 
 
 def _signs(like: torch.Tensor, pattern: int) -> torch.Tensor:
-    """Plus and minus one, not as often, in the shape of a tensor."""
+    """Plus and minus one, not as often, in the shape of a tensor; plus one alone for the pattern 0."""
+    if pattern == 0:
+        return torch.ones_like(like)
     return torch.arange(1, like.numel() + 1).mul(pattern).sin().sign().view_as(like)
 
 

@@ -16,7 +16,7 @@ from random_programs.compare import is_the_stand_ins, same_bits, same_training
 from random_programs.execute import Noise, Precision, Ran, execute
 
 # What rounding to float16 may do to a weight, and more; a program that this much throws off its course tells nothing.
-_NOISES = tuple(Noise(size, pattern) for pattern in (1, 2, 3, 4) for size in (2e-3, -2e-3))
+_NOISES = tuple(Noise(size, pattern) for pattern in (0, 1, 2, 3, 4) for size in (2e-3, -2e-3))
 
 
 @dataclass(frozen=True)

@@ -32,16 +32,16 @@ def _totals(report: Report) -> Iterator[str]:
 
 def places(report: Report) -> Iterator[str]:
     """A line for each place, and one for what is to be done there."""
-    migrated: dict[tuple[str, str, str], list[Finding]] = {}
+    alike: dict[tuple[str, str, str, Kind], list[Finding]] = {}
     if not report.written and report.of_kind(Kind.MIGRATED):
         yield "what would be done:"
-    for finding in report.of_kind(Kind.MIGRATED):
-        migrated.setdefault((finding.path, finding.code, finding.message), []).append(finding)
+    for finding in report.findings:
+        alike.setdefault((finding.path, finding.code, finding.message, finding.kind), []).append(finding)
     for finding in report.findings:
         more = ""
-        if finding.kind is Kind.MIGRATED:
-            # The same thing done in many places of a file is said once, where it is done first.
-            first, *others = migrated[finding.path, finding.code, finding.message]
+        if finding.kind in (Kind.MIGRATED, Kind.NOTE):
+            # The same thing in many places of a file is said once, where it is first.
+            first, *others = alike[finding.path, finding.code, finding.message, finding.kind]
             if finding is not first:
                 continue
             if others:

@@ -41,6 +41,7 @@ def test_the_same_change_in_many_places_is_said_once() -> None:
     assert lines(*findings)[0] == "train.py:3:5 AMP101 done (also in lines 9, 12)"
     assert lines(*findings)[1] == "1 file read, 0 changed, 3 places migrated, 0 left as they were."
     assert lines(*findings[:2])[0] == "train.py:3:5 AMP101 done (also in line 9)"
+    assert lines(*(finding(line, Kind.NOTE) for line in (3, 9)))[0] == "train.py:3:5 AMP101 done (also in line 9)"
 
 
 def test_what_was_left_is_never_folded() -> None:
