@@ -74,8 +74,10 @@ def _gathered(value: cst.BaseExpression) -> cst.BaseExpression | None:
 def is_anew(creation: Creation, at: cst.CSTNode) -> bool:
     """Whether a scaler would be made as often as the step runs at `at`, so that its scale would never adapt."""
     tree = creation.file.tree
-    loop = tree.loop(creation.home)
-    if loop is not tree.loop(at) or tree.function(creation.home) is not tree.function(at):
+    loop, around = tree.loop(creation.home), tree.loop(at)
+    while isinstance(around, cst.For) and around.target.deep_equals(at):  # `for each in optimizers: each.step()`
+        around = tree.loop(around)
+    if loop is not around or tree.function(creation.home) is not tree.function(at):
         return False
     # Without a loop, a function that makes its optimizer runs once; one that asks somebody for it runs for every step.
     return loop is not None or (tree.function(at) is not None and _asks(creation.home))

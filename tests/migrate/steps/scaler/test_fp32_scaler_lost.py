@@ -113,6 +113,24 @@ def test_function_that_calls_itself(leaves: Check) -> None:
     )
 
 
+def test_name_of_a_loop_over_optimizers_that_is_given_something_else(leaves: Check) -> None:
+    leaves(
+        """
+        first, second = nn.Linear(2, 2), nn.Linear(2, 2)
+        optimizers = [torch.optim.SGD(net.parameters(), lr=0.1) for net in (first, second)]
+        for x in loader:
+            for each in optimizers:
+                each.zero_grad()
+            loss = second(first(x)).mean()
+            loss.backward()
+            each, size = measured(optimizers)
+            for each in optimizers:
+                each.step()
+        """,
+        "`each` is made or fetched anew for every step",
+    )
+
+
 def test_call_that_raises_as_it_is(leaves: Check) -> None:
     leaves(
         """
