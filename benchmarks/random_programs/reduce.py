@@ -15,7 +15,7 @@ def kind(judged: Judged) -> str:
     """What went wrong, without the figures: one word for the precision, and the first of what is said of it."""
     first = next(iter(judged.wrong.items()), None)
     if first is None:
-        return "error" if judged.errors else ""
+        return "left, as an error of the tool" if judged.errors else ""
     precision, text = first
     what, _, rest = text.partition(":")
     if what == "error":
