@@ -201,13 +201,17 @@ class Questions:
                 yield Fault(event.site, NO_BFLOAT16, any(event.sure_in.values()), event=event)
             elif event.act is Act.BACKWARD and event.context is not None and event.context.cuda.may_be_on:
                 yield Fault(event.site, "a loss goes backward inside a region", event.context.cuda.on == ON)
-            elif event.act is Act.BACKWARD and event.scaler and not self.has_regions:
+            elif self.is_scaled_in_vain(event):
                 yield Fault(event.site, "a loss is scaled, and nothing is computed in half precision")
             elif event.act is Act.OWN_GRADIENT and event.units == PURE:
                 halved = {bool(each.tags & (HALVED | PERHAPS_HALVED)) for each in tensors_in(event.subject)}
                 if True in halved:
                     yield Fault(event.site, UNSCALED_LOSS, False not in halved)
             yield from self._wrong_states(event)
+
+    def is_scaled_in_vain(self, event: Event) -> bool:
+        """Whether a loss goes backward scaled, in a program that computes nothing in half precision."""
+        return event.act is Act.BACKWARD and bool(event.scaler) and not self.has_regions
 
     def idle_regions(self) -> list[Fault]:
         """The regions for training, if low precision does nothing in any of them; none where that is not certain."""
@@ -218,6 +222,7 @@ class Questions:
             return []
         return [Fault(site, IDLE) for site in sorted(training)]
 
+    @cached_property
     def unsaved(self) -> list[Fault]:
         """Where an optimizer's state goes into a checkpoint, and nobody asks the scaler that steps it for its own."""
         about_state = self.events(Act.SAVED, Act.LOADED, Act.HANDED_ON)
@@ -284,10 +289,13 @@ def _are_on_cpu(tensors: Sequence[Tensor]) -> bool:
 
 
 def _holders(tree: ast.AST, node: ast.AST) -> Iterator[ast.AST]:
-    """What an expression stands in, up to its statement, outermost first."""
-    for each in ast.walk(tree):
-        if isinstance(each, (ast.expr, ast.Assign)) and each is not node and node in ast.walk(each):
-            yield each
+    """What an expression stands in, up to its statement, innermost first."""
+    parents = {child: each for each in ast.walk(tree) for child in ast.iter_child_nodes(each)}
+    around = parents.get(node)
+    while around is not None and not isinstance(around, ast.mod):
+        if isinstance(around, (ast.expr, ast.Assign)):
+            yield around
+        around = parents.get(around)
 
 
 def _atoms(value: Value) -> list[Atom | None]:

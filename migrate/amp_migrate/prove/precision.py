@@ -251,7 +251,7 @@ def _faults(questions: Questions) -> Sequence[Fault]:
         what = _NEVER_CLEARED if not questions.hands_on_gradients else _NOT_CLEARED_IN_SIGHT
         added = [replace(each, what=what, why="") for each in found if each.what == ADDED and each.is_seen]
         found = [each for each in found if each.what in _BY_ITSELF] + added
-    return [*questions.idle_regions(), *questions.unsaved(), *found]
+    return [*questions.idle_regions(), *questions.unsaved, *found]
 
 
 def _key(fault: Fault) -> Key:

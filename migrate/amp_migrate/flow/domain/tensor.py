@@ -144,6 +144,11 @@ class Tensor(Numbered):
         return bool(self.precision & LOW) and not self.precision & ~LOW
 
     @property
+    def sure_leaves(self) -> Leaves:
+        """The leaves that a gradient of what is computed from it surely comes to: itself, too, where it is one."""
+        return self.surely | self.leaf if len(self.leaf) == 1 else self.surely
+
+    @property
     def is_known(self) -> bool:
         """Whether its precision is known, be it one of several."""
         return not self.precision & OTHER

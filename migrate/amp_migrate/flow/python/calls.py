@@ -243,15 +243,16 @@ def invoke(frame: Frame, function: Func, given: dict[str, Value], node: ast.AST)
     task.callers[frame.task] = task.version
     apply_summary(frame, task)
     for name, leaf in task.made_leaves.items():
-        _require(frame, only(given[name], Tensor), leaf)
+        if (tensor := only(given[name], Tensor)) is not None:
+            _require(frame, tensor, leaf)
     return task.value
 
 
-def _require(frame: Frame, tensor: Tensor | None, leaf: Atom) -> None:
+def _require(frame: Frame, tensor: Tensor, leaf: Atom) -> None:
     """A tensor has got a gradient of its own: by whatever name it is known here."""
     for name, value in frame.now.names.items():
         mine = only(value, Tensor)
-        if tensor is not None and mine is not None and is_same(mine, tensor):
+        if mine is not None and is_same(mine, tensor):
             frame.now.names[name] = one(mine.but(flows=FLOWS, leaf=frozenset({leaf})))
 
 

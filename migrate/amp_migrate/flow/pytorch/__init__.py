@@ -385,16 +385,20 @@ class PyTorch:
             return switches.decorated(frame, owner, args.positional[0])
         return modules.call_object(frame, owner, args, node)
 
+    def _out_of_sight(self, frame: Frame, args: Arguments, node: ast.AST) -> None:
+        """What a call is given goes where nobody follows it."""
+        for value in args.all():
+            gradients.gauge(frame, value, node, OUT_OF_SIGHT)
+            gradients.handed_on(frame, value, node)
+            self.analysis.escaped(value)
+
     def call_unknown(self, frame: Frame, callee: Opaque, args: Arguments, node: ast.AST) -> Value:
         """A call of something unknown: a module perhaps, or anything."""
         if len(callee.path) > 1 and str(callee.path[-1]).startswith("."):
             return self._method_of_unknown(
                 frame, Opaque(callee.path[:-1]), str(callee.path[-1])[1:], callee, args, node
             )
-        for value in args.all():
-            gradients.gauge(frame, value, node, OUT_OF_SIGHT)
-            gradients.handed_on(frame, value, node)
-            self.analysis.escaped(value)
+        self._out_of_sight(frame, args, node)
         is_module = self.is_like_module(frame, callee)
         if is_module:
             self.analysis.event(frame, Act.RUN, node, subject=one(callee))
@@ -403,10 +407,7 @@ class PyTorch:
     def call_not_followed(self, frame: Frame, function: Func, args: Arguments, node: ast.AST) -> Value:
         """A call of a function of the project that is not followed into."""
         owner = None
-        for value in args.all():
-            gradients.gauge(frame, value, node, OUT_OF_SIGHT)
-            gradients.handed_on(frame, value, node)
-            self.analysis.escaped(value)
+        self._out_of_sight(frame, args, node)
         for atom in args.positional[0] if args.positional else NEVER:
             if isinstance(atom, Obj) and isinstance(atom.made_of, Class) and atom.made_of.code is function.code.parent:
                 # What a constructor makes is what everybody asks for; what other methods store is seldom new.
@@ -503,10 +504,7 @@ class PyTorch:
             return tensors.method(frame, SOME_TENSOR.but(reach=frozenset({Part(owner, "*")})), name, args, node)
         if name in ("append", "update", "add") and not owner.path:
             return NONE_VALUE
-        for value in args.all():
-            gradients.gauge(frame, value, node, OUT_OF_SIGHT)
-            gradients.handed_on(frame, value, node)
-            self.analysis.escaped(value)
+        self._out_of_sight(frame, args, node)
         gradients.handed_on(frame, one(owner), node)
         if name in (
             "items",
@@ -611,9 +609,7 @@ class PyTorch:
         for each in found[0] if found else UNKNOWN:
             tensor = each.tensor if isinstance(each, Opaque) else each
             if isinstance(tensor, Tensor) and flows:
-                surely = tensor.surely.union(
-                    *(each.surely if len(each.leaf) > 1 else each.surely | each.leaf for each in given)
-                )
+                surely = tensor.surely.union(*(each.sure_leaves for each in given))
                 tags = tensor.tags | operators.halved(given, None)
                 tensor = tensor.but(flows=FLOWS, reach=reach, surely=surely, tags=tags)
                 recorded = Opaque(each.path, tensor, each.hint) if isinstance(each, Opaque) else tensor

@@ -375,7 +375,7 @@ def _note_low_weights(frame: Frame, reach: Leaves, node: ast.AST) -> None:
 def _reached(tensors: Sequence[Tensor]) -> tuple[Leaves, Leaves]:
     """The leaves that one of some tensors may depend on, and those that each of them does."""
     reach = NOTHING.union(*(each.reach | each.leaf for each in tensors))
-    surely = tensors[0].surely | (tensors[0].leaf if len(tensors[0].leaf) == 1 else NOTHING)
+    surely = tensors[0].sure_leaves
     for each in tensors[1:]:
         surely = sure_of_either(surely, each.surely)
     return reach, surely

@@ -290,8 +290,7 @@ def _gradients(frame: Frame, tensors: list[Tensor], precision: int) -> tuple[int
     for each in tensors:
         if each.flows & FLOWS:
             reach |= each.reach | each.leaf
-            known = each.surely | (each.leaf if len(each.leaf) == 1 else NOTHING)
-            surely |= known if each.flows == FLOWS and mode == ON else one_of(known)
+            surely |= each.sure_leaves if each.flows == FLOWS and mode == ON else one_of(each.sure_leaves)
     return flows, few_leaves(reach), surely
 
 
@@ -554,7 +553,7 @@ def subscript(frame: Frame, tensor: Tensor, index: Value, node: ast.Subscript) -
             rank=ranks.of_part(tensor.rank, node.slice),
             leaf=NOTHING,
             reach=tensor.reach | tensor.leaf,
-            surely=tensor.surely | tensor.leaf if len(tensor.leaf) == 1 else tensor.surely,
+            surely=tensor.sure_leaves,
             piece=tensor.piece if ranks.is_whole(node.slice) else A_PIECE,
         )
     )
@@ -586,7 +585,7 @@ def cast(tensor: Tensor, precision: int) -> Tensor:
     leaf = tensor.leaf if precision == tensor.precision else NOTHING
     reach, surely = tensor.reach, tensor.surely
     if not leaf and tensor.leaf:
-        reach, surely = reach | tensor.leaf, surely | (tensor.leaf if len(tensor.leaf) == 1 else NOTHING)
+        reach, surely = reach | tensor.leaf, tensor.sure_leaves
     flows = tensor.flows if precision & (FLOATING | OTHER | 64) else CUT
     tags = tensor.tags
     if tags & (PROBABILITY | COMPLEMENT) and (tensor.precision | precision) & LOW:

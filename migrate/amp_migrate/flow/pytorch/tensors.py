@@ -104,7 +104,7 @@ def method(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.A
             else moved.but(
                 leaf=NOTHING,
                 reach=tensor.reach | tensor.leaf,
-                surely=tensor.surely | (tensor.leaf if len(tensor.leaf) == 1 else NOTHING),
+                surely=tensor.sure_leaves,
             )
         )
     if name in ("detach", "detach_"):
@@ -209,7 +209,7 @@ def _to(frame: Frame, tensor: Tensor, args: Arguments) -> Value:
             place=place,
             leaf=NOTHING,
             reach=moved.reach | moved.leaf,
-            surely=moved.surely | (moved.leaf if len(moved.leaf) == 1 else NOTHING),
+            surely=moved.sure_leaves,
         )
     return one(moved)
 

@@ -74,13 +74,14 @@ def detect(script: Script) -> Iterator[Hazard]:
     """Every backward of a scaled loss of models that are seen, in a script none of whose files has half precision."""
     if script.moved or not script.scalers.works:
         return
-    library = script.roles.project.library
-    if any(next(library.mentioning(word), None) is not None for word in _OTHERS):
+    questions, library = script.flowing.questions, script.roles.project.library
+    scaled = [each for each in questions.events(Act.BACKWARD) if questions.is_scaled_in_vain(each)]
+    if not scaled or any(next(library.mentioning(word), None) is not None for word in _OTHERS):
         return
-    for event in script.flowing.questions.events(Act.BACKWARD):
+    for event in scaled:
         call = script.flowing.node_at(script.file, event.site)
         is_seen = all(isinstance(each, Part) and isinstance(each.owner, Obj) for each in event.leaves)
-        if call is not None and event.scaler and is_seen:
+        if call is not None and is_seen:
             yield Hazard(
                 call,
                 f"{script.file.tree.quote(call)} is the backward of a scaled loss, and nothing computes in float16",

@@ -142,7 +142,7 @@ def _kept_otherwise(script: Script) -> Iterator[tuple[cst.BaseExpression, Course
         for one in flowing.events(file, event.node, flow.Act.SCALER_STEP)
         for atom in one.optimizer
     }
-    for fault in flowing.questions.unsaved():
+    for fault in flowing.questions.unsaved if stepping else ():
         call = flowing.node_at(file, fault.site)
         known = [] if fault.event is None else [stepping[atom] for atom in fault.event.optimizer if atom in stepping]
         if known and isinstance(call, cst.Call):
