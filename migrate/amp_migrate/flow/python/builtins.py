@@ -150,9 +150,13 @@ def _dict(frame: Frame, args: Arguments, node: ast.AST) -> Value:
 def _map(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     if len(args.positional) < 2:
         return UNKNOWN
-    columns = [containers.elements(frame, each, node) for each in args.positional[1:]]
+    given, rest = containers.sequence(frame, args.positional[1], node)
+    if not rest and len(args.positional) == 2 and frame.analysis.pytorch.has_steps(given):
+        rows = [[each] for each in given]  # optimizers, each in its turn
+    else:
+        rows = [[containers.elements(frame, each, node) for each in args.positional[1:]]]
     frame.depth += 1
-    found = frame.analysis.call(frame, args.positional[0], Arguments(columns), node)
+    found = join_all(frame.analysis.call(frame, args.positional[0], Arguments(each), node) for each in rows)
     frame.depth -= 1
     frame.is_dead = False
     return many(found)

@@ -14,6 +14,7 @@ from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.gradients.reductions import reduces_gradients
 from amp_migrate.steps.gradients.updates import exclude
 from amp_migrate.steps.model.training_step import Backward, GradientUse, OptimizerStep, ScaledClip
+from amp_migrate.steps.statements.looped import in_each, variable
 from amp_migrate.tables.torch_names import CLIPPING, GRADIENT_FUNCTIONS
 from amp_migrate.trees.nodes import (
     LOOP_TYPES,
@@ -182,11 +183,14 @@ def _scaled_clip(file: File, statement: Statement) -> ScaledClip | None:
     return ScaledClip(statement, given[names[1]], norm if isinstance(norm, cst.Call) else None)
 
 
-def _loop_over(tree: Tree, step: OptimizerStep, statement: Statement) -> cst.For | None:
+def _loop_over(tree: Tree, step: OptimizerStep, statement: Statement) -> cst.For | cst.CompFor | None:
     """The loop that an optimizer is the target of, where a statement is not in it."""
     name = tree.code(step.optimizer)
+    each = in_each(step.statement, step.call)
+    if each is not None and tree.code(variable(each)) == name:
+        return each
     around = [each for each in tree.ancestors(step.statement) if isinstance(each, cst.For)]
-    found = next((each for each in around if tree.code(each.target) == name), None)
+    found = next((each for each in around if tree.code(variable(each)) == name), None)
     return None if found is None or found in tree.ancestors(statement) else found
 
 
@@ -240,7 +244,7 @@ def _is_made_of(file: File, step: OptimizerStep, parameters: set[str]) -> bool:
 def _anchor(tree: Tree, step: OptimizerStep, using: list[Statement]) -> Statement | None:
     """The statement to unscale before: it is reached once whenever the step is, and comes before every use."""
     loop = _loop_over(tree, step, using[0])
-    target = tree.block(step.statement if loop is None else loop)
+    target = tree.block(loop if isinstance(loop, cst.For) else step.statement)
     block = tree.common_block([*using])
     around_step = [target, *(a for a in tree.ancestors(target))]
     while isinstance(tree.parents.get(block), LOOP_TYPES) and block not in around_step:

@@ -18,7 +18,7 @@ from amp_migrate.analysis.project import CallSite, FunctionRef
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.optimizers import OPTIMIZER_SIGN, is_optimizer
 from amp_migrate.steps.model.training_step import OptimizerStep
-from amp_migrate.steps.statements.looped import collection
+from amp_migrate.steps.statements.looped import collection, in_each, variable
 from amp_migrate.trees import build
 from amp_migrate.trees.nodes import Block, Statement, block_of, find, statements
 from amp_migrate.trees.own_calls import calls_in
@@ -171,12 +171,15 @@ def optimizer_steps(roles: Roles, file: File, body: Block) -> Iterator[Optimizer
             yield OptimizerStep(statement, call, func.value)
 
 
-def loop_over_optimizers(file: File, step: OptimizerStep) -> cst.For | None:
-    """The loop `for optimizer in optimizers:` whose body a step stands in directly."""
+def loop_over_optimizers(file: File, step: OptimizerStep) -> cst.For | cst.CompFor | None:
+    """The loop `for optimizer in optimizers:` whose body a step stands in directly, or that of a comprehension."""
+    each = in_each(step.statement, step.call)
+    if each is not None:
+        return each if collection(each) is not None and dotted(step.optimizer) == dotted(variable(each)) else None
     loop = file.tree.loop(step.statement)
     if not isinstance(loop, cst.For) or collection(loop) is None or step.statement not in statements(block_of(loop)):
         return None
-    return loop if dotted(step.optimizer) == dotted(loop.target) else None
+    return loop if dotted(step.optimizer) == dotted(variable(loop)) else None
 
 
 def _follows_zero_grad(file: File, statement: Statement, optimizer: cst.BaseExpression) -> bool:

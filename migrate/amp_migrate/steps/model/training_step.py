@@ -80,7 +80,7 @@ class GradientUse:
 
     before: Statement
     optimizer: cst.BaseExpression
-    loop: cst.For | None = None
+    loop: cst.For | cst.CompFor | None = None
 
 
 @dataclass(frozen=True)

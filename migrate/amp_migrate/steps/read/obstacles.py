@@ -13,6 +13,7 @@ from amp_migrate.steps.model.training_step import Backward, Extraction, Optimize
 from amp_migrate.steps.regions.extract import extractions
 from amp_migrate.steps.regions.find_regions import RegionFinder
 from amp_migrate.steps.statements.amp_signs import uses_amp
+from amp_migrate.steps.statements.looped import is_alone
 from amp_migrate.trees.nodes import Block, Statement, block_of, find, is_constant
 from amp_migrate.trees.own_calls import calls_of
 
@@ -88,8 +89,12 @@ class Obstacles:
         for step in steps:
             if step.call.args and step.part is None:
                 return self._with_arguments(step)
-            if not (isinstance(step.statement, cst.Expr) and step.statement.value is step.call):
-                return Refusal(self.file, step.statement, f"the result of {self.tree.quote(step.call)} is used", _BF16)
+            if not is_alone(step.statement, step.call):
+                code = self.tree.quote(step.call)
+                if isinstance(step.statement, cst.Expr):
+                    hint = f"make it a statement of its own, or {_BF16}"
+                    return Refusal(self.file, step.statement, f"{code} is part of a longer expression", hint)
+                return Refusal(self.file, step.statement, f"the result of {code} is used", _BF16)
             if step.part is None and self._is_module(step.optimizer):
                 optimizer = self.tree.quote(step.optimizer)
                 reason = f"{optimizer} is a module, and has no param_groups that a loss scaler could unscale"

@@ -18,6 +18,7 @@ from amp_migrate.steps.model.training_step import TrainingStep
 from amp_migrate.steps.read.gather import Gathered, Gatherer
 from amp_migrate.steps.read.split import Key, Split, key_of
 from amp_migrate.steps.scaler.as_last_argument import hand_on
+from amp_migrate.steps.statements.looped import is_alone
 from amp_migrate.trees.nodes import block_of, nested_statements, statements
 
 # The way of the scaler to the place where some optimizers are used together.
@@ -89,8 +90,9 @@ def _stepper(function: FunctionRef, roles: Roles) -> TrainingStep | Refusal:
             return _read_apart(file, statement)
     steps = tuple(optimizer_steps(roles, file, body))
     for each in steps:
-        runs = loop_over_optimizers(file, each) or each.statement
-        if each.call.args or runs not in statements(body) or not isinstance(each.statement, cst.Expr):
+        loop = loop_over_optimizers(file, each)
+        runs = loop if isinstance(loop, cst.For) else each.statement
+        if each.call.args or runs not in statements(body) or not is_alone(each.statement, each.call):
             return Refusal(
                 file,
                 each.statement,

@@ -7,7 +7,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
 from amp_migrate.steps.model.route import Creation
 from amp_migrate.steps.statements.data_flow import reads
-from amp_migrate.steps.statements.looped import collection, values_of
+from amp_migrate.steps.statements.looped import collection, values_of, variable
 from amp_migrate.trees.nodes import Statement, find, is_constant
 
 
@@ -75,7 +75,7 @@ def is_anew(creation: Creation, at: cst.CSTNode) -> bool:
     """Whether a scaler would be made as often as the step runs at `at`, so that its scale would never adapt."""
     tree = creation.file.tree
     loop, around = tree.loop(creation.home), tree.loop(at)
-    while isinstance(around, cst.For) and around.target.deep_equals(at):  # `for each in optimizers: each.step()`
+    while isinstance(around, cst.For) and variable(around).deep_equals(at):  # `for each in optimizers: each.step()`
         around = tree.loop(around)
     if loop is not around or tree.function(creation.home) is not tree.function(at):
         return False

@@ -138,6 +138,102 @@ def test_list_of_optimizers_in_bfloat16(rewrites: Check) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("made", "cleared", "stepped", "through_scaler"),
+    [
+        (
+            "opts = [torch.optim.SGD(m.parameters(), lr=0.1) for m in models]",
+            "[o.zero_grad() for o in opts]",
+            "[o.step() for o in opts]",
+            "[scaler.step(o) for o in opts]",
+        ),
+        (
+            "opts = [torch.optim.SGD(m.parameters(), lr=0.1) for m in models]",
+            "list(map(lambda o: o.zero_grad(), opts))",
+            "list(o.step() for o in opts)",
+            "list(scaler.step(o) for o in opts)",
+        ),
+        (
+            "opts = {str(i): torch.optim.SGD(m.parameters(), lr=0.1) for i, m in enumerate(models)}",
+            "[o.zero_grad() for o in opts.values()]",
+            "[o.step() for _, o in opts.items()]",
+            "[scaler.step(o) for _, o in opts.items()]",
+        ),
+        (
+            "opts = {str(i): torch.optim.SGD(m.parameters(), lr=0.1) for i, m in enumerate(models)}",
+            "for _, o in opts.items(): o.zero_grad()",
+            "for _, o in opts.items(): o.step()",
+            "for _, o in opts.items(): scaler.step(o)",
+        ),
+        (
+            "opts = [torch.optim.SGD(m.parameters(), lr=0.1) for m in models]",
+            "for _, o in enumerate(opts): o.zero_grad()",
+            "for _, o in enumerate(opts): o.step()",
+            "for _, o in enumerate(opts): scaler.step(o)",
+        ),
+    ],
+)
+def test_loop_in_whatever_words(made: str, cleared: str, stepped: str, through_scaler: str, rewrites: Check) -> None:
+    rewrites(
+        f"""
+          models = nn.ModuleList([nn.Linear(2, 2)])
+          {made}
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        ~     loss = sum(nn.functional.mse_loss(model(x), y) for model in models)
+              {cleared}
+        ~     loss.backward()
+        -     {stepped}
+        +     {through_scaler}
+        +     scaler.update()
+        """
+    )
+
+
+def test_gradients_that_are_clipped_before_a_comprehension_over_the_optimizers(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          opts = {"all": torch.optim.SGD(model.parameters(), lr=0.1)}
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        ~     loss = nn.functional.mse_loss(model(x), y)
+              [o.zero_grad() for _, o in opts.items()]
+        ~     loss.backward()
+        +     for _, o in opts.items():
+        +         scaler.unscale_(o)
+              nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        -     [o.step() for _, o in opts.items()]
+        +     [scaler.step(o) for _, o in opts.items()]
+        +     scaler.update()
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    ("stepped", "why"),
+    [
+        ("steps = [o.step() for o in opts]", "the result of o.step() is used"),
+        ("[o.step() for o in opts if o.state]", "o.step() is part of a longer expression"),
+        ("any(o.step() for o in opts)", "o.step() is part of a longer expression"),
+        ("len(opts) and [o.step() for o in opts]", "o.step() is part of a longer expression"),
+    ],
+)
+def test_steps_that_may_not_all_be_made(stepped: str, why: str, leaves: Check) -> None:
+    leaves(
+        f"""
+        model = nn.Linear(2, 2)
+        opts = [torch.optim.SGD(model.parameters(), lr=0.1)]
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x), y)
+            [o.zero_grad() for o in opts]
+            loss.backward()
+            {stepped}
+        """,
+        why,
+    )
+
+
 def test_optimizers_of_two_collections_at_once(leaves: Check) -> None:
     leaves(
         """
