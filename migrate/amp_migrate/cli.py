@@ -21,14 +21,16 @@ from amp_migrate.report.formats import Format
 from amp_migrate.report.plain import plain
 from amp_migrate.settings import DEPRECATED, Apex, Dtype, Settings
 
+CUSTOM_FWD = (2, 4)  # the first PyTorch with torch.amp.custom_fwd
 EPILOG = """\b
 Exit codes:
   0  nothing to do, or all that could be done was done; what was left as it was does not count
   1  --check: something would change; --fail-on: there is a finding of that kind; --compare: not the same program
   2  wrong usage, or a file that could not be read, parsed or written; the others were still done
 
-Every option but those that ask for one run (--diff, --check, --explain-plan, --output, --undo, --compare) can be set
-for a project, under its long name, in the table [tool.amp-migrate] of pyproject.toml. Patterns are those of .gitignore.
+Every option but those that ask for one run (--diff, --check, --explain-plan, --output, --undo, --compare, --profile)
+can be set for a project, under its long name, in the table [tool.amp-migrate] of pyproject.toml. Patterns are those of
+.gitignore.
 """
 
 
@@ -44,8 +46,14 @@ def settings_of(options: Mapping[str, Any], base: Path | None) -> tuple[Settings
     if target is None:
         paths = [*(path for path in options["paths"] if path != "-"), *filter(None, [options["stdin_filename"]])]
         target, said = target_for(common_folder([Path(path) for path in paths or ["."]]))
+    dtype, kept, measured = Dtype(options["dtype"]), options["keep_float32"], options["profile"]
+    if dtype is Dtype.BF16:
+        measured = ()  # it has float32's range
+    elif target >= CUSTOM_FWD:
+        kept = tuple(dict.fromkeys([*kept, *(each.owner for each in measured if each.owner)]))
+        measured = tuple(each for each in measured if not each.owner)
     settings = Settings(
-        Dtype(options["dtype"]),
+        dtype,
         select=DEPRECATED if options["only_deprecated"] else options["select"],
         ignore=options["ignore"],
         path_ignores=PathIgnores(options["per_path_ignores"], base or Path()),
@@ -54,7 +62,8 @@ def settings_of(options: Mapping[str, Any], base: Path | None) -> tuple[Settings
         unsafe=options["unsafe"],
         annotate=options["annotate"],
         add_flag=options["add_flag"],
-        keep_float32=options["keep_float32"],
+        keep_float32=kept,
+        measured=measured,
         prove=options["prove"],
         explain=options["explain_plan"],
         apex=Apex(options["apex"]),
@@ -65,7 +74,7 @@ def settings_of(options: Mapping[str, Any], base: Path | None) -> tuple[Settings
         raise click.UsageError(f"--dtype auto asks a CUDA GPU what it has; name fp16 or bf16 for {device}")
     if device != "cuda" and settings.dtype is Dtype.FP16 and settings.target_torch < (2, 3):
         raise click.UsageError(f"a GradScaler for {device} came with PyTorch 2.3; use --dtype bf16 or a newer target")
-    if settings.keep_float32 and settings.target_torch < (2, 4):
+    if settings.keep_float32 and settings.target_torch < CUSTOM_FWD:
         raise click.UsageError("--keep-float32 writes torch.amp.custom_fwd, which came with PyTorch 2.4")
     return settings, said
 

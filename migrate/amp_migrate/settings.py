@@ -52,6 +52,28 @@ class Withdrawn(NamedTuple):
     hint: str
 
 
+class Measured(NamedTuple):
+    """A line whose results left float16's range where it ran in float32.
+
+    Attributes:
+        file: its absolute path.
+        line: from 1 on.
+        text: of the line, as it was then.
+        owner: the class of modules whose forward it is in, where that can be kept in float32 as a whole; else empty.
+        why: what was measured.
+    """
+
+    file: str
+    line: int
+    text: str
+    owner: str
+    why: str
+
+    def is_in(self, text: str) -> bool:
+        """Whether the file still has the line, in its place."""
+        return self.text in (line.strip() for line in text.splitlines()[self.line - 1 : self.line])
+
+
 @dataclass(frozen=True)
 class Settings:
     """How to migrate.
@@ -69,6 +91,7 @@ class Settings:
         annotate: whether a comment is to stand above what is left as it was.
         add_flag: whether the script's command line gets an option that switches what was moved from plain float32.
         keep_float32: the classes of modules whose forwards compute in float32 inside every region.
+        measured: the lines that are to, where they would compute in half precision.
         prove: whether results are refused, too, that cannot be shown to be the same program for every cast to float32
             and every set of installed packages, and what was checked is said.
         explain: whether the plan of each file is also put into words, edit by edit.
@@ -89,6 +112,7 @@ class Settings:
     apex: Apex = Apex.AUTO
     apex_o2: Apex = Apex.NATIVE
     keep_float32: tuple[str, ...] = ()
+    measured: tuple[Measured, ...] = ()
     prove: bool = False
     explain: bool = False
     uncached: frozenset[str] = frozenset()

@@ -189,7 +189,7 @@ RISKY_NUMERICS = Rule(
 KEPT_FORWARD = Rule(
     code="AMP505",
     name="kept-forward",
-    summary="a module that is to compute in float32 inside every region, with --keep-float32",
+    summary="a module that is to compute in float32 inside every region, with --keep-float32 or --profile",
     before=example(
         """
         import torch

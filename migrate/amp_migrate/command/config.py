@@ -15,8 +15,8 @@ import click
 TABLE = "amp-migrate"
 # These say what one run is to do, not how a project wants its code.
 COMMAND_LINE_ONLY = frozenset(
-    "check compare diff explain explain_plan help language_server list_rules output paths stdin_filename undo "
-    "version".split()
+    "check compare diff explain explain_plan help language_server list_rules output paths profile stdin_filename "
+    "undo version".split()
 )
 
 

@@ -10,9 +10,10 @@ from typing import Any, TypeAlias
 import click
 
 from amp_migrate.command.config import ConfigError, find_config
+from amp_migrate.command.profile import ProfileError, read_profile
 from amp_migrate.report.fail_on import FailOn
 from amp_migrate.report.formats import Format
-from amp_migrate.settings import DEFAULT_TORCH, DEVICE_TYPES, OLDEST_TORCH, Apex, Dtype
+from amp_migrate.settings import DEFAULT_TORCH, DEVICE_TYPES, OLDEST_TORCH, Apex, Dtype, Measured
 from amp_migrate.tables.signatures import written
 
 _Options: TypeAlias = tuple[Callable[..., Any], ...]
@@ -107,6 +108,13 @@ def _classes(_: click.Context, parameter: click.Parameter, values: tuple[str, ..
     return names
 
 
+def _profile(_: click.Context, __: click.Parameter, file: str | None) -> tuple[Measured, ...]:
+    try:
+        return () if file is None else read_profile(Path(file))
+    except ProfileError as error:
+        raise click.UsageError(f"--profile {error}") from None
+
+
 # Before all others, because they say which project's settings hold.
 _PROJECT: _Options = (
     click.option(
@@ -191,6 +199,13 @@ _ADDITIONS: _Options = (
         callback=_classes,
         help="Let modules of this class compute in float32 inside every region; `amp-verify localize` says which need "
         "it. May be given several times.",
+    ),
+    click.option(
+        "--profile",
+        metavar="FILE",
+        callback=_profile,
+        help="Keep in float32 what left float16's range in a run of the script in float32, by the record that "
+        "`amp-verify run --json FILE` wrote of it.",
     ),
     click.option(
         "--prove",

@@ -32,7 +32,7 @@ from amp_migrate.report.forms.terminal import progress_bar
 from amp_migrate.report.forms.text import places
 from amp_migrate.report.plain import plain
 from amp_migrate.report.report import OldestTorch, Report
-from amp_migrate.settings import DEFAULT_TORCH, Settings
+from amp_migrate.settings import DEFAULT_TORCH, Measured, Settings
 from amp_migrate.tables.signatures import written
 
 
@@ -96,6 +96,7 @@ def _paths(request: MigrationRequest) -> Outcome:
     if not workspace.files and not workspace.problems:
         note(f"no Python file in {', '.join(map(shown, request.paths))}")
     _tell_of_missing_classes(workspace, request.settings.keep_float32)
+    _tell_of_missing_lines(workspace, request.settings.measured)
     outcome = replace(outcome, problems=(*outcome.problems, *found))
     if request.output is not None:
         outcome = apply_elsewhere(workspace, outcome, request.paths, request.output)
@@ -165,6 +166,14 @@ def _tell_of_missing_classes(workspace: Workspace, names: tuple[str, ...]) -> No
         defined = re.compile(rf"^[ \t]*class[ \t]+{name}\b", re.MULTILINE)
         if not any(defined.search(each.text) for each in workspace.mentioning("class", name)):
             note(f"--keep-float32 {name}: no class of that name here")
+
+
+def _tell_of_missing_lines(workspace: Workspace, measured: tuple[Measured, ...]) -> None:
+    """Tell of lines that have changed since they were measured; those of files that are not here are not asked for."""
+    for each in measured:
+        source = workspace.file(Path(each.file))
+        if source is not None and not each.is_in(source.text):
+            note(f"--profile: {source.name}:{each.line} is another line by now; measure the script again")
 
 
 def _files(count: int) -> str:

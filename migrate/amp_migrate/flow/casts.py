@@ -84,6 +84,19 @@ class Casts:
         changes nothing low in place, which a cast would make a copy of.
         """
         statement = self._statements.get(event.node)
+        return None if statement is None else self._island(statement, event.code.file)
+
+    def measured(self, file: str, line: int) -> tuple[Site, Island | None] | None:
+        """The statement of a line that computes in low precision, and as an island; None where nothing is low there."""
+        module = self._analysis.modules.get(file)
+        statements = [] if module is None else [each for each in ast.walk(module.tree) if isinstance(each, ast.stmt)]
+        around = [each for each in statements if each.lineno <= line <= (each.end_lineno or 0)]
+        statement = max(around, key=lambda each: each.lineno, default=None)
+        if statement is None or not any(map(self._may_be_low, _on_line(statement, line))):
+            return None
+        return site_of(file, statement), self._island(statement, file)
+
+    def _island(self, statement: ast.stmt, file: str) -> Island | None:
         if not isinstance(statement, (ast.Assign, ast.AugAssign, ast.Return, ast.Expr)) or statement.value is None:
             return None
         if isinstance(statement, ast.Assign) and any(isinstance(each, ast.Subscript) for each in statement.targets):
@@ -93,7 +106,6 @@ class Casts:
         named = list(self._named_in(statement.value))
         if not all(map(self._only_computes, ast.walk(statement.value))) or not all(map(self._is_known, named)):
             return None
-        file = event.code.file
         low = dict.fromkeys(FloatCast(site_of(file, each)) for each in named if self._may_be_low(each))
         return Island(site_of(file, statement.value), tuple(low))
 
@@ -288,6 +300,12 @@ class Casts:
                     found[node] = around
                 stack += [(each, around) for each in ast.iter_child_nodes(node)]
         return found
+
+
+def _on_line(statement: ast.stmt, line: int) -> Iterator[ast.expr]:
+    """The expressions of a statement that a line is one of."""
+    found = (each for each in ast.walk(statement) if isinstance(each, ast.expr))
+    return (each for each in found if each.lineno <= line <= (each.end_lineno or 0))
 
 
 def _is_floating(node: ast.expr) -> bool:

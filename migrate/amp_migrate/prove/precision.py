@@ -8,7 +8,7 @@ to look at.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
@@ -37,6 +37,7 @@ from amp_migrate.flow.source import Code, Site
 from amp_migrate.tables.signatures import Version
 
 Key: TypeAlias = "tuple[str, str, bool, str]"
+Measured: TypeAlias = "Mapping[str, Mapping[int, str]]"
 # A wrong result costs more than the seconds to look further than other questions do.
 _PATIENCE = 8
 _BY_ITSELF = frozenset((*WRONG_BY_ITSELF.values(), SAVED_LOW, NO_BFLOAT16))
@@ -167,7 +168,7 @@ class Original:
         return Counter(_key(each) for each in _faults(questions)), questions.is_on_cpu
 
 
-def harms(before: Original, after: Files, script: str, torch: Version) -> list[Harm]:
+def harms(before: Original, after: Files, script: str, torch: Version, measured: Measured | None = None) -> list[Harm]:
     """What is wrong with the precision of a result, and not of the original, in order of place.
 
     Of a script whose analysis does not come to its end, only what a cast mends is given.
@@ -176,15 +177,18 @@ def harms(before: Original, after: Files, script: str, torch: Version) -> list[H
         before: the files as they were; asked only where something is wrong now, or no device is named.
         script: the file that is run.
         torch: the oldest PyTorch that is written for.
+        measured: by file, the lines of the result whose values left float16's range in float32, each with why.
     """
-    found, at = _harms(after, script, torch)
+    found, at = _harms(after, script, torch, measured or {})
     new = list(_new(found, before.faults)) if any(harm for _, harm in found) else []
     if at is not None and before.is_on_cpu:
         new.insert(0, Harm(at, "everything is on the CPU", is_sure=True, trouble=Trouble.ON_CPU))
     return new
 
 
-def _harms(after: Files, script: str, torch: Version) -> tuple[list[tuple[Key, Harm | None]], Site | None]:
+def _harms(
+    after: Files, script: str, torch: Version, measured: Measured
+) -> tuple[list[tuple[Key, Harm | None]], Site | None]:
     """What is wrong with a result, each with the harm that it does, if any; the analysis is let go behind it.
 
     Beside it, where a loss goes backward if no device is named anywhere.
@@ -212,7 +216,18 @@ def _harms(after: Files, script: str, torch: Version) -> tuple[list[tuple[Key, H
             if not analysis.is_complete:
                 harm = replace(harm, is_sure=False, is_told=False) if harm.casts else None
         found.append((_key(fault), harm))
+    found += [(each, harm) for each, harm in _measured(casts, measured)] if analysis.is_complete else []
     return found, at
+
+
+def _measured(casts: Casts, measured: Measured) -> Iterator[tuple[Key, Harm]]:
+    """What computes in low precision, and left its range where it was measured."""
+    for file, lines in measured.items():
+        for line, why in lines.items():
+            if (low := casts.measured(file, line)) is not None:
+                site, island = low
+                harm = Harm(site, why, is_sure=False, trouble=Trouble.OTHER, island=island)
+                yield (file, why, False, f"line {line}"), harm
 
 
 def _new(found: Iterable[tuple[Key, Harm | None]], known: Counter[Key]) -> Iterator[Harm]:

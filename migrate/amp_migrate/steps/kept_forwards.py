@@ -27,7 +27,7 @@ def kept_forwards(project: Project, wishes: Wishes) -> Iterator[tuple[File, Move
             for forward in _forwards(file, name):
                 if not _is_kept(forward):
                     edit = _decorated(Editor(file, wishes.settings, RULE), forward)
-                    message = f"{name} computes in float32 in every region, as --keep-float32 asks"
+                    message = f"{name} computes in float32 in every region, as --keep-float32 or --profile asks"
                     finding = Finding.at(file.tree, forward, RULE, Kind.MIGRATED, message)
                     yield file, Move((edit,), (finding,))
 

@@ -79,6 +79,40 @@ def test_what_passes_at_once_is_written_as_it_is(script: Path) -> None:
     assert "scaler.scale(loss).backward()" in script.read_text()
 
 
+def test_what_overflows_in_a_function_and_in_a_model_s_own_forward_is_kept_where_it_stands(script: Path) -> None:
+    net = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(8, 64), nn.Linear(64, 1)
+
+    def forward(self, x):
+        h = self.first(x)
+        big = h * h * 3
+        return self.last(big / 1e6)
+
+
+def energy(out):
+    square = out * out * 3e6
+    return square / (1e5 + square.mean())
+"""
+    text = SCRIPT.format(forward="x", output="energy(model(x))")
+    unit = text[text.index("class Unit") : text.index("torch.manual_seed")]
+    text = text.replace(unit, f"{net.lstrip()}\n\n")
+    script.write_text(text.replace(text[text.index("nn.Sequential") : text.index(".cuda()")], "Net()"))
+    result = fix(script, "--dtype", "fp16", "--json", "tries.json")
+    assert result.exit_code == 0, result.output
+    island = 'with torch.amp.autocast(device_type="cuda", enabled=False):\n'
+    written = script.read_text()
+    assert f"        {island}            big = h.float() * h.float() * 3\n" in written
+    assert f"    {island}        square = out.float() * out.float() * 3e6\n" in written
+    tries = json.loads(Path("tries.json").read_text())["tries"]
+    assert [(each["options"], each["verdict"]) for each in tries] == [
+        (["--dtype", "fp16"], "FAIL"),
+        (["--dtype", "fp16", "--profile"], "PASS"),
+    ]
+
+
 def test_where_nothing_passes_nothing_is_written(script: Path) -> None:
     output = "(model(x / 300) * 2.0**20) @ torch.full((1, 1), 2.0**-20).cuda()"
     text = SCRIPT.format(forward="torch.relu(x)", output=output)

@@ -18,7 +18,7 @@ def test_an_fp32_original_is_its_own_full_precision_form() -> None:
 
 def test_an_original_with_amp_is_also_run_with_amp_off() -> None:
     runs = kinds.reference_runs(original_uses_amp=True)
-    assert Run(Arm.ORIGINAL, amp_off=True, unseen=True, program=True, census=True) in runs
+    assert Run(Arm.ORIGINAL, amp_off=True, unseen=True, program=True, census=True, ranges=True) in runs
     assert all(run.amp_off for run in runs if run != kinds.PLANT)
 
 

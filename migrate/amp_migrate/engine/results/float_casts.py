@@ -185,6 +185,13 @@ def line_before(plan: FilePlan, line: int) -> int:
     return len(old)
 
 
+def line_after(plan: FilePlan, line: int) -> int:
+    """The line of the result that comes from a line of the file, and is most like it."""
+    text, new = _lines(plan.source.text)[line - 1], _lines(plan.after)
+    come = (number for number in range(1, len(new) + 1) if line_before(plan, number) == line)
+    return max(come, key=lambda number: SequenceMatcher(None, text, new[number - 1]).ratio(), default=line)
+
+
 @lru_cache(maxsize=8)
 def _opcodes(old: str, new: str) -> Sequence[tuple[str, int, int, int, int]]:
     """What became of the lines of a text, in which there may be many harms."""

@@ -17,12 +17,12 @@ from amp_migrate.catalog.step_rules import (
     UNSCALE_FIRST,
 )
 from amp_migrate.engine.outcome import FilePlan
-from amp_migrate.engine.results.float_casts import InFloat32, line_before
+from amp_migrate.engine.results.float_casts import InFloat32, line_after, line_before
 from amp_migrate.engine.results.flow_files import FlowFiles
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow.events import OUT_OF_SIGHT
 from amp_migrate.hazards.scaled_gradients.amp611_scaler_not_saved import RULE as SCALER_NOT_SAVED
-from amp_migrate.prove.precision import Harm, Original, Trouble, harms
+from amp_migrate.prove.precision import Harm, Measured, Original, Trouble, harms
 from amp_migrate.report.finding import Finding, Kind, seen_from
 from amp_migrate.settings import Settings
 from amp_migrate.tables.signatures import Version
@@ -95,15 +95,15 @@ class Examined:
         self._before: dict[str, Original] = {}
         self._after: dict[str, tuple[dict[str, str | None], list[Harm]]] = {}
 
-    def harms(self, script: str, after: Workspace, *, has_amp: bool) -> list[Harm]:
-        """What is wrong with the result of a script, and was not with the original."""
+    def harms(self, script: str, after: Workspace, measured: Measured, *, has_amp: bool) -> list[Harm]:
+        """What is wrong with the result of a script, and was not with the original; `measured`: lines of the result."""
         files = FlowFiles(after)
         if script in self._after and files.is_like(self._after[script][0]):
             return self._after[script][1]
         if script not in self._before:
             self._before[script] = Original(FlowFiles(self._workspace), script, has_amp=has_amp)
         files = FlowFiles(after)
-        found = harms(self._before[script], files, script, self._torch)
+        found = harms(self._before[script], files, script, self._torch, measured)
         self._after[script] = files.texts, found
         return found
 
@@ -119,6 +119,7 @@ def worse_numerics(
         return WorseNumerics({}, (), frozenset())
     after = workspace.with_texts(each.source.with_text(each.after) for each in changed.values())
     has_amp = any(word in each.source.text for each in changed.values() for word in _AMP)
+    measured = _measured(workspace, changed, settings)
     left: dict[Path, Finding] = {}
     told: dict[Finding, None] = {}
     uncached: set[str] = set()
@@ -127,7 +128,7 @@ def worse_numerics(
     for name, step in stepping.items():
         # Apex itself refuses models on the CPU: its scripts have come to a GPU in a way that nobody sees.
         is_for_gpu = step.code == FP32_STEP.code and settings.device_type != "cpu"
-        found = examined.harms(name, after, has_amp=has_amp)
+        found = examined.harms(name, after, measured, has_amp=has_amp)
         for harm in found:
             for cast in harm.casts:
                 in_float32[cast.site.file].casts[cast] = step.code
@@ -162,6 +163,17 @@ def worse_numerics(
         frozenset(masked),
         in_float32,
     )
+
+
+def _measured(workspace: Workspace, changed: Mapping[str, FilePlan], settings: Settings) -> Measured:
+    """The lines of results, by file, that were measured in the originals."""
+    found: defaultdict[str, dict[int, str]] = defaultdict(dict)
+    for each in settings.measured:
+        source = workspace.file(Path(each.file))
+        if source is not None and each.is_in(source.text):
+            plan = changed.get(source.name)
+            found[source.name][each.line if plan is None else line_after(plan, each.line)] = each.why
+    return found
 
 
 def left_for_its_scaler(plan: FilePlan, belonging: Iterable[FilePlan], what: str, line: int) -> Finding | None:

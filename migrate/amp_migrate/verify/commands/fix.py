@@ -25,6 +25,7 @@ from amp_migrate.verify.experiments.ladder import climb
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.verdict import Assessment, Limits, Verdict, assess
 from amp_migrate.verify.options import FixRequest
+from amp_migrate.verify.reports import as_json
 from amp_migrate.verify.reports.written import require_writable, write
 from amp_migrate.verify.runs import prepare
 from amp_migrate.verify.runs.pool import Pool
@@ -57,15 +58,21 @@ def fix(request: FixRequest) -> int:
         # The original is the same in every attempt, and runs once.
         request = replace(request, cache=request.cache or str(own.folder / "original"))
         original = target(request.original, prepare.interpreter(request.python), module=request.module)
-        first = _try(request, original, Attempt(("--dtype", request.dtype) if request.dtype else ()), own.folder / "0")
+        plain = Attempt(("--dtype", request.dtype) if request.dtype else ())
+        first = _try(request, original, plain, prepare.planned(original, plain.line), own.folder / "0")
         tries = [first]
         found = _found(first)
-        for number, attempt in enumerate(attempts(found, request.dtype) if found else (), start=1):
-            click.echo(f"trying {attempt.name}: {attempt.why}", err=True)
+        profile = _profile(first, own.folder / "ranges.json")
+        for number, attempt in enumerate(attempts(found, request.dtype, profile) if found else (), start=1):
             try:
-                tries.append(_try(request, original, attempt, own.folder / str(number)))
+                outcome = prepare.planned(original, attempt.line)
             except UsageError as error:  # what an older target of the project has no words for
                 click.echo(f"{attempt.name}: {error}")
+                continue
+            if any(_texts(outcome) == _texts(each.outcome) for each in tries):
+                continue
+            click.echo(f"trying {attempt.name}: {attempt.why}", err=True)
+            tries.append(_try(request, original, attempt, outcome, own.folder / str(number)))
             if tries[-1].passes:
                 break
         best = tries[-1] if tries[-1].passes else tries[0]
@@ -77,7 +84,7 @@ def fix(request: FixRequest) -> int:
             if advised := next_step(found, first.assessment):
                 click.echo(f"next: {advised}")
         if request.json is not None:
-            write("--json", request.json, as_json(tries))
+            write("--json", request.json, document(tries))
         return best.assessment.verdict.value
 
 
@@ -101,8 +108,18 @@ def next_step(found: Localised | None, first: Assessment) -> str:
     return first.advice
 
 
-def _try(request: FixRequest, original: Target, attempt: Attempt, folder: Path) -> Tried:
-    outcome = prepare.planned(original, attempt.words)
+def _profile(first: Tried, file: Path) -> str:
+    """Where the ranges of what the original computes are written."""
+    document = {"ranges": as_json.ranges(first.evidence, first.pool.setup)}
+    file.write_text(json.dumps(document), encoding="utf-8")
+    return str(file)
+
+
+def _texts(outcome: Outcome) -> dict[Path, str]:
+    return {each.source.path: each.after for each in outcome.changed}
+
+
+def _try(request: FixRequest, original: Target, attempt: Attempt, outcome: Outcome, folder: Path) -> Tried:
     folder.mkdir()
     migrated = prepare.laid_out(original, outcome, folder / "migrated")
     pool = pool_for(request, original, migrated, folder, (), timing_steps=request.timing_steps)
@@ -130,13 +147,13 @@ def _write(request: FixRequest, original: Target, outcome: Outcome) -> None:
     click.echo(f"{count} file{'s' if count != 1 else ''} written; `{undo_command(root)}` takes it back")
 
 
-def as_json(tries: Sequence[Tried]) -> str:
-    """What was tried, in order."""
-    document = {
+def document(tries: Sequence[Tried]) -> str:
+    """What was tried, in order, as JSON."""
+    told = {
         "schema": SCHEMA,
         "tries": [
             {
-                "options": list(each.attempt.words),
+                "options": each.attempt.name.split() if each.attempt.line else [],
                 "why": each.attempt.why,
                 "verdict": each.assessment.verdict.name,
                 "exit_code": each.assessment.verdict.value,
@@ -146,4 +163,4 @@ def as_json(tries: Sequence[Tried]) -> str:
             for each in tries
         ],
     }
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(told, indent=2, ensure_ascii=False) + "\n"

@@ -16,28 +16,38 @@ class Attempt:
     Attributes:
         words: of `amp-migrate`'s command line.
         why: what speaks for it, in a few words; empty for the first.
+        profile: a file with ranges for `--profile`, which is gone when somebody reads of it; empty for none.
     """
 
     words: tuple[str, ...] = ()
     why: str = ""
+    profile: str = ""
+
+    @property
+    def line(self) -> tuple[str, ...]:
+        """All words, with the profile."""
+        return (*self.words, "--profile", self.profile) if self.profile else self.words
 
     @property
     def name(self) -> str:
         """What it is called where it is told."""
-        return " ".join(self.words) or "as it is"
+        return " ".join((*self.words, *(["--profile"] if self.profile else []))) or "as it is"
 
 
-def attempts(found: Localised, dtype: str | None) -> tuple[Attempt, ...]:
+def attempts(found: Localised, dtype: str | None, profile: str = "") -> tuple[Attempt, ...]:
     """What is worth trying after parts have been looked for, the smallest change first.
 
     Args:
         dtype: what the user asked for; another one is tried only where nothing was.
+        profile: a file with the ranges of what the script computes in float32; empty where there is none.
     """
     asked = ("--dtype", dtype) if dtype else ()
     ways = []
     if kept := classes(found.islands, found.parts):
         words = tuple(word for name in kept for word in ("--keep-float32", name))
         ways.append(Attempt((*asked, *words), f"passes with {' and '.join(kept)} in float32"))
+    if profile and found.is_of_precision:
+        ways.append(Attempt(asked, "keeps in float32 what left float16's range there", profile))
     if found.bfloat16 and not asked:
         ways.append(Attempt(("--dtype", "bf16"), "passes with all its mixed precision in bfloat16"))
     return tuple(ways)

@@ -54,6 +54,7 @@ class Localised:
         bfloat16: whether the script passes with all its mixed precision in bfloat16; None where it
             was not tried.
         probes: how many runs it took to find them.
+        is_of_precision: whether more in float32 could change anything.
     """
 
     reason: str
@@ -64,12 +65,13 @@ class Localised:
     models: tuple[Model, ...] = ()
     bfloat16: bool | None = None
     probes: int = 0
+    is_of_precision: bool = True
 
 
 def localize(pool: Pool, evidence: Evidence, assessment: Assessment, timing_pairs: int) -> Localised:
     """Find the parts of the migrated script's models that must stay in float32, if that is what it fails for."""
     if reason := _nothing_to_find(assessment, lost=bool(evidence.migrated.trace.lost)):
-        return Localised(reason)
+        return Localised(reason, is_of_precision=False)
     look = Run(Arm.MIGRATED, parts=True)
     pool.make([look])
     seen = pool.results[look].trace

@@ -185,7 +185,7 @@ def _explained(pool: Runs, evidence: Evidence) -> Evidence:
 
 def _repeats(pool: Runs, floor: Run) -> tuple[RunResult, ...]:
     """The run again; three times where it is not the same the first time."""
-    again = [replace(floor, again=number, census=False) for number in (1, 2, 3)]
+    again = [replace(floor, again=number, census=False, ranges=False) for number in (1, 2, 3)]
     pool.make(again[:1])
     first = pool.results[again[0]]
     if first.ended_well and repeats_alike(pool.results[floor], first):

@@ -7,7 +7,7 @@ from itertools import combinations
 
 from amp_migrate.verify.judge.statistics import early
 from amp_migrate.verify.judge.statistics.early import NormRatio, Window
-from amp_migrate.verify.recorded.recording import Trace
+from amp_migrate.verify.recorded.recording import Range, Trace
 from amp_migrate.verify.runs.process import RunResult
 
 
@@ -61,6 +61,11 @@ class Evidence:
     def oracle(self) -> Trace | None:
         """The first oracle, which counts its operations; None where it did not end well."""
         return next((oracle.trace for oracle in self.oracles[:1] if oracle.ended_well), None)
+
+    @property
+    def ranges(self) -> tuple[Range, ...]:
+        """Of what the original computes in float32."""
+        return next((run.trace.ranges for run in (*self.floors, self.original) if run.trace.ranges), ())
 
     @property
     def floor_traces(self) -> tuple[tuple[Trace, Trace], ...]:

@@ -23,6 +23,7 @@ from amp_migrate.verify.recorded.recording import (
     Model,
     Product,
     Profile,
+    Range,
     Scale,
     State,
     Step,
@@ -101,6 +102,7 @@ def from_events(events: Iterable[Mapping[str, Any]]) -> Trace:
         checkpoints=tuple(map(_checkpoint, of.get("checkpoint", ()))),
         census=_first(counted),
         counted=counted,
+        ranges=_ranges(of.get("range", ())),
         models=tuple(Model(event["variable"], event["path"], event["line"]) for event in of.get("model", ())),
         parts=tuple(Part(**{key: event[key] for key in _PART}) for event in of.get("part", ())),
         profile=_profile(last("profile")),
@@ -139,6 +141,19 @@ def _first(counted: Iterable[Counted]) -> tuple[tuple[str, str, int], ...]:
         for name, dtype, calls, _ in each.table if each.attempt < FIRST_COUNTED else ():
             total[name, dtype] += calls
     return tuple((name, dtype, calls) for (name, dtype), calls in sorted(total.items()))
+
+
+def _ranges(events: Iterable[Mapping[str, Any]]) -> tuple[Range, ...]:
+    """By place and operation; what was computed on several devices is one."""
+    found: dict[tuple[str, int, str], Range] = {}
+    for event in events:
+        smallest = 0.0 if event["smallest"] == math.inf else event["smallest"]
+        given = {key: event[key] for key in ("file", "line", "text", "operation", "owner", "largest")}
+        new = Range(**given, smallest=smallest)
+        old = found.setdefault((new.file, new.line, new.operation), new)
+        largest, smallest = max(old.largest, new.largest), min(old.smallest or new.smallest, new.smallest)
+        found[new.file, new.line, new.operation] = replace(old, largest=largest, smallest=smallest or old.smallest)
+    return tuple(found[key] for key in sorted(found))
 
 
 def _checkpoint(event: Mapping[str, Any]) -> Checkpoint:

@@ -97,6 +97,26 @@ class Clip:
 
 
 @dataclass(frozen=True)
+class Range:
+    """What an operation gives in float32 at a line of the script's.
+
+    Attributes:
+        text: of the line.
+        owner: the class of modules whose forward it is in, where a decorator could keep that in float32; else empty.
+        largest: absolute value that is finite.
+        smallest: absolute value but zero; 0 where all are zero.
+    """
+
+    file: str
+    line: int
+    text: str
+    operation: str
+    owner: str
+    largest: float
+    smallest: float
+
+
+@dataclass(frozen=True)
 class Mixed:
     """A line of the script that mixes tensors of the CPU and of the GPU in one operation, which CUDA refuses."""
 
@@ -245,6 +265,7 @@ class Trace:
         checkpoints: what was saved, in order.
         census: (operation, dtype, count), over the first steps of the runs that count.
         counted: the same and their work, attempt by attempt, of the first and of further ones.
+        ranges: of what is computed in float32; of the original's first run.
         models: of the runs that look at models, in the order of their first calls.
         parts: of the runs that compare them.
         profile: of the runs that profile.
@@ -274,6 +295,7 @@ class Trace:
     checkpoints: tuple[Checkpoint, ...] = ()
     census: tuple[tuple[str, str, int], ...] = ()
     counted: tuple[Counted, ...] = ()
+    ranges: tuple[Range, ...] = ()
     models: tuple[Model, ...] = ()
     parts: tuple[Part, ...] = ()
     profile: Profile = Profile()

@@ -23,6 +23,7 @@ from .record import checkpoints, clipping, losses, lost, scaler
 from .record.census import Census
 from .record.modules import choose_no_algorithms, nonfinite
 from .record.objects import Objects
+from .record.ranges import Ranges
 from .record.state import StateRecorder
 from .record.steps import StepRecorder
 from .spec import ONE_BATCH, RecorderSpec
@@ -102,12 +103,13 @@ def attach(spec: RecorderSpec, writer: Writer, users: UsersCode) -> None:
             from .standin import places
 
             atexit.register(places.watch(progress, users).close)  # before the census, which opens and closes above it
-        census = Census(progress) if spec.census else None
+        ranges = Ranges(users) if spec.ranges else None
+        census = Census(progress, ranges) if spec.census else None
         if spec.drill:
             drill.install(progress, objects)
         if spec.profile:
             atexit.register(Profile(progress, spec.trace).close)
-        atexit.register(_finish, progress, state, census, users)
+        atexit.register(_finish, progress, state, census, ranges, users)
     if found := _for_models(spec, progress, users):
         models.follow(writer, users, found, losses=spec.parts or bool(spec.islands))
 
@@ -168,10 +170,14 @@ def _gpu_present() -> bool:
             os.environ[name] = before
 
 
-def _finish(progress: Progress, state: StateRecorder, census: Census | None, users: UsersCode) -> None:
+def _finish(
+    progress: Progress, state: StateRecorder, census: Census | None, ranges: Ranges | None, users: UsersCode
+) -> None:
     writer = progress.writer
     if census is not None:
         census.close()
+    if ranges is not None:
+        ranges.write(writer)
     if progress.spec.program and progress.attempts:
         state.look("end")
         writer.put("seeds", calls=seeds.asked_for)

@@ -34,6 +34,7 @@ class Orders:
         oracle: not 0: the outermost module calls run under bfloat16 autocast, whatever the script says; above 1 their
             results are further off by a unit in bfloat16's last place, at random, by this seed.
         census: count which operation gave which dtype, for the first steps.
+        ranges: of a run that counts: the range of what is computed in float32, line by line.
         timing: record step times and memory only, with no determinism asked for.
         phases: of a run that is timed: where the time of its steps goes.
         anatomy: of a run that is timed, and whose times say nothing then: what its first steps consist of.
@@ -56,6 +57,7 @@ class Orders:
     plant: float = 0.0
     oracle: int = 0
     census: bool = False
+    ranges: bool = False
     timing: bool = False
     phases: bool = False
     anatomy: bool = False

@@ -70,7 +70,7 @@ class Run(Orders):
         return ", ".join(words)
 
 
-ORIGINAL = Run(Arm.ORIGINAL, census=True, places=True, program=True)
+ORIGINAL = Run(Arm.ORIGINAL, census=True, ranges=True, places=True, program=True)
 MIGRATED = Run(Arm.MIGRATED, census=True, places=True)
 DRILL = Run(Arm.MIGRATED, drill=True)
 PLANTED = 0.1
@@ -88,7 +88,9 @@ def full_precision(original_uses_amp: bool, seed_index: int = 0) -> Run:
     """The original at full precision: itself, or itself with its mixed precision forced off."""
     if seed_index:
         return Run(Arm.ORIGINAL, seed_index=seed_index, amp_off=original_uses_amp, early=True)
-    return Run(Arm.ORIGINAL, amp_off=True, unseen=True, program=True, census=True) if original_uses_amp else ORIGINAL
+    if not original_uses_amp:
+        return ORIGINAL
+    return Run(Arm.ORIGINAL, amp_off=True, unseen=True, program=True, census=True, ranges=True)
 
 
 def reference_runs(original_uses_amp: bool) -> tuple[Run, ...]:
@@ -107,7 +109,7 @@ def oracle_of(floor: Run, number: int = 1) -> Run:
 
 def ulp_of(floor: Run, number: int) -> Run:
     """The same run with everything that it computes an ulp off, at random: how code that rounds otherwise trains."""
-    return replace(floor, ulp=number, census=False)
+    return replace(floor, ulp=number, census=False, ranges=False)
 
 
 def same_skips(floor: Run, skips: tuple[int, ...]) -> Run:
@@ -117,7 +119,7 @@ def same_skips(floor: Run, skips: tuple[int, ...]) -> Run:
 
 def timing(run: Run, index: int) -> Run:
     """The same run, timed instead of recorded, for the time of that index."""
-    return replace(run, census=False, places=False, program=False, timing=True, again=index)
+    return replace(run, census=False, ranges=False, places=False, program=False, timing=True, again=index)
 
 
 def timing_runs(rounds: int, kinds: Sequence[Run] = (ORIGINAL, MIGRATED)) -> tuple[Run, ...]:

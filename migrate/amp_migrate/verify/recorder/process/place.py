@@ -15,10 +15,14 @@ class UsersCode:
 
     def __init__(self, shim: str) -> None:
         self._others = (shim, _RECORDER, sys.base_prefix + os.sep, f"{os.sep}site-packages{os.sep}", "<frozen")
+        self._known: dict[str, bool] = {}  # every frame above an operation is asked for its file
 
     def holds(self, file: str) -> bool:
         """Whether a file, as a code object names it, is the user's."""
-        return not any(part in file for part in self._others)
+        known = self._known.get(file)
+        if known is None:
+            known = self._known[file] = not any(part in file for part in self._others)
+        return known
 
     def loaded(self) -> list[list[str]]:
         """The user's modules that are loaded, the script among them: each one's name, file and a hash of its text."""

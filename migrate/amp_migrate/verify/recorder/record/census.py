@@ -20,6 +20,7 @@ from torch.utils.flop_counter import flop_registry
 
 from ..products import MATRIX_OPERATIONS
 from ..progress import Progress, is_sampled
+from .ranges import Ranges
 
 FIRST = 3  # attempts at optimizer steps that are counted as one
 
@@ -43,9 +44,10 @@ _work: Any = _Work  # torch's modes carry no annotations
 
 
 class _Counting(TorchFunctionMode):
-    def __init__(self) -> None:
+    def __init__(self, ranges: Ranges | None) -> None:
         super().__init__()
         self.on = True
+        self._ranges = ranges
         self.counts: Counter[tuple[str, str]] = Counter()
         self.flops: Counter[tuple[str, str]] = Counter()
 
@@ -67,6 +69,8 @@ class _Counting(TorchFunctionMode):
             self.counts[kind] += 1
             if work is not None:
                 self.flops[kind] += work.flops
+            if self._ranges is not None:
+                self._ranges.see(name, first)
         return result
 
 
@@ -119,10 +123,14 @@ class Census:
     Writes a `census` event for each attempt that was counted. While the script has a mode of its own above ours,
     counting goes on, into the event of the attempt in which the script's mode ends. A script that trains in a thread is
     counted there: the mode of the first thread stays, and is on and off.
+
+    Args:
+        ranges: what collects the ranges of the results that are counted, if they are wanted.
     """
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Progress, ranges: Ranges | None = None) -> None:
         self._progress = progress
+        self._ranges = ranges
         self._thread = threading.get_ident()
         self.mode: Any = None
         self._since = 0
@@ -143,7 +151,7 @@ class Census:
 
     def _open(self) -> None:
         if self.mode is None:
-            self.mode = _counting()
+            self.mode = _counting(self._ranges)
             self.mode.__enter__()
         self.mode.on = True
         self._since = self._progress.attempts
