@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from amp_migrate.verify.runs.process import RunResult
@@ -351,6 +352,34 @@ def test_the_script_sees_its_own_search_path_and_sitecustomize(
     assert out(record_fresh(text, prelude=""))[1:] == ["True", "False"]
 
 
+@pytest.mark.parametrize("fresh", [False, True])
+def test_the_script_sees_nothing_of_the_harness_in_its_environment_and_its_children_are_recorded(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, fresh: bool
+) -> None:
+    record: Record = request.getfixturevalue("record_fresh" if fresh else "record")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "own"))
+    text = """
+    import os, subprocess, sys
+    seen = [key for key in os.environ if "AMP_VERIFY" in key], [key for key in os.environb if b"AMP_VERIFY" in key]
+    print(*seen, os.getenv("AMP_VERIFY_SPEC"), os.environ["PYTHONPATH"])
+    if len(sys.argv) < 2:
+        own = {**os.environ, "RANK": "7"}
+        again = [sys.executable, __file__]
+        os.environ["RANK"] = "6"
+        subprocess.run([*again, "inherits"], check=True)
+        del os.environ["RANK"]
+        subprocess.run([*again, "is given"], env=own, check=True)
+        if os.fork() == 0:
+            os.execve(sys.executable, [*again, "becomes"], {**own, "RANK": "8"})
+        os.wait()
+    import torch
+    """
+    result = record(text, prelude="")
+    lines = (result.folder / "stdout.log").read_text().splitlines()
+    assert sorted(lines) == [f"[] [] None {tmp_path / 'own'}"] * 4
+    assert {path.name for path in result.folder.glob("rank-*.jsonl")} == {f"rank-{rank}.jsonl" for rank in (0, 6, 7, 8)}
+
+
 def test_loss_functions_that_computed_in_half_are_named(record: Record) -> None:
     trace = record(
         """
@@ -482,7 +511,7 @@ def test_every_step_is_told_at_once_to_who_watches(record: Record) -> None:
     result = record(
         """
         import glob, os
-        folder = os.path.dirname(os.environ["AMP_VERIFY_SPEC"])
+        folder = os.getcwd()
         for number in range(3):
             loss_of().backward()
             optimizer.step()

@@ -20,7 +20,7 @@ def _start_recorder() -> None:
     package = importlib.util.module_from_spec(spec)
     sys.modules[_RECORDER] = package
     spec.loader.exec_module(package)
-    importlib.import_module(f"{_RECORDER}.process.start").start()
+    importlib.import_module(f"{_RECORDER}.process.start").start(_HERE)
 
 
 def _run_own_sitecustomize() -> None:
@@ -32,7 +32,7 @@ def _run_own_sitecustomize() -> None:
         spec.loader.exec_module(module)
 
 
-# The script sees the search path it would see without us; its own child processes still find us through PYTHONPATH.
+# The script sees the search path it would see without us, here and in its environment.
 sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _HERE]
 _start_recorder()
 _run_own_sitecustomize()

@@ -8,17 +8,18 @@ from types import ModuleType, TracebackType
 
 from ..apex import apex_amp
 from ..force import seeds
-from ..spec import ENVIRONMENT_VARIABLE, RecorderSpec
+from ..spec import RecorderSpec
 from ..writer import Writer
 from .imports import after_import, load_instead, search_first
 from .place import UsersCode
 from .server import end_with_parent
 from .stop import StopRun, be_quiet_in_threads
+from .unseen import take
 
 
-def start() -> None:
-    """Read the orders and wait for torch."""
-    spec = RecorderSpec.read(os.environ[ENVIRONMENT_VARIABLE])
+def start(bootstrap: str) -> None:
+    """Read the orders and wait for torch; `bootstrap` is the folder that Python has found us by."""
+    spec = RecorderSpec.read(take(bootstrap))
     end_with_parent(spec.parent)
     if spec.root:
         search_first(spec.root)
