@@ -56,6 +56,18 @@ def test_each_optimizer_is_held_against_its_own_share(make_trace: Make) -> None:
     assert check.status is Status.PASS
 
 
+@pytest.mark.parametrize(("second", "status"), [(1.0, Status.PASS), (0.0, Status.FAIL)])
+def test_no_optimizer_makes_up_for_another(make_trace: Make, second: float, status: Status) -> None:
+    looks = (0, 1, 2, 5, 10, 15, 20, 25, 30)
+    turns = tuple(replace(step, optimizer=int(step.index == 20)) for step in make_trace([1.0] * 31).steps)
+    model = make_trace(steps=turns, counted=counted(dict.fromkeys(looks, 1.0)))
+    shares = {**dict.fromkeys(looks, 1.0), 20: second}
+    check = coverage.coverage(make_trace(), make_trace(steps=turns, counted=counted(shares)), model)
+    assert check is not None
+    assert check.status is status
+    assert ("optimizer 1" in check.detail) is (status is Status.FAIL)
+
+
 def test_without_an_oracle_nothing_is_said(make_trace: Make) -> None:
     assert coverage.coverage(make_trace(), make_trace(counted=counted(all_at(0.0))), None) is None
     assert coverage.coverage(make_trace(), make_trace(), make_trace()) is None
