@@ -31,6 +31,11 @@ def with_zeros(trace: Trace, zeros: Sequence[tuple[int, int]], skipped: bool = F
         ([(90, 0)] * 3, [(95, 0)] * 3, Status.PASS),  # a network that is mostly off in float32, too
         ([(0, 0)] * 3, [(0, 4)] * 3, Status.PASS),  # four elements are zero by chance
         ([(0, 0)] * 3, [(100, 0), (0, 0), (0, 0)], Status.PASS),  # once
+        ([(10, 0)] * 18, [(10, 0)] * 12 + [(86, 0)] * 6, Status.FAIL),  # a scale that falls late
+        ([(10, 0)] * 12 + [(86, 0)] * 6, [(10, 0)] * 12 + [(88, 0)] * 6, Status.PASS),
+        ([(10, 0)] * 18, [(10, 0)] * 16 + [(86, 0)] * 2, Status.PASS),
+        ([(10, 0)] * 8, [(10, 0)] * 5 + [(86, 0)] * 3, Status.FAIL),
+        ([(10, 0)] * 5, [(10, 0)] * 3 + [(86, 0)] * 2, Status.PASS),
     ],
 )
 def test_zeros_where_float32_has_values(
