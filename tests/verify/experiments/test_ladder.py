@@ -109,7 +109,7 @@ def test_an_original_repeats_itself_where_the_edit_changed_the_losses(
         return make_trace([1.0] * 20) if run == kinds.MIGRATED_OFF else right(run)
 
     evidence, _ = climbed(answer)
-    again = [replace(kinds.ORIGINAL, again=number, census=False) for number in range(1, repeats + 1)]
+    again = [replace(kinds.ORIGINAL, again=number, census=False, ranges=False) for number in range(1, repeats + 1)]
     assert [repeat.run for repeat in evidence.repeats] == again
 
 
