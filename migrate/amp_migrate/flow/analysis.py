@@ -142,7 +142,7 @@ class Analysis:
         self._defined: dict[Code, dict[Func, None]] = {}
         self._stars: dict[str, dict[str, bool]] = {}
         self._pending: dict[Task, None] = {}
-        self._used: frozenset[str] | None = None
+        self._used: tuple[frozenset[str], frozenset[str]] | None = None
         self._active: list[Task] = []
         self._constructing: dict[str, frozenset[Code]] = {}
         self._located: dict[tuple[str, str], str | None] = {}
@@ -354,33 +354,36 @@ class Analysis:
     def _enter_uncalled(self, entered: set[Code]) -> bool:
         """Run a function of the files in focus that nobody has called; whether there was one.
 
-        Those come first whose names are used nowhere: the others may be called by them.
+        Those come first whose names are used nowhere, then those that are no methods and whose names are those of
+        attributes at most (`train`, for `model.train()`): the others may be called by them.
         """
-        used = self._names_used()
-        waiting: Code | None = None
+        names, attributes = self._names_used()
+        waiting: dict[int, Code] = {}
         for file in (*self.focus, *self.beside):
             module = self.module(file)
             for code in () if module is None else module.functions:
                 if code in entered or self._by_code.get(code) or code not in self._defined:
                     continue
-                if code.name not in used and not _is_called_by_torch(code):
-                    self._enter_code(code, entered)
-                    return True
-                waiting = waiting or code
-        if waiting is not None:
-            self._enter_code(waiting, entered)
-        return waiting is not None
+                is_used = code.name in names or code.name in attributes or _is_called_by_torch(code)
+                rank = 2 if code.name in names or _is_method(code) else 1
+                waiting.setdefault(rank if is_used else 0, code)
+                if 0 in waiting:
+                    break
+        if waiting:
+            self._enter_code(waiting[min(waiting)], entered)
+        return bool(waiting)
 
-    def _names_used(self) -> frozenset[str]:
-        """The names that are read in the files in focus, be it as attributes."""
+    def _names_used(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The names that are read in the files in focus, and those of attributes there."""
         if self._used is None:
-            found: set[str] = set()
+            names: set[str] = set()
+            attributes: set[str] = set()
             for file in (*self.focus, *self.beside):
                 module = self.module(file)
                 if module is not None:
-                    found |= {name for code in module.codes.values() for name in code.used}
-                    found |= {node.attr for node in ast.walk(module.tree) if isinstance(node, ast.Attribute)}
-            self._used = frozenset(found)
+                    names.update(name for code in module.codes.values() for name in code.used)
+                    attributes.update(node.attr for node in ast.walk(module.tree) if isinstance(node, ast.Attribute))
+            self._used = frozenset(names), frozenset(attributes)
         return self._used
 
     def _enter_code(self, code: Code, entered: set[Code]) -> None:
@@ -791,8 +794,11 @@ class Analysis:
 
 def _is_called_by_torch(code: Code) -> bool:
     """Whether a function is a method that nobody calls by its name: `forward`, `__getitem__`."""
-    is_method = code.parent is not None and isinstance(code.parent.node, ast.ClassDef)
-    return is_method and (code.name in ("forward", "backward") or code.name.startswith("__"))
+    return _is_method(code) and (code.name in ("forward", "backward") or code.name.startswith("__"))
+
+
+def _is_method(code: Code) -> bool:
+    return code.parent is not None and isinstance(code.parent.node, ast.ClassDef)
 
 
 def _leaf_of(before: Value, after: Value) -> Atom | None:

@@ -554,3 +554,37 @@ def test_a_loss_depends_on_all_that_it_goes_through(told: Tell, block: str, net:
     some = text.replace("    scaler.scale(loss).backward()", "    if loss > 0:\n        scaler.scale(loss).backward()")
     seen = {each.what for each in faults(told(some).analysis) if each.is_seen}
     assert "a scaler steps an optimizer without gradients" in seen
+
+
+def test_a_function_that_only_a_file_out_of_sight_calls_runs_before_those_that_it_calls(told: Tell) -> None:
+    text = """
+        from transformers import AdamW
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.fc = nn.Linear(3, 2)
+
+            def forward(self, x):
+                return self.fc(x)
+
+        def train_step(batches, model, optimizer, scaler):
+            for x in batches:
+                optimizer.zero_grad()
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    loss = model(x).mean()
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+
+        def train(batches):
+            model = Net()
+            optimizer = AdamW(model.parameters())
+            scaler = torch.amp.GradScaler("cuda")
+            for epoch in range(3):
+                model.train()
+                train_step(batches, model, optimizer, scaler)
+    """
+    assert wrong(told, text) == {}
+    late = text.replace("                model.train()\n", "                scaler = torch.amp.GradScaler('cuda')\n")
+    assert wrong(told, late) == {at(late, "scaler = torch.amp.GradScaler('cuda')"): ["a scaler is made anew"]}
