@@ -7,9 +7,9 @@ import importlib.util
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache, cached_property
-from inspect import Parameter, Signature
 from pathlib import Path
 
+from amp_migrate.prove.code.arguments import fits, takes
 from amp_migrate.prove.code.file import File
 from amp_migrate.prove.code.program import Program
 from amp_migrate.prove.code.scopes import DEFINITIONS, Function, Scope, full_module, heads, imported_name, member
@@ -152,7 +152,7 @@ def _wrong_for_torch(call: ast.Call, scope: Scope, program: Program, versions: I
         accepted = forms(full, version)
         if not accepted:
             return f"PyTorch {written(version)} has no {full}"
-        if not any(_fits(form.signature, call) for form in accepted):
+        if not any(fits(form.signature, call) for form in accepted):
             return f"`{brief(call)}` is no call that PyTorch {written(version)} takes"
     return None
 
@@ -161,15 +161,15 @@ def _binds_to_any(call: ast.Call, scope: Scope, program: Program) -> bool:
     """Whether a call fits one of the functions of the project that it may run; yes where none is known."""
     found = list(program.values.called(call, scope))
     sure = [each for each in found if each[2]]
-    return all(_takes(function, call, skipped) for function, skipped, _ in sure)
+    return all(takes(function, call, skipped) for function, skipped, _ in sure)
 
 
 def _bound_to(call: ast.Call, scope: Scope, before: Program, after: Program) -> bool:
     """Whether a call that stayed as it was still fits functions that took it."""
     for function, skipped, is_sure in after.values.called(call, scope):
-        if not _takes(function, call, skipped):
+        if not takes(function, call, skipped):
             old = _same_function(function, before)
-            is_lost = old is not None and _takes(old, call, skipped) and not _is_same_signature(old, function)
+            is_lost = old is not None and takes(old, call, skipped) and not _is_same_signature(old, function)
             if is_sure and is_lost:
                 return False
     return True
@@ -183,37 +183,3 @@ def _same_function(function: Function, program: Program) -> Function | None:
 
 def _is_same_signature(one: Function, other: Function) -> bool:
     return ast.unparse(one.args) == ast.unparse(other.args)
-
-
-def _takes(function: Function, call: ast.Call, skipped: int) -> bool:
-    """Whether a function can be called so."""
-    args = function.args
-    positional = [*args.posonlyargs, *args.args]
-    required = len(positional) - len(args.defaults)
-    listed = []
-    for index, each in enumerate(positional):
-        kind = Parameter.POSITIONAL_ONLY if index < len(args.posonlyargs) else Parameter.POSITIONAL_OR_KEYWORD
-        listed.append(Parameter(each.arg, kind, default=Parameter.empty if index < required else None))
-    if args.vararg is not None:
-        listed.append(Parameter(args.vararg.arg, Parameter.VAR_POSITIONAL))
-    for each, default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
-        listed.append(Parameter(each.arg, Parameter.KEYWORD_ONLY, default=Parameter.empty if default is None else None))
-    if args.kwarg is not None:
-        listed.append(Parameter(args.kwarg.arg, Parameter.VAR_KEYWORD))
-    try:
-        signature = Signature(listed[skipped:])
-    except ValueError:
-        return True
-    return _fits(signature, call)
-
-
-def _fits(signature: Signature, call: ast.Call) -> bool:
-    positional = [arg for arg in call.args if not isinstance(arg, ast.Starred)]
-    keywords = {each.arg: each.value for each in call.keywords if each.arg is not None}
-    is_open = len(positional) < len(call.args) or len(keywords) < len(call.keywords)
-    try:
-        # What is starred may hold anything: only what is written out can be wrong.
-        (signature.bind_partial if is_open else signature.bind)(*positional, **keywords)
-    except TypeError:
-        return False
-    return True

@@ -70,7 +70,7 @@ def disorders(program: Program) -> dict[str, list[Disorder]]:
     found: dict[str, list[Disorder]] = {name: [] for name in program.files}
     code = _Code(program)
     for file, node, scope, label in code.starts():
-        walk = _Order(code, scope, label, {})
+        walk = _Order(code, scope, label, {}, (node,) if isinstance(node, DEFINITIONS) else ())
         ended = walk.block(node.body, frozenset({Between()})) | walk.returned
         found[file] += walk.found
         if not walk.found and any(each.scaled and each.stepped for each in ended):

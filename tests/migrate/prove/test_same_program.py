@@ -426,3 +426,28 @@ def test_two_methods_of_one_text_are_told_apart_where_one_changes(wrong: Check) 
     before = f"import torch\n\n\n{trainer}\n\n{both.format('Other')}"
     made = trainer.replace("        return", '        self.scaler = torch.amp.GradScaler("cuda")\n        return')
     assert not wrong(before, before.replace(trainer, made))
+
+
+def test_a_method_that_does_not_take_the_arguments_of_a_call_gets_none_of_it(wrong: Check) -> None:
+    step = "        self.model(batch).sum().backward()\n        optimizer.step()\n"
+    native = (
+        '        with torch.amp.autocast(device_type="cuda", dtype=torch.float16):\n'
+        "            loss = self.model(batch).sum()\n"
+        "        scaler.scale(loss).backward()\n        scaler.step(optimizer)\n        scaler.update()\n"
+    )
+    classes = (
+        "import torch\nclass One:\n    def train(self, batch, optimizer, epochs=1):\n{0}\n"
+        "class Two:\n    def train(self, batch, other, optimizer, epochs=1):\n{0}\n"
+    )
+    main = (
+        "import torch\nfrom trainers import One, Two\n"
+        "def run(trainer, model, x):\n"
+        "    optimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
+    )
+    call = "    trainer.train(x, optimizer, epochs=3)\n"
+    made = '    scaler = torch.amp.GradScaler("cuda")\n    trainer.train(x, optimizer, scaler, epochs=3)\n'
+    before = {"trainers.py": classes.format(step), "main.py": main + call}
+    moved = classes.format(native).replace("optimizer, epochs", "optimizer, scaler, epochs")
+    assert wrong(before, {"trainers.py": moved, "main.py": main + made}) == ""
+    twisted = made.replace("optimizer, scaler, epochs", "scaler, optimizer, epochs")
+    assert wrong(before, {"trainers.py": moved, "main.py": main + twisted}) != ""

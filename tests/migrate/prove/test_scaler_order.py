@@ -251,3 +251,36 @@ def test_what_the_original_has_of_its_kinds_is_known_in_whatever_order_its_ways_
     assert old != AFTER
     old = old.replace("    scaler.unscale_(optimizer)\n", "    if x.clips:\n        scaler.unscale_(optimizer)\n")
     assert wrong(old.replace('torch.amp.GradScaler("cuda")', "torch.cuda.amp.GradScaler()"), old) == ""
+
+
+def test_a_model_is_not_taken_for_the_trainer_whose_method_is_called_like_its_own(wrong: Check) -> None:
+    before = """
+    import torch
+    class Trainer:
+        def train(self, batches, model, optimizer):
+            for x in batches:
+                self.one_step(model, x, optimizer)
+                if x.last:
+                    optimizer.step()
+                    model.zero_grad()
+        def one_step(self, model, x, optimizer):
+            model.train()
+            loss = model(x).sum()
+            loss.backward()
+    """
+    made = "optimizer):\n            scaler = torch.amp.GradScaler('cuda')\n            for"
+    after = before.replace("optimizer):\n            for", made).replace("x, optimizer)", "x, optimizer, scaler)")
+    after = after.replace("loss.backward()", "scaler.scale(loss).backward()")
+    after = after.replace("optimizer.step()", "scaler.step(optimizer)\n                    scaler.update()")
+    assert (
+        wrong(
+            before.replace("batches, model", "batches=(), model=None").replace(
+                "None, optimizer", "None, optimizer=None"
+            ),
+            after.replace("batches, model", "batches=(), model=None").replace(
+                "None, optimizer", "None, optimizer=None"
+            ),
+        )
+        == ""
+    )
+    assert "before a scaled loss" in wrong(before, after.replace("scaler.scale(loss).backward()", "loss.backward()"))

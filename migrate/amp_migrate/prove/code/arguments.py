@@ -1,9 +1,10 @@
-"""Which argument of a call goes into which parameter."""
+"""Which argument of a call goes into which parameter, and whether a function takes them at all."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from inspect import Parameter, Signature
 
 from amp_migrate.prove.code.scopes import Function
 
@@ -38,3 +39,38 @@ def bound(function: Function, call: ast.Call, skipped: int) -> Iterator[tuple[st
 def is_static(node: Function) -> bool:
     """Whether a method takes no object."""
     return any(isinstance(each, ast.Name) and each.id == "staticmethod" for each in getattr(node, "decorator_list", ()))
+
+
+def takes(function: Function, call: ast.Call, skipped: int) -> bool:
+    """Whether a function can be called so."""
+    args = function.args
+    positional = [*args.posonlyargs, *args.args]
+    required = len(positional) - len(args.defaults)
+    listed = []
+    for index, each in enumerate(positional):
+        kind = Parameter.POSITIONAL_ONLY if index < len(args.posonlyargs) else Parameter.POSITIONAL_OR_KEYWORD
+        listed.append(Parameter(each.arg, kind, default=Parameter.empty if index < required else None))
+    if args.vararg is not None:
+        listed.append(Parameter(args.vararg.arg, Parameter.VAR_POSITIONAL))
+    for each, default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
+        listed.append(Parameter(each.arg, Parameter.KEYWORD_ONLY, default=Parameter.empty if default is None else None))
+    if args.kwarg is not None:
+        listed.append(Parameter(args.kwarg.arg, Parameter.VAR_KEYWORD))
+    try:
+        signature = Signature(listed[skipped:])
+    except ValueError:
+        return True
+    return fits(signature, call)
+
+
+def fits(signature: Signature, call: ast.Call) -> bool:
+    """Whether a call fits a signature, as far as it is written out."""
+    positional = [arg for arg in call.args if not isinstance(arg, ast.Starred)]
+    keywords = {each.arg: each.value for each in call.keywords if each.arg is not None}
+    is_open = len(positional) < len(call.args) or len(keywords) < len(call.keywords)
+    try:
+        # What is starred may hold anything: only what is written out can be wrong.
+        (signature.bind_partial if is_open else signature.bind)(*positional, **keywords)
+    except TypeError:
+        return False
+    return True

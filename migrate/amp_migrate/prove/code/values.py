@@ -12,7 +12,7 @@ import builtins
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from amp_migrate.prove.code.arguments import arguments, bound, is_static
+from amp_migrate.prove.code.arguments import arguments, bound, is_static, takes
 from amp_migrate.prove.code.atoms import (
     CONTEXT,
     FACTORY,
@@ -624,7 +624,8 @@ class Values:
     def called(self, call: ast.Call, scope: Scope) -> Iterator[tuple[Function, int, bool]]:
         """The functions of the files that a call may run, each with the parameters that it fills by itself (a number).
 
-        Where the object of a method is not known, every method of that name may be meant: these are not sure.
+        Where the object of a method is not known, every method of that name may be meant that takes the arguments:
+        these are not sure.
         """
         func = call.func
         values = self.of(func, scope)
@@ -637,8 +638,11 @@ class Values:
                 yield from self._inherited(func.attr, scope)
                 return
             for function, around in self._named.get(func.attr, ()):
-                if isinstance(around.node, ast.ClassDef):
-                    yield function, 0 if is_static(function) else 1, False
+                skipped = 0 if is_static(function) else 1
+                # What a decorator leaves of a function may take anything.
+                may_be = not all(map(_keeps_function, function.decorator_list)) or takes(function, call, skipped)
+                if may_be and isinstance(around.node, ast.ClassDef):
+                    yield function, skipped, False
 
     def _runs(self, atom: Atom) -> Iterator[tuple[Function, int, bool]]:
         if atom[0] == "class":
