@@ -270,4 +270,5 @@ def _faults(questions: Questions) -> Sequence[Fault]:
 
 
 def _key(fault: Fault) -> Key:
-    return (fault.site.file, fault.what, fault.always, fault.why)
+    # Of a scaler, `why` tells the tests on a way, of which a result has others.
+    return (fault.site.file, fault.what, fault.always, "" if fault.what in _OF_SCALERS else fault.why)

@@ -160,3 +160,50 @@ def test_questions_in_many_forms(wrong: Check) -> None:
 """
     assert wrong(BEFORE + asked, AFTER + answered) == ""
     assert "another program" in wrong(BEFORE + asked, AFTER + asked)
+
+
+NEVER = """
+import torch
+from apex import amp
+def train(args, model, optimizer, loader):
+    use_apex = False
+    scaler = None
+    if args.backend == "amp":
+        scaler = torch.amp.GradScaler("cuda")
+    else:
+        check(args)
+        use_apex = True
+    if use_apex:
+        model, optimizer = amp.initialize(model, optimizer)
+    for x in loader:
+        loss = model(x).sum()
+        if use_apex:
+            with amp.scale_loss(loss, optimizer) as scaled:
+                scaled.backward()
+            optimizer.step()
+        else:
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+"""
+ALWAYS = """
+import torch
+def train(args, model, optimizer, loader):
+    scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        loss = model(x).sum()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+def test_a_flag_that_is_set_beside_native_amp_is_never_set(wrong: Check) -> None:
+    assert wrong(NEVER, ALWAYS) == ""
+    assert "another program" in wrong(
+        NEVER, ALWAYS.replace("optimizer, loader):\n", "optimizer, loader):\n    check(args)\n")
+    )
+    given = NEVER.replace(
+        "    if use_apex:\n        model", "    use_apex = use_apex or args.old\n    if use_apex:\n        model"
+    )
+    assert "another program" in wrong(given, ALWAYS)

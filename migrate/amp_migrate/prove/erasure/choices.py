@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from amp_migrate.prove.code.public_names import AUTOCAST, SCALERS, public
-from amp_migrate.prove.code.scopes import Scope, Scopes, imported_name
+from amp_migrate.prove.code.scopes import Scope, Scopes, heads, imported_name
 
 ON = True  # what a flag is where it is set
 _CHOOSES = frozenset({"apex.amp.initialize", "apex.amp.scale_loss"})
@@ -44,14 +44,14 @@ class Chooser:
 
     def of_apex(self) -> Iterator[Question]:
         """What is asked for by the tests of branches that Apex's steps stand in."""
-        for branches in self._chains():
+        for branches, _ in self._chains():
             for atoms, body, scope in branches:
                 if any(self._calls_apex(each, scope) for each in body):
                     yield from atoms
 
     def pairs(self, apex: set[Question]) -> Iterator[tuple[Question, Question | None]]:
         """What chooses Apex, with what chooses native AMP beside it; None where that is whatever is not Apex."""
-        for branches in self._chains():
+        for branches, _ in self._chains():
             natives = [
                 atoms
                 for atoms, body, scope in branches
@@ -64,8 +64,27 @@ class Chooser:
                             yield own, None
                         yield from ((own, each) for each in _beside(own, atoms, other))
 
-    def _chains(self) -> Iterator[list[tuple[list[Question], list[ast.stmt], Scope]]]:
-        """The branches of each `if`, with what their tests ask for."""
+    def given(self, key: _Key) -> Iterator[tuple[ast.stmt, object]]:
+        """The statements that give something a value, each with that; None where it is no constant."""
+        for node, scope in self.scopes.statements:
+            is_plain = isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+            for head in heads(node):
+                for each, where in self._walk(head, scope):
+                    is_stored = isinstance(each, (ast.Name, ast.Attribute)) and not isinstance(each.ctx, ast.Load)
+                    if is_stored and isinstance(each, ast.expr) and _key(each, where) == key:
+                        is_it = is_plain and each in node.targets  # type: ignore[attr-defined]
+                        yield node, node.value.value if is_it else None  # type: ignore[attr-defined]
+
+    def chain_of(self, statement: ast.stmt) -> ast.If | None:
+        """The `if` with native AMP in it, in whose `else` a statement stands."""
+        for branches, node in self._chains():
+            is_its = len(branches) == 2 and statement in branches[1][1]
+            if is_its and any(self._is_native(each, branches[0][2], is_asked=True) for each in branches[0][1]):
+                return node
+        return None
+
+    def _chains(self) -> Iterator[tuple[list[tuple[list[Question], list[ast.stmt], Scope]], ast.If]]:
+        """The branches of each `if`, with what their tests ask for, and the `if`."""
         ifs = [(node, scope) for node, scope in self.scopes.statements if isinstance(node, ast.If)]
         continued = {node.orelse[0] for node, _ in ifs if len(node.orelse) == 1}
         for node, scope in ifs:
@@ -75,7 +94,7 @@ class Chooser:
                 branches.append((list(self._atoms(current.test, scope)), current.body, scope))
                 rest = current.orelse
             if node not in continued:
-                yield [*branches, (_ELSE, rest, scope)]
+                yield [*branches, (_ELSE, rest, scope)], node
 
     def _atoms(self, test: ast.expr, scope: Scope) -> Iterator[Question]:
         """What has to be so for a test to be true."""

@@ -511,6 +511,9 @@ class Eraser:
         method = self._scaler_method(node)
         if method:
             return self._of_scaler(node, method)
+        answer = self._answer_of(node)
+        if answer is not None:
+            return answer
         name = self._name(node.func)
         of_apex = self._of_apex(node, name) if name else None
         if of_apex is not None:
@@ -534,6 +537,15 @@ class Eraser:
         elif name == _CAST and len(call.args) == 2:
             call.args.insert(1, ast.Constant("cuda"))
         return native_call(call, name)
+
+    def _answer_of(self, node: ast.Call) -> ast.expr | None:
+        """The answer of a function that does nothing but always give it: `is_apex_available()`."""
+        functions = [each[1] for each in self._of(node.func) if isinstance(each, tuple) and each[0] == "function"]
+        value = self._of(node) if len(functions) == 1 and not node.args and not node.keywords else frozenset()
+        (each,) = value if len(value) == 1 else (None,)
+        if not isinstance(each, tuple) or each[0] != "constant" or not isinstance(functions[0], ast.FunctionDef):
+            return None
+        return ast.copy_location(ast.Constant(each[1]), node) if _only_answers(functions[0].body) else None
 
     def _is_base_of_scaler(self, node: ast.Call) -> bool:
         """Whether a class that inherits from a scaler hands it its arguments."""
@@ -675,6 +687,24 @@ def _without_cast(target: ast.expr, value: ast.expr) -> ast.expr:
     dtype = value.args[0] if len(value.args) == 1 and not value.keywords else None
     is_own = isinstance(dtype, ast.Attribute) and dtype.attr == "dtype" and is_same(dtype.value, target.value)
     return value.func.value if is_own and isinstance(value.func, ast.Attribute) else value
+
+
+def _only_answers(body: Iterable[ast.stmt]) -> bool:
+    """Whether statements do nothing but import what carries precision, and give an answer."""
+    for each in body:
+        if isinstance(each, ast.Try):
+            handled = (statement for handler in each.handlers for statement in handler.body)
+            if not _only_answers([*each.body, *handled, *each.orelse, *each.finalbody]):
+                return False
+        elif isinstance(each, (ast.Return, ast.Expr)):
+            if not isinstance(each.value, (ast.Name, ast.Constant)):
+                return False
+        elif isinstance(each, ast.Import):
+            if not all(alias.name.partition(".")[0] in _NO_EFFECT for alias in each.names):
+                return False
+        elif not isinstance(each, ast.ImportFrom) or (each.module or "").partition(".")[0] not in _NO_EFFECT:
+            return False
+    return True
 
 
 def halved(node: ast.expr) -> ast.expr | None:

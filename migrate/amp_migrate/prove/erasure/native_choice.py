@@ -5,12 +5,15 @@ in a branch that calls `apex.amp` is Apex's choice; what it is in another branch
 or a scaler of torch, is the native one. In the other program every question is answered as if that had been chosen: the
 value stays what it is, and counts as the native one wherever it is asked for. That is native AMP only if nothing else
 decides about it: autocast and scalers are named under no condition but this choice, and those of Apex's own calls.
+
+A flag of Apex's branches that is only ever set in the `else` of an `if` which names autocast or a scaler is never set
+in the other program: what the `if` does is always done there.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from amp_migrate.prove.code.scopes import Scope, heads
 from amp_migrate.prove.erasure.choices import NEGATED, ON, Chooser, Question
@@ -20,6 +23,9 @@ def chosen_natively(texts: Mapping[str, str]) -> dict[str, str] | None:
     """The texts of the files of such a program; None where the original does not choose between the two."""
     modules = [Chooser(name, text) for name, text in texts.items()]
     apex = {atom for each in modules for atom in each.of_apex()}
+    never = {atom: chains for atom in apex if (chains := _set_beside(modules, atom))}
+    if never:
+        return _never_set(modules, never)
     found: dict[Question, set[Question | None]] = {}
     for atom, native in (pair for each in modules for pair in each.pairs(apex)):
         found.setdefault(atom, set()).add(native)
@@ -32,15 +38,52 @@ def chosen_natively(texts: Mapping[str, str]) -> dict[str, str] | None:
     return {each.name: _Chosen(each, choices).text() for each in modules} if of_torch <= known | of_apex else None
 
 
+def _set_beside(modules: Sequence[Chooser], flag: Question) -> list[ast.If]:
+    """Each `if` that sets native AMP up, and in whose `else` a flag is set; none where that is set elsewhere, too."""
+    given = [(each, *assigned) for each in modules for assigned in each.given(flag.key)]
+    chains = [each.chain_of(statement) for each, statement, value in given if value is True]
+    is_known = flag.value is ON and all(value in (True, False) for _, _, value in given)
+    found = [each for each in chains if each is not None]
+    return found if is_known and len(found) == len(chains) else []
+
+
+def _never_set(modules: Sequence[Chooser], never: Mapping[Question, Sequence[ast.If]]) -> dict[str, str] | None:
+    """The texts where some flags are never set; None where autocast or a scaler is asked for by anything else."""
+    always = {each for chains in never.values() for each in chains}
+    inside = {node for chain in always for node in ast.walk(chain)}
+    known = {text for each in modules for text in each.conditions(lambda node, _: node in inside)}
+    known |= {text for each in modules for text in each.conditions(each.is_of_apex)}
+    known |= {f"not ({atom.code})" for atom in never}
+    known |= {code for chain in always for code in _flags_set(chain.body)}
+    of_torch = {
+        text for each in modules for text in each.conditions(lambda n, s: n not in inside and Chooser.is_of_torch(n, s))
+    }
+    choices: dict[Question, Question | None] = dict.fromkeys(never)
+    return {each.name: _Chosen(each, choices, always).text() for each in modules} if of_torch <= known else None
+
+
+def _flags_set(body: Sequence[ast.stmt]) -> Iterator[str]:
+    """The flags that some statements set, as code."""
+    for each in (node for statement in body for node in ast.walk(statement)):
+        if isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant) and each.value.value is True:
+            yield from map(ast.unparse, each.targets)
+
+
 class _Chosen:
     """A file where native AMP is chosen.
 
     Args:
         choices: what chooses Apex, each with what chooses native AMP.
+        always: each `if` whose test is always true there.
     """
 
-    def __init__(self, chooser: Chooser, choices: Mapping[Question, Question | None]) -> None:
-        self._chooser, self._choices = chooser, choices
+    def __init__(
+        self,
+        chooser: Chooser,
+        choices: Mapping[Question, Question | None],
+        always: Collection[ast.If] = (),
+    ) -> None:
+        self._chooser, self._choices, self._always = chooser, choices, always
 
     def text(self) -> str:
         """Its text; a branch that never runs does nothing."""
@@ -50,6 +93,8 @@ class _Chosen:
                 edits += ((each, each, new) for each, new in self._edits(head, scope))
             if isinstance(node, ast.If) and self._truth(node.test, scope) is False:
                 edits.append((node.body[0], node.body[-1], "pass"))
+            elif isinstance(node, ast.If) and node in self._always:
+                edits += [(node.test, node.test, "True"), (node.orelse[0], node.orelse[-1], "pass")]
         return _edited(self._chooser.text, edits)
 
     def _edits(self, node: ast.AST, scope: Scope) -> Iterator[tuple[ast.AST, str]]:

@@ -12,12 +12,15 @@ from amp_migrate.analysis.imported import loaded_by
 from amp_migrate.analysis.project import Project
 from amp_migrate.plan.code import Code, code
 from amp_migrate.steps.apex.beside.choice import Choice, constants_of, is_fixed, operator_of, parts_of
+from amp_migrate.steps.apex.beside.never_set import native_flags
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.statements.amp_signs import names_amp
+from amp_migrate.trees.nodes import is_constant, walk
 
 _NOT_EQUAL = (cst.NotEqual, cst.NotIn)
 _COMPARED = (cst.Equal, cst.In, *_NOT_EQUAL)
 _TESTS = (cst.If, cst.IfExp, cst.Assert)
+_PARTS = (cst.Attribute, cst.ImportAlias, cst.ImportFrom)  # a name that is imported does nothing yet
 
 
 class Asked:
@@ -108,19 +111,45 @@ class Asked:
         """Where autocast or a scaler stands under a condition that is neither this choice nor asked for Apex, too."""
         choice = self._choice
         asked, native = choice.asked if self._is_flag else f"{choice.asked} == {choice.apex}", choice.native
-        known = {f"not ({asked})", native if self._is_flag else f"{choice.asked} == {native}"}
+        known = {
+            f"not ({asked})",
+            native if self._is_flag else f"{choice.asked} == {native}",
+            *native_flags(choice.always),
+        }
+        set_up = {each for _, chain in choice.always for each in walk(chain)}
         for file in files:
             for name in ("initialize", "scale_loss"):
                 known.update(each for call in amp_calls(file, name) for each in _conditions(file, call))
         for file in files:
             for node in file.tree.every(cst.Name, cst.Attribute):
-                is_native = not isinstance(file.tree.parents[node], cst.Attribute) and names_amp(file, node)
-                if is_native and not _is_its_own(file, node) and not known.issuperset(_conditions(file, node)):
+                is_native = not isinstance(file.tree.parents[node], _PARTS) and names_amp(file, node)
+                is_known = node in set_up or _is_its_own(file, node) or known.issuperset(_conditions(file, node))
+                if is_native and not is_known:
                     return file, node
         return None
 
+    def set_up_with(self, files: Sequence[File]) -> tuple[File, cst.CSTNode] | None:
+        """Where the flag that chooses native AMP is set with more: that is not done where the flag of Apex is set."""
+        native = self._choice.native if self._is_flag else None
+        for file in files if native is not None else ():
+            for target in file.tree.every(cst.AssignTarget):
+                statement = file.tree.parents[target]
+                if file.tree.code(target.target) == native and is_constant(
+                    cst.ensure_type(statement, cst.Assign).value, "True"
+                ):
+                    others = file.tree.siblings(cst.ensure_type(statement, cst.Assign))
+                    more = next((each for each in others if isinstance(each, cst.Assign) and not _is_flag(each)), None)
+                    if more is not None:
+                        return file, more
+        return None
+
     def asked_elsewhere(self, project: Project, files: Sequence[File]) -> tuple[File, cst.CSTNode] | None:
-        """Where another file asks what this script has chosen; a script apart from it has a choice of its own."""
+        """Where another file asks what this script has chosen; a script apart from it has a choice of its own.
+
+        A flag that is never set is false there as it was without Apex.
+        """
+        if self._choice.always:
+            return None
         script = loaded_by(project, files)
         for word in dict.fromkeys(name.rpartition(".")[2] for name in self._names):
             for file in project.library.mentioning(word):
@@ -148,6 +177,10 @@ def _conditions(file: File, node: cst.CSTNode) -> Iterator[str]:
             parts = [file.tree.code(each) for each in parts_of(around.test) if not is_fixed(file, each)]
             yield from parts if inner is around.body else [f"not ({' and '.join(parts)})"]
         inner = around
+
+
+def _is_flag(statement: cst.Assign) -> bool:
+    return is_constant(statement.value, "True") or is_constant(statement.value, "False")
 
 
 def _is_its_own(file: File, node: cst.Name | cst.Attribute) -> bool:

@@ -23,11 +23,13 @@ class Choice:
         asked: a flag, or what is compared.
         apex: the value that chooses Apex; None where `asked` is a flag.
         native: the value that chooses native AMP, or the flag that does; None where that is what is left without Apex.
+        always: each `if` that sets native AMP up, and the flag in its `else`: what it does is always done then.
     """
 
     asked: str
     apex: str | None
     native: str | None
+    always: tuple[tuple[File, cst.If], ...] = ()
 
 
 def find_choice(file: File, statement: Statement) -> Choice | None:
@@ -55,7 +57,7 @@ def _choices(file: File, chain: cst.If, test: cst.BaseExpression) -> Iterator[Ch
         if file.tree.code(test) not in mine:
             continue
         for others, block in branches:
-            if not _goes_natively(file, block, is_asked=bool(others)):
+            if not goes_natively(file, block, is_asked=bool(others)):
                 continue
             theirs = [each for each in others if file.tree.code(each) not in mine]
             values = [_compared(file, each) for each in theirs]
@@ -110,7 +112,7 @@ def is_fixed(file: File, test: cst.BaseExpression) -> bool:
     return is_of_module and all(is_constant(each, "True") or is_constant(each, "False") for each in values)
 
 
-def _goes_natively(file: File, block: Block, *, is_asked: bool) -> bool:
+def goes_natively(file: File, block: Block, *, is_asked: bool) -> bool:
     """Whether a branch scales losses itself, or names autocast; in an `else`, under no further condition."""
     if any(is_scaled(cst.ensure_type(call.func, cst.Attribute).value) for _, call in backward_calls(block)):
         return True

@@ -17,6 +17,7 @@ from amp_migrate.plan.code import Code
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.beside.asked import Asked
 from amp_migrate.steps.apex.beside.choice import find_choice
+from amp_migrate.steps.apex.beside.never_set import find_flag
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_uses
 from amp_migrate.steps.apex.uses.cast_functions import is_needless
 from amp_migrate.tables.apex_names import USE_SHIM
@@ -32,19 +33,23 @@ class Beside:
         gone: each `if` or `elif` whose branch goes.
         answers: the other questions that are answered where nothing chooses Apex, each with its answer.
         widened: what asks for native AMP, each with the question that counts what chose Apex.
+        always: each `if` of which only what sets native AMP up stays.
     """
 
     steps: tuple[tuple[File, Statement], ...]
     gone: tuple[tuple[File, cst.If], ...]
     answers: tuple[tuple[File, cst.BaseExpression, bool], ...]
     widened: tuple[tuple[File, cst.BaseExpression, Code], ...]
+    always: tuple[tuple[File, cst.If], ...]
 
 
 def read_beside(project: Project, files: Sequence[File]) -> Beside | Refusal | None:
     """What it takes to choose native AMP where Apex was chosen; None for a script that has Apex alone."""
     scaling = [(file, file.tree.statement(call)) for file in files for call in amp_calls(file, "scale_loss")]
     starting = [(file, file.tree.statement(call)) for file in files for call in amp_calls(file, "initialize")]
-    choice = next((each for where in (*scaling, *starting) if (each := find_choice(*where)) is not None), None)
+    steps = (*scaling, *starting)
+    choice = next((each for where in steps if (each := find_flag(project, *where)) is not None), None)
+    choice = choice or next((each for where in steps if (each := find_choice(*where)) is not None), None)
     if choice is None:
         return None
     reader = Asked(choice)
@@ -52,7 +57,13 @@ def read_beside(project: Project, files: Sequence[File]) -> Beside | Refusal | N
     known = dict.fromkeys((file, *found) for file, node in asked if (found := reader.decided(file, node)) is not None)
     failing = [(file, file.tree.parents[node], node) for file, node, answer in known if not answer]
     gone = [(file, around) for file, around, node in failing if isinstance(around, cst.If) and around.test is node]
-    dead = {each for _, node in gone for part in (node.test, node.body) for each in walk(part)}
+    parts: list[cst.CSTNode] = [part for _, node in gone for part in (node.test, node.body)]
+    parts += (node.orelse for _, node in choice.always if node.orelse is not None)
+    for file, node, answer in known:
+        around = file.tree.parents[node]
+        if isinstance(around, cst.IfExp) and around.test is node:
+            parts.append(around.orelse if answer else around.body)
+    dead = {each for part in parts for each in walk(part)}
     for file in files:
         for use in amp_uses(file):
             if use not in dead and not is_needless(file, file.tree.statement(use)):
@@ -65,6 +76,9 @@ def read_beside(project: Project, files: Sequence[File]) -> Beside | Refusal | N
     apart = reader.decided_apart(files)
     if apart is not None:
         return Refusal(*apart, "native AMP is set up here under another condition than what chooses it", USE_SHIM)
+    more = reader.set_up_with(files)
+    if more is not None:
+        return Refusal(*more, "this is done for native AMP, and not where Apex is chosen instead", USE_SHIM)
     elsewhere = reader.asked_elsewhere(project, files)
     if elsewhere is not None:
         return Refusal(*elsewhere, "another file asks whether Apex or native AMP is chosen", USE_SHIM)
@@ -74,4 +88,5 @@ def read_beside(project: Project, files: Sequence[File]) -> Beside | Refusal | N
         tuple(gone),
         tuple(each for each in known if each[1] not in dead),
         tuple((file, *each) for file, each in widened if each is not None),
+        choice.always,
     )

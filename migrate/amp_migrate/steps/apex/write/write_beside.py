@@ -26,6 +26,7 @@ def write_beside(editor: Editor, beside: Beside) -> Iterator[Edit]:
             yield editor.edit(node, DropBranch())
     yield from (_write_answer(editor, node, answer) for where, node, answer in beside.answers if where is file)
     yield from (editor.replace(node, new) for where, node, new in beside.widened if where is file)
+    yield from (editor.splice(node, block_of(node)) for where, node in beside.always if where is file)
 
 
 def _write_answer(editor: Editor, node: cst.BaseExpression, answer: bool) -> Edit:
