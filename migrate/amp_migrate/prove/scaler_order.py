@@ -81,7 +81,7 @@ def disorders(program: Program) -> dict[str, list[Disorder]]:
 def new_disorder(before: list[Disorder], after: list[Disorder]) -> Disorder | None:
     """The first disorder that the original does not have in the same function."""
     known = Counter((each.what, each.function) for each in before)
-    for each in sorted(set(after), key=lambda each: each.line):
+    for each in sorted(set(after), key=lambda each: (each.line, each.what)):
         if not known[each.what, each.function]:
             return each
     return None

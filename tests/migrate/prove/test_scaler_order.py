@@ -283,4 +283,4 @@ def test_a_model_is_not_taken_for_the_trainer_whose_method_is_called_like_its_ow
         )
         == ""
     )
-    assert "before a scaled loss" in wrong(before, after.replace("scaler.scale(loss).backward()", "loss.backward()"))
+    assert "before a step through" in wrong(before, after.replace("scaler.scale(loss).backward()", "loss.backward()"))
