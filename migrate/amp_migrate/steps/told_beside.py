@@ -1,10 +1,11 @@
-"""What is said of files that change for the sake of a training step in another one."""
+"""What is said of files that change for the sake of a training step in another one, or of inference by Apex."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from amp_migrate.catalog.apex_rules import APEX_INITIALIZE, APEX_STEP
 from amp_migrate.plan.edit import AddArgument, AddParameter, Cast, Edit, Wrap
 from amp_migrate.plan.move import Move
 from amp_migrate.report.finding import Finding, Kind
@@ -18,11 +19,16 @@ def told_beside(moves: Iterable[Move]) -> Iterator[Move]:
     for move in moves:
         findings = list(move.findings)
         for edit in move.edits:
-            message = f"changes with a training step in another file: {_change(edit)}"
+            message = f"changes with {_cause(move)} in another file: {_change(edit)}"
             if edit.tree.name not in told and (edit.tree.name, message) not in said:
                 said.add((edit.tree.name, message))
                 findings.append(Finding.at(edit.tree, edit.node, edit.rule, Kind.NOTE, message))
         yield replace(move, findings=tuple(findings))
+
+
+def _cause(move: Move) -> str:
+    moved = {each.code for each in move.findings if each.kind is Kind.MIGRATED}
+    return "inference" if APEX_INITIALIZE.code in moved and APEX_STEP.code not in moved else "a training step"
 
 
 def _change(edit: Edit) -> str:

@@ -135,15 +135,15 @@ class Chooser:
         ]
         return bool(given) and all(isinstance(each, ast.Constant) and isinstance(each.value, bool) for each in given)
 
-    def conditions(self, is_meant: Callable[[ast.AST, Scope], bool]) -> Iterator[str]:
-        """Under which conditions any of some nodes of the file are executed, as code."""
+    def conditions(self, is_meant: Callable[[ast.AST, Scope], bool]) -> Iterator[tuple[str, ...]]:
+        """Under which conditions each of some nodes of the file is executed, as code."""
         yield from self._under(self.scopes.module.node, self.scopes.module, is_meant, ())
 
     def _under(
         self, node: ast.AST, scope: Scope, is_meant: Callable[[ast.AST, Scope], bool], known: tuple[str, ...]
-    ) -> Iterator[str]:
+    ) -> Iterator[tuple[str, ...]]:
         if is_meant(node, scope):
-            yield from known
+            yield known
         inner = self.scopes.inside(node, scope)
         if not isinstance(node, (ast.If, ast.IfExp)):
             for each in ast.iter_child_nodes(node):

@@ -33,8 +33,8 @@ def chosen_natively(texts: Mapping[str, str]) -> dict[str, str] | None:
     if not choices:
         return None
     known = {text for atom, native in choices.items() for text in _conditions(atom, native)}
-    of_apex = {text for each in modules for text in each.conditions(each.is_of_apex)}
-    of_torch = {text for each in modules for text in each.conditions(each.is_of_torch)}
+    of_apex = {text for each in modules for way in each.conditions(each.is_of_apex) for text in way}
+    of_torch = {text for each in modules for way in each.conditions(each.is_of_torch) for text in way}
     return {each.name: _Chosen(each, choices).text() for each in modules} if of_torch <= known | of_apex else None
 
 
@@ -51,15 +51,17 @@ def _never_set(modules: Sequence[Chooser], never: Mapping[Question, Sequence[ast
     """The texts where some flags are never set; None where autocast or a scaler is asked for by anything else."""
     always = {each for chains in never.values() for each in chains}
     inside = {node for chain in always for node in ast.walk(chain)}
-    known = {text for each in modules for text in each.conditions(lambda node, _: node in inside)}
-    known |= {text for each in modules for text in each.conditions(each.is_of_apex)}
+    known = {text for each in modules for way in each.conditions(each.is_of_apex) for text in way}
     known |= {f"not ({atom.code})" for atom in never}
-    known |= {code for chain in always for code in _flags_set(chain.body)}
-    of_torch = {
-        text for each in modules for text in each.conditions(lambda n, s: n not in inside and Chooser.is_of_torch(n, s))
-    }
+    flags = {code for chain in always for code in _flags_set(chain.body)}
+
+    def is_apart(node: ast.AST, scope: Scope) -> bool:
+        return node not in inside and Chooser.is_of_torch(node, scope)
+
+    if not all(flags & set(way) or known.issuperset(way) for each in modules for way in each.conditions(is_apart)):
+        return None
     choices: dict[Question, Question | None] = dict.fromkeys(never)
-    return {each.name: _Chosen(each, choices, always).text() for each in modules} if of_torch <= known else None
+    return {each.name: _Chosen(each, choices, always).text() for each in modules}
 
 
 def _flags_set(body: Sequence[ast.stmt]) -> Iterator[str]:

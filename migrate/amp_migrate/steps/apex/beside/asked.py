@@ -111,11 +111,8 @@ class Asked:
         """Where autocast or a scaler stands under a condition that is neither this choice nor asked for Apex, too."""
         choice = self._choice
         asked, native = choice.asked if self._is_flag else f"{choice.asked} == {choice.apex}", choice.native
-        known = {
-            f"not ({asked})",
-            native if self._is_flag else f"{choice.asked} == {native}",
-            *native_flags(choice.always),
-        }
+        known = {f"not ({asked})", native if self._is_flag else f"{choice.asked} == {native}"}
+        flags = set(native_flags(choice.always))
         set_up = {each for _, chain in choice.always for each in walk(chain)}
         for file in files:
             for name in ("initialize", "scale_loss"):
@@ -123,8 +120,10 @@ class Asked:
         for file in files:
             for node in file.tree.every(cst.Name, cst.Attribute):
                 is_native = not isinstance(file.tree.parents[node], _PARTS) and names_amp(file, node)
-                is_known = node in set_up or _is_its_own(file, node) or known.issuperset(_conditions(file, node))
-                if is_native and not is_known:
+                if not is_native or node in set_up or _is_its_own(file, node):
+                    continue
+                conditions = set(_conditions(file, node))
+                if not (conditions <= known or conditions & flags):
                     return file, node
         return None
 

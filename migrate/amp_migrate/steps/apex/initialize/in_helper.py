@@ -2,7 +2,8 @@
 
 The scaler is made where the caller has its optimizer from, so that the helper's parameters become what is passed. A
 method that initializes what its object has already is seen from the method that calls it: where the call is one branch
-of an `if`, that is a part of the script's switch.
+of an `if`, that is a part of the script's switch. Where that cannot be said, the object has a scaler that is off from
+the first, and another one once the method is called.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from amp_migrate.steps.apex.initialize.switch import is_visible
 from amp_migrate.steps.model.route import Creation
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.trees import build
-from amp_migrate.trees.nodes import Statement
+from amp_migrate.trees.nodes import Statement, method_of
 
 _CONSTANTS = frozenset({"True", "False", "None", "float", "bool"})
 
@@ -111,6 +112,8 @@ def lifted(project: Project, initialize: Initialize) -> Initialize | Refusal:
         return initialize
     site, (home, conditions) = chosen[0], _place(chosen[0])
     seen = _told(initialize, function, site, home, conditions) if len(sites) == len(own) == 1 else None
+    if seen is None and method_of(function.owner, "__init__") not in (None, function.node):
+        return replace(initialize, is_late=True)
     if seen is None:
         reason = f"when {function.name}() initializes Apex cannot be said where its object is made"
         return Refusal(site.file, site.call, reason)

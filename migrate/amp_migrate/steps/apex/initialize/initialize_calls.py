@@ -65,6 +65,7 @@ class Initialize:
         is_static: whether the scale stays as it is said, unless gradients overflow.
         limits: the least and the greatest scale, as code; None where there is none.
         growth: arguments of GradScaler about how the scale grows, with their values as code.
+        is_late: whether an object may train without it: its scaler is off until then, and says whether it is on.
     """
 
     file: File
@@ -82,6 +83,7 @@ class Initialize:
     is_static: bool = False
     limits: tuple[str | None, str | None] = (None, None)
     growth: tuple[tuple[str, str], ...] = ()
+    is_late: bool = False
 
 
 def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> Initialize | Refusal:

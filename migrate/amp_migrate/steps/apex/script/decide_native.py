@@ -214,9 +214,10 @@ class NativeDecider:
         own = (i for i in self._initializes if not self._views or i.optimizers is None)
         known = (*self._views.values(), *own, *self._below.values())
         switched = [initialize for initialize in known if switch_code(initialize) is not None]
-        if not switched:
+        is_late = any(initialize.is_late for initialize in known)
+        if not switched and not is_late:
             return None
-        initialize = next((i for i in switched if is_visible(self._project, i, file, at)), None)
+        initialize = next((i for i in switched if not is_late and is_visible(self._project, i, file, at)), None)
         if initialize is not None:
             switch = switch_code(initialize)
             assert switch is not None

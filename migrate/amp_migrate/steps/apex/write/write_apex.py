@@ -12,6 +12,7 @@ from amp_migrate.catalog.step_rules import FP32_STEP
 from amp_migrate.plan.code import Code, code, listed, plain
 from amp_migrate.plan.edit import Annotate, Edit
 from amp_migrate.settings import Dtype, Settings
+from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.initialize.switch import VARIABLE, is_off, is_short, switch_code
 from amp_migrate.steps.apex.script.native_script import NativeFile, NativeScript, NativeStart
 from amp_migrate.steps.apex.write import write_state
@@ -24,10 +25,11 @@ from amp_migrate.steps.apex.write.write_uses import (
     write_handed,
     write_read,
 )
+from amp_migrate.steps.model.route import Creation
 from amp_migrate.steps.model.training_step import TrainingStep
 from amp_migrate.steps.write.write_route import write_ways
 from amp_migrate.steps.write.write_step import write_island, write_region, write_step
-from amp_migrate.trees.nodes import Statement, block_of
+from amp_migrate.trees.nodes import Statement, block_of, method_of, statements
 from amp_migrate.write.editor import Editor, guarded
 
 # Steps without an overflow before a scale grows that has to stay: more than any training takes.
@@ -104,6 +106,8 @@ def _write_start(start: NativeStart, settings: Settings) -> Iterator[Edit]:
     editor = Editor(initialize.file, settings, APEX_INITIALIZE.code)
     if initialize.setting is not None:
         yield editor.remove(initialize.setting)
+    if initialize.is_late and start.creation is not None:
+        yield _write_off(editor, initialize, start.creation)
     is_conditional = bool(initialize.rebinds) and initialize.home is not initialize.statement
     if initialize.replaces_home and not is_conditional:
         yield editor.substitute(initialize.home, *initialize.rebinds, *lines)
@@ -111,6 +115,24 @@ def _write_start(start: NativeStart, settings: Settings) -> Iterator[Edit]:
         yield editor.substitute(initialize.statement, *initialize.rebinds)
         if lines:
             yield editor.before(initialize.home, *lines)  # what else stands in the `if` may use the scaler
+
+
+def _write_off(editor: Editor, initialize: Initialize, creation: Creation) -> Edit:
+    """The edit that gives objects a scaler from the first which does nothing."""
+    owner = editor.file.tree.owner_class(initialize.home)
+    made = None if owner is None else method_of(owner, "__init__")
+    assert made is not None
+    off = code("{} = {}", creation.target, editor.new_scaler(made, [plain("enabled=False")]))
+    body = statements(block_of(made))
+    first = next((each for each in body if not _comes_first(each)), None)
+    return editor.after(body[-1], off) if first is None else editor.before(first, off)
+
+
+def _comes_first(statement: Statement) -> bool:
+    """Whether a statement of a constructor is its docstring, or the call of that of the base class."""
+    value = statement.value if isinstance(statement, cst.Expr) else None
+    func = value.func if isinstance(value, cst.Call) else None
+    return isinstance(value, cst.SimpleString) or (isinstance(func, cst.Attribute) and func.attr.value == "__init__")
 
 
 def _scaler_lines(editor: Editor, start: NativeStart) -> list[Code]:

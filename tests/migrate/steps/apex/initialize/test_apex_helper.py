@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from textwrap import indent
 from typing import Any
 
 import pytest
+from amp_migrate.settings import Dtype
 
 Check = Callable[..., Any]
 
@@ -231,12 +233,38 @@ def test_a_method_that_makes_the_optimizer_itself_has_the_scaler(rewrites: Check
         "self_fp16 = True\nif self_fp16:\n    t.prepare()\nelse:\n    t.prepare()",
     ],
 )
-def test_a_method_that_somebody_calls_under_a_condition(calls: str, migrate: Check) -> None:
-    plan = migrate(
+def test_a_method_that_somebody_calls_under_a_condition(calls: str, rewrites: Check) -> None:
+    rewrites(
         f"""
+        - from apex import amp
+          class T:
+              def __init__(self, model):
+                  "Trains."
+        +         self.scaler = torch.amp.GradScaler("cuda", enabled=False)
+                  self.model = model
+                  self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+              def prepare(self):
+        -         self.model, self.optimizer = amp.initialize(self.model, self.optimizer)
+        +         self.scaler = torch.amp.GradScaler("cuda")
+              def step(self, x):
+        -         loss = self.model(x).mean()
+        -         with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -         self.optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=self.scaler.is_enabled()):
+        +             loss = self.model(x).mean()
+        +         self.scaler.scale(loss).backward()
+        +         self.scaler.step(self.optimizer)
+        +         self.scaler.update()
+{indent(calls, " " * 10)}
+        """
+    )
+
+
+LATE = """
 from apex import amp
 class T:
-    def __init__(self, model):
+    def build(self, model):
         self.model = model
         self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     def prepare(self):
@@ -246,10 +274,17 @@ class T:
         with amp.scale_loss(loss, self.optimizer) as scaled_loss:
             scaled_loss.backward()
         self.optimizer.step()
-{calls}
+if fp16:
+    t.prepare()
 """
-    )
+
+
+@pytest.mark.parametrize("dtype", [Dtype.FP16, Dtype.AUTO])
+def test_a_method_that_somebody_calls_where_no_scaler_can_be_off_from_the_first(dtype: Dtype, migrate: Check) -> None:
+    script = LATE if dtype is Dtype.FP16 else LATE.replace("build", "__init__")
+    plan = migrate(script, dtype=dtype)
     reason = "when prepare() initializes Apex cannot be said where its object is made"
+    reason = reason if dtype is Dtype.FP16 else "whether mixed precision is on cannot be asked here"
     assert reason in " ".join(finding.message for finding in plan.findings)
     assert "with amp.scale_loss(loss, self.optimizer)" in plan.after
 

@@ -257,6 +257,20 @@ def test_inference_whose_forward_is_out_of_sight_stays_mixed(rewrites: Check) ->
     )
 
 
+def test_a_file_that_changes_with_inference_says_so(tmp_path: Path) -> None:
+    engine = "import torch\n\n\ndef predict(model, x):\n    with torch.no_grad():\n        return model(x)\n"
+    (tmp_path / "engine.py").write_text(engine)
+    (tmp_path / "main.py").write_text(
+        "import torch\nfrom apex import amp\nfrom engine import predict\n"
+        "model = torch.nn.Linear(3, 3).cuda().eval()\n"
+        'model = amp.initialize(model, opt_level="O1")\npredict(model, torch.ones(2, 3).cuda())\n'
+    )
+    plan = migrate_paths([tmp_path], Settings()).plan_of(tmp_path / "engine.py")
+    assert plan is not None
+    said = "changes with inference in another file: what is computed here runs under autocast, too"
+    assert [each.message for each in plan.findings] == [said]
+
+
 def test_inference_beside_native_amp_stays_mixed(rewrites: Check) -> None:
     rewrites(
         """

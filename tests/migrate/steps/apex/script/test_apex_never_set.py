@@ -101,7 +101,7 @@ def test_what_the_flag_is_chosen_beside_is_always_done(migrate: Check) -> None:
         ("        self.use_amp = False\n", "        self.use_amp = False\n        self.use_apex = args.apex\n"),
         ("        if args.fp16", "        if args.old:\n            self.use_apex = True\n        if args.fp16"),
         ('                self.scaler = torch.amp.GradScaler("cuda")\n', "                self.scaler = make(args)\n"),
-        ("        if self.use_amp:\n            with", "        if self.use_amp and args.half:\n            with"),
+        ("        if self.use_amp:\n            with", "        if args.half:\n            with"),
         ("            else:\n                if not has", "            elif args.apex:\n                if not has"),
     ],
 )  # fmt: skip
@@ -110,6 +110,14 @@ def test_a_flag_that_is_set_otherwise_or_native_amp_that_is(old: str, new: str, 
     assert script != SCRIPT
     after = migrate(script).after
     assert "with amp.scale_loss(loss, self.optimizer)" in after
+
+
+def test_native_amp_that_a_part_of_the_script_asks_more_for(migrate: Check) -> None:
+    script = f"{SCRIPT}    def ask(self, x):\n        if x is not None:\n            if self.use_amp:\n"
+    script += (
+        '                with torch.amp.autocast("cuda", dtype=torch.float16):\n                    self.model(x)\n'
+    )
+    assert "amp.scale_loss" not in migrate(script).after
 
 
 def test_a_flag_that_another_file_sets(tmp_path: Path) -> None:
