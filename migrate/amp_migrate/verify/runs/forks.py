@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import select
+import socket
 import subprocess
 import sys
 import threading
 import weakref
 from collections.abc import Mapping
+from io import FileIO
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -21,27 +23,30 @@ _SERVER = Path(__file__).parents[1] / "recorder" / "process" / "server.py"
 class Forks:
     """As many servers as there are runs at a time; each forks one run after the other.
 
-    A server ends when this process ends, because a server's parent is the thread that started it: the main thread.
+    They are forks of one process, which imports torch for all. It ends when this process ends, because its parent is
+    the thread that started it: the main thread.
     """
 
     def __init__(self, python: str, servers: int, environment: Mapping[str, str]) -> None:
-        command = (python, str(_SERVER), str(os.getpid()))
-        started = [
-            subprocess.Popen(
-                command,
-                env=environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-                bufsize=0,  # an answer must not wait in a buffer that `select` cannot see
-            )
-            for _ in range(servers)
-        ]
-        self._idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
-        for server in started:
-            self._idle.put(server)
-        self.close = weakref.finalize(self, _close, started)
+        pairs = [socket.socketpair() for _ in range(servers)]
+        theirs = [their.fileno() for _, their in pairs]
+        started = subprocess.Popen(
+            (python, str(_SERVER), str(os.getpid()), *map(str, theirs)),
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            pass_fds=theirs,
+        )
+        self._idle: SimpleQueue[FileIO] = SimpleQueue()
+        channels = []
+        for ours, their in pairs:
+            their.close()
+            # An answer must not wait in a buffer that `select` cannot see.
+            channels.append(open(ours.detach(), "r+b", buffering=0))  # noqa: SIM115
+            self._idle.put(channels[-1])
+        self.close = weakref.finalize(self, _close, started, channels)
 
     def start(self, launch: Launch, environment: Mapping[str, str]) -> Process:
         """Start a run in an idle server. Raises ChildProcessError where the server has ended."""
@@ -53,15 +58,14 @@ class Forks:
             "stdout": str(launch.stdout),
             "stderr": str(launch.stderr),
         }
-        assert server.stdin is not None
-        server.stdin.write(json.dumps(order).encode() + b"\n")
+        server.write(json.dumps(order).encode() + b"\n")
         return _Fork(server, self._idle)
 
 
 class _Fork:
     """One forked run."""
 
-    def __init__(self, server: subprocess.Popen[bytes], idle: SimpleQueue[subprocess.Popen[bytes]]) -> None:
+    def __init__(self, server: FileIO, idle: SimpleQueue[FileIO]) -> None:
         self._server = server
         self._idle = idle
         self._lock = threading.Lock()
@@ -70,10 +74,9 @@ class _Fork:
 
     def wait(self, timeout: float | None = None) -> int:
         """The exit status; raises subprocess.TimeoutExpired."""
-        assert self._server.stdout is not None
         with self._lock:
             if self._returncode is None:
-                ready, _, _ = select.select([self._server.stdout], [], [], timeout)
+                ready, _, _ = select.select([self._server], [], [], timeout)
                 if not ready:
                     raise subprocess.TimeoutExpired("a forked run", timeout or 0.0)
                 self._returncode = self._answer()
@@ -81,20 +84,17 @@ class _Fork:
             return self._returncode
 
     def _answer(self) -> int:
-        assert self._server.stdout is not None
-        line = self._server.stdout.readline()
+        line = self._server.readline()
         if not line:
             raise ChildProcessError("the process that starts the runs has ended; use --no-fork")
         return int(line)
 
 
-def _close(servers: list[subprocess.Popen[bytes]]) -> None:
-    for server in servers:
-        server.kill()
-        for pipe in (server.stdin, server.stdout):
-            assert pipe is not None
-            pipe.close()
-        server.wait()
+def _close(server: subprocess.Popen[bytes], channels: list[FileIO]) -> None:
+    server.kill()
+    for channel in channels:
+        channel.close()
+    server.wait()
 
 
 def possible(device: str) -> bool:

@@ -1,8 +1,9 @@
 """Starts runs by forking from a process that has imported torch: seconds less for each than a fresh interpreter.
 
-Run as a program. It reads one JSON object per line from standard input: `command`, `cwd`, `environment`, `stdout`,
-`stderr`. It answers each with two lines on standard output: the run's process id, and its exit status, negative for a
-signal. It computes nothing before it forks, so that no thread and no random number is shared.
+Run as a program, with its parent's process id and the descriptors of sockets. It forks into a server for each socket,
+so that torch is imported once for all. A server reads one JSON object per line: `command`, `cwd`, `environment`,
+`stdout`, `stderr`. It answers each with two lines: the run's process id, and its exit status, negative for a signal. It
+computes nothing before it forks, so that no thread and no random number is shared.
 """
 
 from __future__ import annotations
@@ -33,24 +34,41 @@ def end_with_parent(parent: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _serve() -> dict[str, Any]:
+def _own(channels: list[int]) -> int:
+    """Fork into a server for each channel; returns, in each, its own."""
+    first, *others = channels
+    server = os.getpid()
+    for channel in others:
+        if os.fork() == 0:
+            end_with_parent(server)
+            first = channel
+            break
+    for channel in channels:
+        if channel != first:
+            os.close(channel)
+    return first
+
+
+def _serve(channel: int) -> dict[str, Any]:
     """Fork for every order; returns, in each child, its own."""
     server = os.getpid()
-    for line in sys.stdin.buffer:
+    orders = os.fdopen(channel, "rb")
+    for line in orders:
         order: dict[str, Any] = json.loads(line)
         child = os.fork()
         if child == 0:
             end_with_parent(server)
+            orders.close()
             return order
         with suppress(OSError):  # the child was faster
             os.setpgid(child, child)
-        _answer(child)
-        _answer(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        _answer(channel, child)
+        _answer(channel, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     sys.exit()
 
 
-def _answer(number: int) -> None:
-    os.write(1, b"%d\n" % number)
+def _answer(channel: int, number: int) -> None:
+    os.write(channel, b"%d\n" % number)
 
 
 def _become(order: dict[str, Any]) -> Callable[[], object]:
@@ -119,4 +137,4 @@ if __name__ == "__main__":
             importlib.import_module(_name)
     gc.collect()
     gc.freeze()  # collections of the children need not look at torch
-    _run(_become(_serve()))
+    _run(_become(_serve(_own(list(map(int, sys.argv[2:]))))))

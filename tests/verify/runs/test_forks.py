@@ -1,0 +1,55 @@
+"""Servers that fork the runs: one process imports torch for all of them, and nothing of them is left in a script."""
+
+from __future__ import annotations
+
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+from amp_migrate.verify.recorder.spec import RecorderSpec
+from amp_migrate.verify.runs import prepare
+from amp_migrate.verify.runs.forks import Forks, possible
+from amp_migrate.verify.runs.kinds import Arm, Run
+from amp_migrate.verify.runs.process import Launch, environment, execute
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not possible("cpu"), reason="forks are of Linux")]
+SCRIPT = """
+import os, time
+server = os.getppid()
+with open(f"/proc/{server}/stat") as file:
+    above = int(file.read().rpartition(")")[2].split()[1])
+while len(os.listdir("../started")) < 3:  # all servers have a run at the same time
+    open(f"../started/{os.getpid()}", "w").close()
+    time.sleep(0.01)
+print(server, above, *sorted(os.readlink(f"/proc/self/fd/{each}") for each in range(3, 64) if os.path.exists(
+    f"/proc/self/fd/{each}")))
+"""
+
+
+def test_one_process_imports_torch_for_all_servers(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    (tmp_path / "started").mkdir()
+    forks = Forks(sys.executable, 3, environment(os.environ, threads=1))
+
+    def made(number: int) -> list[str]:
+        own = tmp_path / f"{number}"
+        own.mkdir()
+        spec = RecorderSpec(trace=str(own), parent=os.getpid(), shim=str(prepare.shim_folder()), device="cpu")
+        launch = Launch((sys.executable, str(script)), own, own, timeout=120, threads=1)
+        result = execute(Run(Arm.ORIGINAL), launch, spec, lambda process: nullcontext(), forks.start)
+        assert result.returncode == 0, launch.stderr.read_text()
+        return launch.stdout.read_text().split()
+
+    with ThreadPoolExecutor(3) as executor:
+        found = list(executor.map(made, range(3)))
+    forks.close()
+    servers = {(int(server), int(above)) for server, above in found}  # and no open file besides
+    first = next(server for server, above in servers if above == os.getpid())
+    assert len(servers) == 3
+    assert {above for server, above in servers if server != first} == {first}
+    with pytest.raises(ProcessLookupError):
+        os.kill(first, 0)
