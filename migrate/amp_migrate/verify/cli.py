@@ -22,6 +22,7 @@ from amp_migrate.verify.options import (
     GATES,
     JSON,
     REPORTS,
+    RESUME,
     RUNNING,
     TIMING,
     WHOLE,
@@ -78,6 +79,7 @@ def main() -> None:
 @click.argument("migrated", metavar="[MIGRATED]", required=False)
 @COMPARING
 @WHOLE
+@RESUME
 @TIMING
 @GATES
 @RUNNING

@@ -61,6 +61,7 @@ class Request(Comparing):
     report: str | None
     junit: str | None
     form: str
+    resume_args: str | None
     typed: str
 
 
@@ -218,6 +219,11 @@ WHOLE = together(
         help="With --seeds: optimizer steps per training.",
         show_default="all",
     ),
+)
+RESUME = click.option(
+    "--resume-args",
+    metavar="WORDS",
+    help="Let both go on from what they saved, with these words behind ARGS: '--resume last.pt --epochs 2'.",
 )
 TIMING = together(
     click.option(

@@ -25,7 +25,7 @@ class FakePool:
 
     answer: Answer
     results: dict[Run, RunResult] = field(default_factory=dict)
-    setup: Any = field(default_factory=lambda: SimpleNamespace(seconds=0.0, dtype=""))
+    setup: Any = field(default_factory=lambda: SimpleNamespace(seconds=0.0, dtype="", resume=()))
 
     def make(self, runs: Iterable[Run]) -> None:
         for run in runs:
@@ -55,6 +55,14 @@ def climbed(answer: Answer, timing_pairs: int = 0) -> tuple[Any, list[Run]]:
     evidence = climb(pool, timing_pairs)
     assert [result.run for result in evidence.all] == list(pool.results)
     return evidence, list(pool.results)
+
+
+def test_both_scripts_go_on_from_what_they_saved_where_that_is_asked(right: Answer) -> None:
+    pool: Any = FakePool(right)
+    pool.setup.resume = ("--resume", "last.pt")
+    evidence = climb(pool, 0)
+    assert [result.run for result in evidence.going_on] == [kinds.going_on(arm, pool.setup.resume) for arm in Arm]
+    assert not climbed(right)[0].going_on
 
 
 FIRST = [kinds.ORIGINAL, kinds.MIGRATED]

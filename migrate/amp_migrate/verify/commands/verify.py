@@ -62,6 +62,7 @@ def _outcome(request: Request, folder: Path) -> Outcome:
         whole_steps=request.train_steps,
         timing_steps=request.timing_steps,
         metrics=prepare.pattern(request.metrics),
+        resume=prepare.resume_words(request.resume_args, request.launch),
     )
     evidence = climb(pool, request.timing_runs)
     can_run(evidence.original)

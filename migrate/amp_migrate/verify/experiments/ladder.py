@@ -52,6 +52,10 @@ def climb(pool: Pool, timing_pairs: int, *, thorough: bool = False) -> Evidence:
         evidence = _explained(pool, _beside_itself(pool, evidence))
         if thorough or not _is_lost(evidence):
             evidence = _in_noise(pool, evidence)
+            if pool.setup.resume:
+                runs = [kinds.going_on(arm, pool.setup.resume) for arm in Arm]
+                pool.make(runs)
+                evidence = replace(evidence, going_on=tuple(pool.results[run] for run in runs))
             if timing_pairs and not evidence.original.trace.stand_in:
                 evidence = time(pool, evidence, timing_pairs)
     return replace(evidence, all=tuple(pool.results.values()))

@@ -35,6 +35,7 @@ class Evidence:
         rounded: the originals of these pairs again, with their forward passes rounded, and without the same steps.
         timing: (original, migrated) pairs of timing runs.
         tf32: the same with TF32 on and with TF32 off in the original; empty where the GPU has none.
+        going_on: the original and the migrated script, each going on from what it saved itself; empty where not asked.
         all: every run, in the order made.
     """
 
@@ -55,6 +56,7 @@ class Evidence:
     rounded: tuple[RunResult, ...] = ()
     timing: tuple[tuple[RunResult, RunResult], ...] = ()
     tf32: tuple[tuple[tuple[RunResult, RunResult], ...], ...] = ()
+    going_on: tuple[RunResult, ...] = ()
     all: tuple[RunResult, ...] = ()
 
     @property

@@ -29,6 +29,10 @@ MEANINGS = {
     "G15": "no parameter loses a quarter of its gradient to zeros, beside the original in float32",
     "G16": ("where a CPU stands in for the GPU: no operation mixes tensors that would be on the CPU and on the GPU"),
     "G17": "an infinity that is put into the gradients of one step makes the loss scaler skip that step",
+    "G18": (
+        "with --resume-args: who goes on from a checkpoint holds what was saved, as far as the original does, and the "
+        "loss scale"
+    ),
     "R": (
         "asked where E does not hold: the original repeats itself, or differs from itself by less than a third of what "
         "rounding makes"

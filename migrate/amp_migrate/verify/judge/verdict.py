@@ -13,6 +13,7 @@ from amp_migrate.verify.judge.low_precision import coverage, underflow
 from amp_migrate.verify.judge.low_precision.latent import latent_checks, overflow
 from amp_migrate.verify.judge.programs.equality import equality_check, is_of_scaling
 from amp_migrate.verify.judge.programs.repeats import excused
+from amp_migrate.verify.judge.programs.resumed import resumed
 from amp_migrate.verify.judge.statistics import convergence, early, power, speed
 from amp_migrate.verify.judge.statistics.convergence import DEFAULT, Convergence, Tolerance
 from amp_migrate.verify.judge.statistics.early import WINDOW_STEPS
@@ -147,6 +148,7 @@ def _checks(evidence: Evidence) -> list[Check]:
         coverage.operations(a, b),
         overflow(evidence.drill.trace if evidence.drill is not None and evidence.drill.ended_well else None),
         underflow.underflow(evidence.floors[0].trace, b) if evidence.floors else None,
+        resumed(*evidence.going_on) if evidence.going_on else None,
     ]
     checks = [check for check in asked if check is not None]
     if evidence.migrated_off is not None:
@@ -276,8 +278,8 @@ def _not_checked(evidence: Evidence, found: tuple[Convergence, ...], measured: S
         items.append("convergence over whole trainings and several seeds: --seeds 5")
     if len(found) < 2:
         items.append("evaluation in mixed precision" + (": no metric was printed or written" if evidence.whole else ""))
-    if any(checkpoint.optimizer for checkpoint in evidence.migrated.trace.checkpoints):
-        items.append("training that goes on from a checkpoint: run the scripts with their own option to resume")
+    if not evidence.going_on and any(each.optimizer for each in evidence.migrated.trace.checkpoints):
+        items.append("training that goes on from a checkpoint: --resume-args, with the scripts' own option to resume")
     if made_up := evidence.original.trace.synthetic:
         items.append(f"the script's own data: made-up pictures stood in for {' and '.join(made_up)}")
     if evidence.original.trace.uncompiled or evidence.migrated.trace.uncompiled:

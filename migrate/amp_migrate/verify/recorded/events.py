@@ -173,6 +173,8 @@ def _state(event: Mapping[str, Any]) -> State:
             settings += [(f"optimizer {number}, group {index}, {key}", value) for key, value in group.items()]
     for number, schedule in enumerate(event["schedules"]):
         settings += [(f"schedule {number}, {key}", value) for key, value in schedule["state"].items()]
+    for number, scaler in enumerate(event.get("scalers", ())):
+        settings += [(f"loss scaler {number}, {key.strip('_')}", value) for key, value in scaler.items()]
     settings += [(f"model {number}, training", model["training"]) for number, model in enumerate(event["models"])]
     return State(
         point=event["point"],

@@ -26,7 +26,7 @@ from .record.objects import Objects
 from .record.ranges import Ranges
 from .record.state import StateRecorder
 from .record.steps import StepRecorder
-from .spec import ONE_BATCH, RecorderSpec
+from .spec import ONE_BATCH, RecorderSpec, Resume
 from .standin import cuda_table, devices, uncompiled
 from .writer import Writer
 
@@ -96,6 +96,7 @@ def attach(spec: RecorderSpec, writer: Writer, users: UsersCode) -> None:
         steps = judge(progress)
         state = StateRecorder(progress, objects)
         state.install()
+        progress.at_save.append(lambda: state.look(Resume.SAVES.value))
         if spec.reference:
             lost.follow(progress, spec.reference)
         apex_amp.follow(progress, steps)
@@ -110,7 +111,10 @@ def attach(spec: RecorderSpec, writer: Writer, users: UsersCode) -> None:
         if spec.profile:
             atexit.register(Profile(progress, spec.trace).close)
         atexit.register(_finish, progress, state, census, ranges, users)
-    if found := _for_models(spec, progress, users):
+    found = _for_models(spec, progress, users)
+    if spec.resume is Resume.GOES_ON:
+        found.append(lambda ordinal, model: None if ordinal else state.look(Resume.GOES_ON.value))
+    if found:
         models.follow(writer, users, found, losses=spec.parts or bool(spec.islands))
 
 

@@ -57,6 +57,7 @@ class Progress:
     zeroed: int = 0  # calls that zeroed gradients since the last attempt
     loss_scaled: bool = False  # by a native scaler, which has not made a step since
     after_attempt: list[Callable[[], None]] = field(default_factory=list)
+    at_save: list[Callable[[], None]] = field(default_factory=list)  # of an optimizer
     _began: float = 0.0
     _stopped: bool = False
     _ordinals: dict[int, int] = field(default_factory=dict)

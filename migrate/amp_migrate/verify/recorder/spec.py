@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field, fields
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,14 @@ STEPS_SUFFIX = ".steps"  # of a file that grows by a byte with every step, for w
 EARLY_STEPS = 20  # of the window in which runs are compared step by step
 NORM_STEPS = 6  # of each optimizer whose gradients and updates are compared
 ONE_BATCH = "one batch"  # the variant whose data loaders give their first batch again and again
+
+
+class Resume(str, Enum):
+    """What a run has to do with checkpoints; the value is the point at which it looks at its state."""
+
+    NOT_ASKED = ""
+    SAVES = "saves"  # whenever it saves an optimizer
+    GOES_ON = "goes on"  # before it trains for the first time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +54,7 @@ class Orders:
         variants: names of what is done to make the script faster.
         tf32: TF32 is on, or off, whatever the script says; None leaves it to the script.
         skips: indices of optimizer steps to leave out, as a loss scaler that met infs would.
+        resume: what its state is looked at for, loss scales included, where it is to go on from a checkpoint.
     """
 
     seed_index: int = 0
@@ -68,6 +78,7 @@ class Orders:
     variants: tuple[str, ...] = ()
     tf32: bool | None = None
     skips: tuple[int, ...] = ()
+    resume: Resume = Resume.NOT_ASKED
 
     def orders(self) -> dict[str, Any]:
         """These fields, and none that a subclass adds."""
@@ -113,7 +124,8 @@ class RecorderSpec(Orders):
         """Read what `write` wrote."""
         told = json.loads(Path(path).read_text(encoding="utf-8"))
         islands = tuple((model, part) for model, part in told["islands"])
-        return cls(**{**told, "islands": islands, "skips": tuple(told["skips"]), "variants": tuple(told["variants"])})
+        tuples = {"islands": islands, "skips": tuple(told["skips"]), "variants": tuple(told["variants"])}
+        return cls(**{**told, **tuples, "resume": Resume(told["resume"])})
 
     def seed(self, asked: int) -> int:
         """The effective seed where the script asks for `asked`: itself in run 0, a fixed function of both elsewhere."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from amp_migrate.verify.recorder.spec import Orders
+from amp_migrate.verify.recorder.spec import Orders, Resume
 
 
 class Arm(str, Enum):
@@ -48,7 +48,7 @@ class Run(Orders):
             words.append(f"an ulp off {self.ulp}")
         if self.oracle:
             words.append("oracle" if self.oracle == 1 else f"oracle {self.oracle}")
-        words += (*self.variants, *self.arguments)
+        words += (*self.variants, *(() if self.resume else self.arguments))
         if self.bfloat16:
             words.append("bfloat16")
         if self.tf32 is not None:
@@ -61,6 +61,8 @@ class Run(Orders):
             words.append("same skips")
         if self.whole:
             words.append("whole")
+        if self.resume:
+            words.append(self.resume.value)
         if self.timing:
             words.append("phases" if self.phases else "anatomy" if self.anatomy else "timing")
         if self.seed_index:
@@ -110,6 +112,11 @@ def oracle_of(floor: Run, number: int = 1) -> Run:
 def ulp_of(floor: Run, number: int) -> Run:
     """The same run with everything that it computes an ulp off, at random: how code that rounds otherwise trains."""
     return replace(floor, ulp=number, census=False, ranges=False)
+
+
+def going_on(arm: Arm, words: tuple[str, ...]) -> Run:
+    """A run that saves, and behind it, in the same working folder, one that goes on from there."""
+    return Run(arm, resume=Resume.GOES_ON, arguments=words)
 
 
 def same_skips(floor: Run, skips: tuple[int, ...]) -> Run:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from amp_migrate.verify.recorded import metrics
-from amp_migrate.verify.recorder.spec import RecorderSpec
+from amp_migrate.verify.recorder.spec import RecorderSpec, Resume
 from amp_migrate.verify.runs import folders, outputs
 from amp_migrate.verify.runs.cache import Cache
 from amp_migrate.verify.runs.forks import Forks
@@ -115,22 +115,28 @@ class Pool:
         if setup.copy_cwd:
             cwd = folders.copy_beside(setup.cwd.resolve(), folder / "cwd", setup.scratch, script.changed)
         before = outputs.listing(cwd) if setup.copy_cwd and run.program else {}
-        launch = Launch(
-            command=(*(setup.launch or (setup.python,)), *script.words, *setup.arguments, *run.arguments),
-            cwd=cwd,
-            folder=folder,
-            timeout=setup.timeout,
-            threads=self.threads,
-        )
+        command = (*(setup.launch or (setup.python,)), *script.words, *setup.arguments)
+        launch = Launch((*command, *run.arguments), cwd, folder, timeout=setup.timeout, threads=self.threads)
         began = time.time() - _CLOCK_SECONDS
         begin = self.forks.start if self.forks is not None else start
         with self.running(run, folder, orders.steps):
-            result = execute(run, launch, replace(orders, trace=str(folder), port=_free_port()), self._watch, begin)
+            saved = None
+            if run.resume is Resume.GOES_ON:
+                before_it = replace(launch, command=command, folder=folders.new(folder, "saves"))
+                saving = replace(orders, steps=setup.steps, resume=Resume.SAVES, trace=str(before_it.folder))
+                saved = execute(run, before_it, replace(saving, port=_free_port()), self._watch, begin)
+            if saved is None or saved.ended_well:
+                own = replace(orders, trace=str(folder), port=_free_port())
+                result = execute(run, launch, own, self._watch, begin)
+            else:
+                result = saved
+        if saved is not None and saved is not result:
+            result = replace(result, trace=replace(result.trace, states=(*saved.trace.states, *result.trace.states)))
         if setup.metrics:
             metrics.collect(cwd, setup.metrics, began, folder)
         if setup.copy_cwd and run.program:
             outputs.keep(cwd, before, folder)
-        if self.cache is not None:
+        if self.cache is not None and not run.resume:  # two runs, of which it would keep one
             self.cache.keep(result, orders)
         if setup.copy_cwd:
             shutil.rmtree(folder / "cwd", ignore_errors=True)
@@ -151,7 +157,7 @@ def _orders(run: Run, setup: Setup, reference: str) -> RecorderSpec:
         shim=str(setup.shim),
         device=setup.device,
         steps=_steps(run, setup),
-        seconds=0.0 if run.timing or run.whole or run.early or run.drill else setup.seconds,
+        seconds=0.0 if run.timing or run.whole or run.early or run.drill or run.resume else setup.seconds,
         synthetic=setup.synthetic,
         reference=reference,
         root=str(setup.scripts[run.arm].root or ""),
@@ -163,6 +169,8 @@ def _orders(run: Run, setup: Setup, reference: str) -> RecorderSpec:
 def _steps(run: Run, setup: Setup) -> int:
     if run.drill:
         return DRILL_STEPS
+    if run.resume:
+        return 1
     if run.timing or run.whole:
         return setup.timing_steps if run.timing else setup.whole_steps
     return min(setup.steps or STEPS, STEPS) if run.early else setup.steps

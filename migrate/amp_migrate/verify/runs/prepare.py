@@ -99,6 +99,21 @@ def cache(wanted: str) -> Path:
     return folder
 
 
+def resume_words(words: str | None, launch: str | None) -> tuple[str, ...]:
+    """The words with which a script goes on from a checkpoint; none where that is not asked."""
+    if words is None:
+        return ()
+    if launch is not None:
+        raise UsageError("--resume-args goes without --launch: checkpoints are compared of one process")
+    try:
+        found = tuple(shlex.split(words))
+    except ValueError as error:
+        raise UsageError(f"--resume-args {words}: {error}") from error
+    if not found:
+        raise UsageError("--resume-args is empty: name the script's own option to resume, '--resume last.pt'")
+    return found
+
+
 def pattern(files: str | None) -> str:
     """A pattern of files below the working folder; empty for none."""
     if files is not None and (not files or os.path.isabs(files) or ".." in Path(files).parts):

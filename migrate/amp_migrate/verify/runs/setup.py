@@ -32,6 +32,7 @@ class Setup:
         launch: words that start the script instead of the interpreter (`torchrun --nproc-per-node 2`); empty for none.
         dtype: the half format that was asked for, as torch calls it; empty where none was.
         synthetic: made-up pictures stand in for torchvision data sets that are not on disk.
+        resume: words behind the script's own with which it goes on from what it saved; empty where that is not asked.
         forked: fork runs from a process that has torch imported, instead of starting an interpreter for each.
     """
 
@@ -53,6 +54,7 @@ class Setup:
     launch: tuple[str, ...] = ()
     dtype: str = ""
     synthetic: bool = False
+    resume: tuple[str, ...] = ()
     forked: bool = False
 
     @property

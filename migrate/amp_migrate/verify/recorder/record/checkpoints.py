@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ..progress import Progress
+from ..spec import Resume
 from .state import described
 
 _DEPTH = 8
@@ -35,6 +36,9 @@ def install(progress: Progress) -> None:
             attempt=progress.attempts,
             entries=told,
         )
+        if "optimizer" in held and progress.spec.resume is Resume.SAVES:
+            for call in progress.at_save:
+                call()
         return save(obj, *args, **kwargs)
 
     holder: Any = torch

@@ -21,6 +21,7 @@ class Objects:
         self._modules: dict[int, weakref.ref[nn.Module]] = {}
         self._optimizers: dict[int, weakref.ref[Any]] = {}
         self._schedules: dict[int, weakref.ref[Any]] = {}
+        self._scalers: dict[int, weakref.ref[Any]] = {}
         self._kept: list[Any] = []
         self._numbers = itertools.count()
 
@@ -30,6 +31,7 @@ class Objects:
             (nn.Module, self._modules),
             (torch.optim.Optimizer, self._optimizers),
             (LRScheduler, self._schedules),
+            (torch.amp.GradScaler, self._scalers),
         ):
             self._follow(kind, "__init__", known)
             if hasattr(kind, "__setstate__"):
@@ -61,6 +63,10 @@ class Objects:
     def schedules(self) -> list[Any]:
         """Every schedule of a learning rate, in order."""
         return _alive(self._schedules)
+
+    def scalers(self) -> list[Any]:
+        """Every loss scaler, in order."""
+        return _alive(self._scalers)
 
     def keep(self) -> None:
         """Keep the first of what is there until the process ends: a script's objects die with its `main()`."""

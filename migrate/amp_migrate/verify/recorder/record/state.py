@@ -58,7 +58,7 @@ class StateRecorder:
         self._much = False
 
     def install(self) -> None:
-        """Look after every attempt that is among those looked at."""
+        """Look after every attempt that is among those looked at, or where the run saves or goes on."""
         self._progress.after_attempt.append(self._after_attempt)
 
     def _after_attempt(self) -> None:
@@ -74,6 +74,8 @@ class StateRecorder:
         """Write the state as it is now."""
         gc.collect()  # what is alive must not depend on when Python last looked
         objects = self.objects
+        # With mixed precision off there are others than in the original: only a script is held against itself by these.
+        scalers = objects.scalers() if self._progress.spec.resume else []
         models = [_model(module) for module in objects.models()]
         optimizers = [_optimizer(each) for each in objects.optimizers()]
         self._much = _bytes(objects) > _MUCH
@@ -84,6 +86,7 @@ class StateRecorder:
             models=models,
             optimizers=optimizers,
             schedules=[{"state": _plain(each.state_dict())} for each in objects.schedules()],
+            scalers=[_plain(each.state_dict()) for each in scalers],
             random=_random_state(self._progress.device),
         )
 
