@@ -168,9 +168,9 @@ def fix(ctx: click.Context, /, **options: Any) -> None:
     """Migrate SCRIPT so that it passes, and write it.
 
     It is migrated and verified. Where it fails for precision, the parts of its models that need float32 are looked for,
-    and it is migrated with their classes kept in float32; then in bfloat16, unless --dtype says what to compute in. The
-    first that passes is written, as `amp-migrate` writes, and `amp-migrate --undo` takes it back. Where none does,
-    nothing is written.
+    and it is migrated with their classes kept in float32; then with the lines whose results left float16's range; then
+    in bfloat16, unless --dtype says what to compute in. The first that passes is written, as `amp-migrate` writes, and
+    `amp-migrate --undo` takes it back. Where none does, nothing is written.
 
     The exit status is that of the verdict, as of `amp-verify run`: of the one that passes, else of the first.
     """
