@@ -43,7 +43,8 @@ def _of_one(looks: Sequence[Look], whose: str, *, in_original: bool) -> tuple[St
     there = (
         f"{wanted:.0%} in the original" if in_original else f"and autocast round the forward passes gives {wanted:.0%}"
     )
-    detail = f"{share:.0%} of the work at {len(looks)} steps{whose}, {there}"
+    steps = f"{len(looks)} step{'s' if len(looks) > 1 else ''}"
+    detail = f"{share:.0%} of the work at {steps}{whose}, {there}"
     low = [attempt for attempt, here, there in looks if here < ENOUGH * there]
     if not low:
         return Status.PASS, detail
