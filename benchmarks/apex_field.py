@@ -55,6 +55,7 @@ def measured(folder: Path) -> dict[str, Any]:
     return {
         "repository": folder.name,
         "commit": _commit(folder),
+        "codemod": _commit(ROOT),
         "steps": len(before),
         "native": len(before - left),
         "reasons": sorted(dict.fromkeys(reasons)) if left else [],
@@ -142,7 +143,8 @@ def _lines(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     native, all_steps = sum(run["native"] for run in runs), sum(run["steps"] for run in runs)
     yield _HEAD
     share = f"{native} native ({native / all_steps:.0%}), the others on the shim"
-    yield f"{len(runs)} repositories, {all_steps} steps: {share}."
+    codemods = " and ".join(dict.fromkeys(run["codemod"] for run in runs))
+    yield f"{len(runs)} repositories, {all_steps} steps, by the codemod of commit {codemods}: {share}."
     yield ""
     left = [f"`{each}` ({run['repository']})" for run in runs for each in run["imports_left"]]
     yield f"{sum(run['imports'] for run in runs)} imports of what Apex has deleted; left: {', '.join(left) or 'none'}."
