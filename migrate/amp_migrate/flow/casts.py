@@ -64,11 +64,16 @@ class Casts:
 
     def against(self, event: Event) -> tuple[FloatCast, ...]:
         """The casts that keep an event from happening; none where it takes something else, or nobody can tell."""
+        if event.act is Act.HALF_ARRAY:  # an array has no `float()`: what it is made of has
+            made = (each for each in self._made_into_arrays if each.site in event.sources)
+            return tuple(dict.fromkeys(cast for each in made for cast in self.against(each)))
         if event.tensor is None or not event.tensor.regions:
             return ()
         if event.act is Act.INDEX_STORE:
             return tuple(self._stored(event))
         if event.act is Act.MISMATCH and not self._is_left(event):
+            return ()
+        if event.act is Act.FOREIGN and not _is_outside(event):
             return ()
         found: dict[FloatCast, None] = {}
         for each in self._operands(event.node):
@@ -76,6 +81,12 @@ class Casts:
                 for cast in self._outward(each, event.code, event):
                     found[cast] = None
         return tuple(found)
+
+    @cached_property
+    def _made_into_arrays(self) -> list[Event]:
+        return sorted(
+            (each for each in self._analysis.events.values() if each.act is Act.TO_NUMPY), key=lambda each: each.site
+        )
 
     def island(self, event: Event) -> Island | None:
         """The statement in float32 that something happens in; None where that would take other code with it.
@@ -148,9 +159,7 @@ class Casts:
     @staticmethod
     def _is_left(event: Event) -> bool:
         """Whether operands differ because one of them comes out of a region."""
-        context = event.context
-        is_outside = context is not None and context.cuda.on == OFF and not context.in_gradient
-        return is_outside and table.RESULT.get(event.why) == table.AGREEING
+        return _is_outside(event) and table.RESULT.get(event.why) == table.AGREEING
 
     def _stored(self, event: Event) -> Iterator[FloatCast]:
         """What is put into a more precise buffer, which gets the buffer's precision."""
@@ -306,6 +315,12 @@ def _on_line(statement: ast.stmt, line: int) -> Iterator[ast.expr]:
     """The expressions of a statement that a line is one of."""
     found = (each for each in ast.walk(statement) if isinstance(each, ast.expr))
     return (each for each in found if each.lineno <= line <= (each.end_lineno or 0))
+
+
+def _is_outside(event: Event) -> bool:
+    """Whether something happens where nothing is cast: outside of regions, and of autograd's own functions."""
+    context = event.context
+    return context is not None and context.cuda.on == OFF and not context.in_gradient
 
 
 def _is_floating(node: ast.expr) -> bool:

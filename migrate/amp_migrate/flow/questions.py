@@ -56,6 +56,7 @@ WRONG_BY_ITSELF = {
     Act.GAUGE: "a gradient is used while the loss scale is in it",
     Act.ON_CPU: "computed in half precision on the CPU",
     Act.FOREIGN: "code that could not be read gets a half-precision value",
+    Act.HALF_ARRAY: "code that may not take it gets an array in half precision",
 }
 SAVED_LOW = "saved in half precision"
 ADDED = "true gradients are added to scaled ones"

@@ -56,10 +56,19 @@ _MENDED = frozenset(
         WRONG_BY_ITSELF[Act.ON_CPU],
         WRONG_BY_ITSELF[Act.MISMATCH],
         WRONG_BY_ITSELF[Act.INDEX_STORE],
+        WRONG_BY_ITSELF[Act.FOREIGN],
+        WRONG_BY_ITSELF[Act.HALF_ARRAY],
         NO_BFLOAT16,
     )
 )
-_MAY_RAISE = frozenset((WRONG_BY_ITSELF[Act.MISMATCH], WRONG_BY_ITSELF[Act.INDEX_STORE], NO_BFLOAT16))
+_MAY_RAISE = frozenset(
+    (
+        WRONG_BY_ITSELF[Act.MISMATCH],
+        WRONG_BY_ITSELF[Act.INDEX_STORE],
+        WRONG_BY_ITSELF[Act.HALF_ARRAY],
+        NO_BFLOAT16,
+    )
+)
 _OF_SCALERS = frozenset().union(*map(wrong_states, Act))
 _UNKNOWN = wrong_states(Act.CLIP) - {CLIPPED, LIMITED}
 # What runs, and gives other numbers than autocast would, or than the CPU would in float32.
@@ -69,6 +78,7 @@ _RUNS = frozenset(
         WRONG_BY_ITSELF[Act.LEFT_FLOAT],
         WRONG_BY_ITSELF[Act.ON_CPU],
         WRONG_BY_ITSELF[Act.FOREIGN],
+        WRONG_BY_ITSELF[Act.HALF_ARRAY],
         SAVED_LOW,
         UNSAVED,
         _NOT_CLEARED_IN_SIGHT,
@@ -103,6 +113,7 @@ _REASONS = {A_ROUNDED_PROBABILITY: Trouble.PROBABILITY, CANCELLED: Trouble.ROUND
 _TROUBLES = {
     WRONG_BY_ITSELF[Act.LEFT_FLOAT]: Trouble.BEHIND,
     WRONG_BY_ITSELF[Act.ON_CPU]: Trouble.BEHIND,
+    WRONG_BY_ITSELF[Act.HALF_ARRAY]: Trouble.BEHIND,
     SAVED_LOW: Trouble.BEHIND,
     _OF_THE_CACHE: Trouble.CACHE,
     WRONG_BY_ITSELF[Act.OVERFLOW]: Trouble.MASK,

@@ -31,6 +31,10 @@ CASES = {
         {"x": "(1, 2, (), 3, 4)"},
     ),
     "stars": ("def f(a, b, c=0):\n    return a, b, c\nx = f(*(1, 2), **{'c': 3})", {"x": "(1, 2, 3)"}),
+    "stars of a dictionary that something was taken out of": (
+        "def f(a):\n    return a\nd = {'kind': 's', 'a': 1}\nd.pop('kind')\nx = f(**d)\ny = 2",
+        {"x": "1", "y": "2"},
+    ),
     "a lambda": ("x = (lambda a, b=2: (a, b))(1)", {"x": "(1, 2)"}),
     "a comprehension": (
         "x = [i for i in (1, 2) if i][0]\ny = {k: v for k, v in [('a', 1)]}['a']",

@@ -588,3 +588,32 @@ def test_a_function_that_only_a_file_out_of_sight_calls_runs_before_those_that_i
     assert wrong(told, text) == {}
     late = text.replace("                model.train()\n", "                scaler = torch.amp.GradScaler('cuda')\n")
     assert wrong(told, late) == {at(late, "scaler = torch.amp.GradScaler('cuda')"): ["a scaler is made anew"]}
+
+
+@pytest.mark.parametrize("around", ["torch.no_grad()", "torch.inference_mode()"])
+def test_a_dictionary_of_outputs_is_not_the_one_of_an_evaluation(told: Tell, around: str) -> None:
+    text = f"""
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = nn.Linear(8, 8)
+
+        def forward(self, x):
+            return {{"map": self.body(x)}}
+
+    net = Net().cuda()
+    optimizer = optim.SGD(net.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.amp.autocast("cuda", dtype=torch.float16):
+            out = net(x)
+            loss = F.mse_loss(out["map"], y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    for x, y in loader:
+        with {around}:
+            out = net(x)
+    """
+    assert not faults(told(dedent(text)).analysis)

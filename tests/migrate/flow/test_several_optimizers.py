@@ -44,6 +44,7 @@ def told_of(told: Tell, text: str) -> list[str]:
         ("[o.zero_grad() for o in opts.values()]", "for o in opts.values(): scaler.step(o)"),
         ("for name, o in opts.items(): o.zero_grad()", "for name in opts: scaler.step(opts[name])"),
         ("for name in ('g', 'd'): opts[name].zero_grad()", "[scaler.step(opts[k]) for k in opts.keys()]"),
+        ("list(map(lambda o: o.zero_grad(), opts.values()))", "list(map(scaler.step, opts.values()))"),
     ],
 )
 def test_each_optimizer_of_a_dictionary_has_its_turn(told: Tell, made: str, zero: str, step: str) -> None:

@@ -30,6 +30,8 @@ from amp_migrate.write.conflicts import PlanConflict
 from amp_migrate.write.consume import complete, new_text
 from amp_migrate.write.editor import Editor
 
+_FOR_ANOTHER = "reads in float32 what a region of another file computes in half precision"
+
 
 @dataclass(frozen=True)
 class InFloat32:
@@ -54,14 +56,14 @@ def with_casts(
     """The plans that change by what is to be float32 in their results, if that is wanted and not there yet.
 
     Args:
-        wanted: by file. One that had no plan gets one for its islands.
+        wanted: by file. One that had no plan gets one.
         library: the files of the workspace.
     """
     known = {each.source.name: each for each in plans}
     found = []
     for name, each in sorted(wanted.items()):
         plan = known.get(name)
-        if plan is None and each.islands and (source := workspace.file(Path(name))) is not None:
+        if plan is None and (source := workspace.file(Path(name))) is not None:
             plan = FilePlan(source, source.text, ())
         new = plan and _with_casts(plan, each, settings, library)
         if new is not None and new is not plan:
@@ -70,7 +72,7 @@ def with_casts(
 
 
 def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: ParsedLibrary) -> FilePlan:
-    if read_pragmas(plan.source.text).skips_file or not (plan.changed or wanted.islands):
+    if read_pragmas(plan.source.text).skips_file:
         return plan
     file = library.file_of(plan.source)
     if file is None:
@@ -79,7 +81,7 @@ def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: 
     pairs = Counterparts(file.tree, nodes.before)
     wishes = wishes_of(settings)
     new: list[Edit] = []
-    for each, rule in sorted(wanted.casts.items()) if plan.changed else ():
+    for each, rule in sorted(wanted.casts.items()):
         edit = _cast(each, Editor(file, settings, rule), nodes, pairs)
         if edit is not None and wishes.unwanted([edit]) is None:
             new.append(edit)
@@ -106,9 +108,11 @@ def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: 
         Finding.at(file.tree, each, RISKY_NUMERICS.code, Kind.NOTE, f"kept in float32: {why}")
         for each, why in apart.items()
     )
-    findings = tuple(sorted({*plan.findings, *told}))
+    findings = {*plan.findings, *told}
+    if not findings:  # nothing else says why this file changes
+        findings.add(Finding.at(file.tree, file.tree.module, RISKY_NUMERICS.code, Kind.NOTE, _FOR_ANOTHER))
     after = new_text(file.tree, edits)
-    return replace(plan, after=after, planned=edits, edits=tuple(words), findings=findings)
+    return replace(plan, after=after, planned=edits, edits=tuple(words), findings=tuple(sorted(findings)))
 
 
 def _regions(statements: Collection[Statement], editor: Editor) -> Iterator[Edit]:

@@ -44,12 +44,22 @@ class Const(Atom):
 
 
 class Some(Atom):
-    """Any value of a type of Python or NumPy, with the loss scale in it, and the gradients it is made of."""
+    """Any value of a type of Python or NumPy, with the loss scale in it, and the gradients it is made of.
 
-    __slots__ = ("kind", "reads", "units")
+    Attributes:
+        halves: where it was made of tensors that may be low, if it is an array that is as precise as they were.
+    """
 
-    def __init__(self, kind: str, units: Units = PURE, reads: frozenset[Site] = frozenset()) -> None:
-        self.kind, self.units, self.reads = kind, units, reads
+    __slots__ = ("halves", "kind", "reads", "units")
+
+    def __init__(
+        self,
+        kind: str,
+        units: Units = PURE,
+        reads: frozenset[Site] = frozenset(),
+        halves: frozenset[Site] = frozenset(),
+    ) -> None:
+        self.kind, self.units, self.reads, self.halves = kind, units, reads, halves
 
     def __repr__(self) -> str:
         return f"some {self.kind}"
@@ -366,7 +376,9 @@ def _merged(atoms: frozenset[Atom | Tensor], depth: int = 0) -> Value:
         elif isinstance(each, Some):
             twin = kinds.get(each.kind)
             kinds[each.kind] = (
-                each if twin is None else Some(each.kind, twin.units | each.units, twin.reads | each.reads)
+                each
+                if twin is None
+                else Some(each.kind, twin.units | each.units, twin.reads | each.reads, twin.halves | each.halves)
             )
         elif isinstance(each, Opaque):
             key = (each.path, each.hint if each.path else "")

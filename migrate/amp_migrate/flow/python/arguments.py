@@ -103,6 +103,8 @@ DEFAULT = "default "
 def bind(frame: Frame, code: Code, function: Atom, args: Arguments, node: ast.AST) -> dict[str, Value] | None:
     """What the parameters of a function get from a call; None where the call does not fit.
 
+    What a dictionary gives (`**args`) may have been taken out of it before: it is left out where it does not fit.
+
     Args:
         function: the function, under which its defaults are stored.
     """
@@ -118,10 +120,11 @@ def bind(frame: Frame, code: Code, function: Atom, args: Arguments, node: ast.AS
     named = {*names[len(spec.posonlyargs) :], *(each.arg for each in spec.kwonlyargs)}
     for name in list(keywords):
         if name in named:
-            if name in given:
+            value = keywords.pop(name)
+            if name in given and name in args.keyword_nodes:
                 return None
-            given[name] = keywords.pop(name)
-    if keywords and spec.kwarg is None:
+            given.setdefault(name, value)
+    if spec.kwarg is None and not keywords.keys().isdisjoint(args.keyword_nodes):
         return None
     for name in (*names, *(each.arg for each in spec.kwonlyargs)):
         if name in given:

@@ -76,6 +76,8 @@ def _load(frame: Frame, atom: Atom | Tensor, name: str, node: ast.AST) -> Value:
     ):
         at = {"indices": 1, "logabsdet": 1, "R": 1, "S": 1, "V": 2, "Vh": 2}.get(name, 0)
         return atom.items[min(at, len(atom.items) - 1)]
+    if isinstance(atom, Some) and atom.kind == "ndarray" and name == "T":
+        return one(atom)
     if isinstance(atom, (Const, Some, Tup)):
         return NEVER if atom == Const("NoneType", None) else one(Native(name, atom))
     if isinstance(atom, Native):

@@ -18,6 +18,7 @@ from amp_migrate.flow.domain.atoms import (
     Native,
     Obj,
     Opaque,
+    Some,
     Super,
     Value,
     Wrapped,
@@ -98,6 +99,8 @@ def call_atom(frame: Frame, atom: Atom | Tensor, args: Arguments, node: ast.AST)
             isinstance(atom.owner, Obj) and isinstance(atom.owner.made_of, Class)
         ):
             return pytorch.method(frame, atom, args, node)
+        if isinstance(atom.owner, Some) and atom.owner.kind == "ndarray":
+            return pytorch.array_method(frame, atom, args, node)
         assert isinstance(node, ast.AST)
         return containers.method(frame, atom, args.positional, args.keywords, node)  # type: ignore[arg-type]
     if isinstance(atom, External):

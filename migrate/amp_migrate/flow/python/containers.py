@@ -29,8 +29,10 @@ from amp_migrate.flow.domain.atoms import (
     some,
     tup,
 )
+from amp_migrate.flow.domain.contexts import NO_CONTEXT
 from amp_migrate.flow.domain.tensor import Tensor
 from amp_migrate.flow.python.frame import Frame
+from amp_migrate.flow.source import Site
 
 REST = "[*]"
 LIST, DICT, SET = External("builtins.list"), External("builtins.dict"), External("builtins.set")
@@ -71,8 +73,13 @@ def new(
     rest: Value = NEVER,
     length: int | None = None,
 ) -> Value:
-    """A new list, set or dictionary; of a list, the items in their order; of a dictionary, how many keys it gets."""
-    made = Obj(frame.site(node), frame.context_of_objects, kind)
+    """A new list, set or dictionary; of a list, the items in their order; of a dictionary, how many keys it gets.
+
+    What holds a network's outputs in training is not what holds them where no gradients are recorded.
+    """
+    mode = frame.now.context
+    under = () if mode == NO_CONTEXT else (Site("", mode.gradients, mode.cuda.on, 0, 0),)
+    made = Obj(frame.site(node), (*frame.context_of_objects, *under), kind)
     if frame.runs_often:
         frame.analysis.many.add(made)
     for cell in [each for each in frame.now.cells if each[0] is made]:
@@ -115,6 +122,8 @@ def _elements(frame: Frame, atom: Atom | Tensor, node: ast.AST) -> Value:
         return frame.analysis.iterate(frame, atom, node)
     if isinstance(atom, Const):
         return some("str") if atom.kind == "str" else NEVER
+    if isinstance(atom, Some) and atom.kind == "ndarray":
+        return frame.analysis.pytorch.part_of_array(atom)
     if isinstance(atom, Some):
         return (
             some("int") if atom.kind in ("range", "bytes", "size") else some("str") if atom.kind == "str" else UNKNOWN
@@ -209,6 +218,8 @@ def _item(frame: Frame, atom: Atom | Tensor, index: Value, node: ast.Subscript) 
         return one(atom.part(name)) if not is_slice else one(atom)
     if isinstance(atom, Some) and atom.kind == "size":
         return one(atom) if is_slice else some("int")
+    if isinstance(atom, Some) and atom.kind == "ndarray":
+        return frame.analysis.pytorch.part_of_array(atom)
     if isinstance(atom, (Const, Some)):
         return some("str") if atom.kind == "str" else UNKNOWN if atom.kind != "NoneType" else NEVER
     if isinstance(atom, (External, FileModule)):

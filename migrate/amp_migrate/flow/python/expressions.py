@@ -357,7 +357,7 @@ def _plain(frame: Frame, name: str, operator: type[ast.operator], a: Any, b: Any
     if "str" in kinds:
         return some("str")
     if kinds & {"ndarray"}:
-        return some("ndarray")
+        return frame.analysis.pytorch.with_array(frame, one(a), one(b), node)
     if kinds <= {"int", "bool", "float", "number", "complex"}:
         units = _units(name, units_of(one(a)), one(b))
         kind = "float" if "float" in kinds or name == "div" else "int" if kinds <= {"int", "bool"} else "number"

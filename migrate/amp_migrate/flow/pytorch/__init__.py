@@ -59,7 +59,7 @@ from amp_migrate.flow.python.classes import DATA_SETS, FUNCTION, MODULE, externa
 from amp_migrate.flow.python.expressions import assign
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.python.statements import under
-from amp_migrate.flow.pytorch import functions, gradients, modules, operators, switches, tensors, variances
+from amp_migrate.flow.pytorch import arrays, functions, gradients, modules, operators, switches, tensors, variances
 from amp_migrate.flow.source import Site
 from amp_migrate.tables import operators as table
 
@@ -245,6 +245,18 @@ class PyTorch:
     def has_low_weights(self, frame: Frame, owner: Obj) -> bool:
         """Whether the parameters of a module were cast to half precision, be it on one way only."""
         return modules.weights(frame, owner).may_be_low
+
+    def part_of_array(self, array: Some) -> Value:
+        """What is taken from an array by an index, or in a loop."""
+        return arrays.part(array)
+
+    def with_array(self, frame: Frame, left: Value, right: Value, node: ast.AST) -> Value:
+        """What an operator makes of an array and something else."""
+        return arrays.combined(frame, left, right, node)
+
+    def array_method(self, frame: Frame, call: Native, args: Arguments, node: ast.AST) -> Value:
+        """What a method of an array gives."""
+        return arrays.method(frame, call, args, node)
 
     def gauge(self, frame: Frame, value: Value, node: ast.AST, why: str) -> None:
         """Something is made of a value that shows its size."""

@@ -48,7 +48,7 @@ from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import attributes, builtins, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
-from amp_migrate.flow.pytorch import gradients, modules, ranks, switches, tensors
+from amp_migrate.flow.pytorch import arrays, gradients, modules, ranks, switches, tensors
 from amp_migrate.flow.pytorch.operators import facet, operate
 from amp_migrate.tables import operators as table
 from amp_migrate.tables.torch_names import SCHEDULER_FACTORIES
@@ -359,9 +359,7 @@ def _of_numpy(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     for value in args.all():
         to_numpy(frame, value, node)
         gradients.gauge(frame, value, node, "given to NumPy")
-    if name.startswith(("numpy.random.seed", "numpy.save")):
-        return NONE_VALUE
-    return some("ndarray")
+    return arrays.function(frame, name, args, node)
 
 
 def to_numpy(frame: Frame, value: Value, node: ast.AST) -> None:
@@ -397,12 +395,11 @@ def _foreign(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
             gradients.handed_on(frame, value, node)
         analysis.escaped(value)
     _mixed(frame, name, args, node)
-    for value in args.all():
-        for each in tensors_in(value):
+    if not name.startswith(_SILENT):
+        arrays.given(frame, args.all(), node, name)
+        for each in (tensor for value in args.all() for tensor in tensors_in(value)):
             autocast, _ = frame.now.context.low(each.place)
-            if each.may_be_low or (
-                autocast.may_be_on and each.precision & (F32 | OTHER) and not name.startswith(_SILENT)
-            ):
+            if each.may_be_low or (autocast.may_be_on and each.precision & (F32 | OTHER)):
                 analysis.event(frame, Act.FOREIGN, node, tensor=each, why=name)
     if last[:1].isupper():
         owner = Obj(frame.site(node), frame.context_of_objects, External(name))

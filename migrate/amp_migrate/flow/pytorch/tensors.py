@@ -42,7 +42,7 @@ from amp_migrate.flow.domain.tensor import (
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
-from amp_migrate.flow.pytorch import gradients
+from amp_migrate.flow.pytorch import arrays, gradients
 from amp_migrate.flow.pytorch.operators import cast, facet, filled, index_store, operate
 from amp_migrate.tables import operators as table
 
@@ -113,7 +113,7 @@ def method(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.A
         return some("float" if tensor.precision & ~(INT | 32) else "int", tensor.units, tensor.reads)
     if name == "numpy":
         _to_numpy(frame, tensor, node)
-        return frozenset({Some("ndarray", tensor.units, tensor.reads)})
+        return arrays.of_tensor(tensor, frame.site(node))
     if name == "backward":
         gradients.backward(frame, one(tensor), args, node)
         return NONE_VALUE
