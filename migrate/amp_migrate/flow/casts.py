@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from amp_migrate.flow.analysis import Analysis
-from amp_migrate.flow.domain.atoms import NEVER, External, Opaque, Value, tensor_of
+from amp_migrate.flow.domain.atoms import NEVER, External, Obj, Opaque, Value, tensor_of
 from amp_migrate.flow.domain.contexts import OFF
 from amp_migrate.flow.domain.tensor import F32, LOW, Tensor
 from amp_migrate.flow.events import Act, Event
 from amp_migrate.flow.pytorch.functions import operator_name
+from amp_migrate.flow.pytorch.modules import SOME_LAYER
 from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
 from amp_migrate.tables import operators as table
 
@@ -91,11 +92,12 @@ class Casts:
     def island(self, event: Event) -> Island | None:
         """The statement in float32 that something happens in; None where that would take other code with it.
 
-        That is a statement which only computes: it calls no module, no function of the project and nothing unknown, and
-        changes nothing low in place, which a cast would make a copy of.
+        That is a statement which only computes: it calls no module with weights, no function of the project and nothing
+        unknown, and changes nothing low in place, which a cast would make a copy of.
         """
         statement = self._statements.get(event.node)
-        return None if statement is None else self._island(statement, event.code.file)
+        loss = event.node if event.act is Act.REFUSED else None
+        return None if statement is None else self._island(statement, event.code.file, loss)
 
     def measured(self, file: str, line: int) -> tuple[Site, Island | None] | None:
         """The statement of a line that computes in low precision, and as an island; None where nothing is low there."""
@@ -107,7 +109,7 @@ class Casts:
             return None
         return site_of(file, statement), self._island(statement, file)
 
-    def _island(self, statement: ast.stmt, file: str) -> Island | None:
+    def _island(self, statement: ast.stmt, file: str, loss: ast.AST | None = None) -> Island | None:
         if not isinstance(statement, (ast.Assign, ast.AugAssign, ast.Return, ast.Expr)) or statement.value is None:
             return None
         if isinstance(statement, ast.Assign) and any(isinstance(each, ast.Subscript) for each in statement.targets):
@@ -115,7 +117,11 @@ class Casts:
         if isinstance(statement, ast.AugAssign) and self._may_be_low(statement.target):
             return None
         named = list(self._named_in(statement.value))
-        if not all(map(self._only_computes, ast.walk(statement.value))) or not all(map(self._is_known, named)):
+        if not all(map(self._only_computes, ast.walk(statement.value))):
+            return None
+        # What a refused loss gets is a tensor, be it known or not, and what is not low needs no cast.
+        given = [] if loss is None else list(self._operands(loss))
+        if not all(each in given or self._is_known(each) or (given and not self._may_be_low(each)) for each in named):
             return None
         low = dict.fromkeys(FloatCast(site_of(file, each)) for each in named if self._may_be_low(each))
         return Island(site_of(file, statement.value), tuple(low))
@@ -127,13 +133,15 @@ class Casts:
             return False
         if isinstance(node.func, ast.Attribute) and tensor_of(self._value(node.func.value)) is not None:
             return not (node.func.attr.endswith("_") and self._may_be_low(node.func.value))
-        names = [operator_name(each.name) if isinstance(each, External) else "" for each in self._value(node.func)]
-        return bool(names) and all(each in table.RESULT for each in names)
+        names = [_operator(each) for each in self._value(node.func)]
+        return bool(names) and all(each in table.RESULT and each not in table.WEIGHTED for each in names)
 
     def _named_in(self, node: ast.AST) -> Iterator[ast.expr]:
         """What an expression computes with that has a name."""
         if isinstance(node, ast.Call):
             is_asked = isinstance(node.func, ast.Attribute) and node.func.attr in _OF_NO_SIZE
+            if isinstance(node.func, ast.Attribute) and node.func.attr in table.DTYPE_METHODS:
+                return
             inner = [node.func.value] if isinstance(node.func, ast.Attribute) and not is_asked else []
             for each in (*inner, *node.args, *(each.value for each in node.keywords)):
                 yield from self._named_in(each)
@@ -315,6 +323,16 @@ def _on_line(statement: ast.stmt, line: int) -> Iterator[ast.expr]:
     """The expressions of a statement that a line is one of."""
     found = (each for each in ast.walk(statement) if isinstance(each, ast.expr))
     return (each for each in found if each.lineno <= line <= (each.end_lineno or 0))
+
+
+def _operator(atom: object) -> str:
+    """The operator that a function of PyTorch's is, or a layer runs; empty for none that is known."""
+    if isinstance(atom, Obj):
+        if atom.external == SOME_LAYER:
+            return "mse_loss"  # or another of them
+        is_layer = atom.external.startswith("torch.nn.")
+        return table.LAYERS.get(atom.external.rpartition(".")[2], "") if is_layer else ""
+    return operator_name(atom.name) if isinstance(atom, External) else ""
 
 
 def _is_outside(event: Event) -> bool:

@@ -70,6 +70,7 @@ UNSAVED = "a checkpoint holds the state of an optimizer, and not that of the sca
 _NOT_ALWAYS = frozenset(
     (
         Act.GAUGE,
+        Act.REFUSED,
         Act.NO_KERNEL,
         Act.MISMATCH,
         Act.OVERFLOW,

@@ -41,7 +41,7 @@ Measured: TypeAlias = "Mapping[str, Mapping[int, str]]"
 # A wrong result costs more than the seconds to look further than other questions do.
 _PATIENCE = 8
 _BY_ITSELF = frozenset((*WRONG_BY_ITSELF.values(), SAVED_LOW, NO_BFLOAT16))
-_MAY_HARM = frozenset((WRONG_BY_ITSELF[Act.RISK], WRONG_BY_ITSELF[Act.GAUGE]))
+_MAY_HARM = frozenset(WRONG_BY_ITSELF[each] for each in (Act.RISK, Act.GAUGE, Act.REFUSED))
 _NEVER_CLEARED = "gradients are never cleared, and add up: with a scaler, which divides them, only the latest count"
 _NOT_CLEARED_IN_SIGHT = (
     "nothing in sight clears gradients: where nothing does, they add up, and with a scaler, which divides them, only "
@@ -222,7 +222,8 @@ def _harms(
         if not (fault.what == _OF_THE_CACHE and torch >= CACHE_MENDED) and (is_told or mending):
             message = f"{fault.what}: {fault.why}" if fault.why else fault.what
             is_sure = happens and fault.what not in _RUNS
-            island = casts.island(fault.event) if fault.event and _grows(fault, running) else None
+            is_apart = fault.what == WRONG_BY_ITSELF[Act.REFUSED] or _grows(fault, running)
+            island = casts.island(fault.event) if fault.event and is_apart else None
             harm = Harm(fault.site, message, is_sure, _trouble(fault), mending, is_told, island)
             if not analysis.is_complete:
                 harm = replace(harm, is_sure=False, is_told=False) if harm.casts else None

@@ -245,6 +245,37 @@ def _getattr(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     return attributes.resolve(frame, found)
 
 
+def _eval(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    """What a text gives that takes an attribute of something known: `eval("nn.{}()".format(name))`."""
+    try:
+        made = ast.parse(_filled(args.node(0, "")), mode="eval").body
+    except (SyntaxError, ValueError):
+        return UNKNOWN
+    called = made.func if isinstance(made, ast.Call) else made
+    if not isinstance(called, ast.Attribute) or called.attr != _HOLE or not isinstance(called.value, ast.Name):
+        return UNKNOWN
+    found = join_all(_any_attribute(frame, each) for each in frame.analysis.evaluate(frame, called.value))
+    if isinstance(made, ast.Call):
+        return UNKNOWN if made.args or made.keywords else frame.analysis.call(frame, found, Arguments(), node)
+    return found
+
+
+_HOLE = "hole"
+
+
+def _filled(node: ast.AST | None) -> str:
+    """A text, with a name for whatever is put into it."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(map(_filled, node.values))
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _filled(node.left) + _filled(node.right)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+        return _filled(node.func.value).replace("{}", _HOLE).replace("{0}", _HOLE)
+    return _HOLE
+
+
 def _any_attribute(frame: Frame, atom: object) -> Value:
     """What an attribute of an unknown name may be: anything of the project that the object is known to hold."""
     if isinstance(atom, FileModule):
@@ -313,6 +344,7 @@ _BY_NAME: dict[str, Callable[[Frame, Arguments, ast.AST], Value]] = {
     "abs": _absolute,
     "round": _round,
     "getattr": _getattr,
+    "eval": _eval,
     "setattr": _setattr,
     "iter": _iter,
     "next": _next,

@@ -134,7 +134,7 @@ def call(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         return const(True)
     if name in _SAME_OBJECT or name.startswith("tqdm."):
         return args.get(0, "") or UNKNOWN
-    if modules.is_module_name(name):
+    if modules.is_module_name(name) or (name == modules.SOME_LAYER and not args.positional):
         return modules.make(frame, name, args, node)
     if name.startswith("torch."):
         return _of_torch(frame, name, args, node)

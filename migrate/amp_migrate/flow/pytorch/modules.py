@@ -84,6 +84,11 @@ HOOKS = "<hooks>"
 DTYPE, PLACE, FROZEN = "<dtype>", "<place>", "<frozen>"
 
 
+# What `getattr(nn, name)` gives: without arguments, it makes a loss or an activation.
+SOME_LAYER = "torch.nn.?"
+SOME_LOSS = "a loss that a word chooses, which may be BCELoss"
+
+
 @lru_cache(maxsize=10_000)
 def is_module_name(name: str) -> bool:
     """Whether a class or factory of another package makes modules of PyTorch."""
@@ -284,6 +289,10 @@ def call_object(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Val
         replaced = frame.analysis.call(frame, own, args, node) if own else NEVER
         frame.is_dead = False
         return _hooked(frame, owner, args, join(replaced, _layer(frame, owner, name, args, node)), node)
+    if name == SOME_LAYER and len(args.positional) > 1:
+        if frame.now.context.cuda.may_be_on:
+            frame.analysis.event(frame, Act.REFUSED, node, why=SOME_LOSS, is_sure=False)
+        return operate(frame, "mse_loss", args.positional[:2], node, args)
     if name.startswith(("builtins.", "contextlib.")):
         return NEVER
     for value in args.all():

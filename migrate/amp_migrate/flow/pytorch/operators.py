@@ -446,7 +446,7 @@ def _watch(
                 if each.precision & (F32 | OTHER) and each.flows & FLOWS:
                     analysis.pytorch.cast_weight(frame, leaf, frame.now.context.gradients, frame.site(node))
     if treatment == table.REFUSED and autocast.may_be_on:
-        analysis.event(frame, Act.REFUSED, node, tensor=tensors[0], why=name)
+        analysis.event(frame, Act.REFUSED, node, tensor=tensors[0], why=name, is_sure=True)
     if name == "batch_norm":
         _normalised(frame, tensors[0], args, node)
     for place in table.FILLED.get(name, ()):

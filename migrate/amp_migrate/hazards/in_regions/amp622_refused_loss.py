@@ -73,7 +73,7 @@ def _is_refused(script: Script, call: cst.Call) -> bool:
         return file.names.callee(call.func) == BANNED_LOSS_CLASS
     bindings = script.roles.bindings(file, call.func)
     is_banned = len(bindings) == 1 and script.roles.losses.is_banned(file, call)
-    return is_banned or bool(script.flowing.events(file, call, Act.REFUSED))
+    return is_banned or any(any(each.sure_in.values()) for each in script.flowing.events(file, call, Act.REFUSED))
 
 
 def _hint(script: Script, call: cst.Call) -> str:

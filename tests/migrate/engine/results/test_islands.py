@@ -160,3 +160,78 @@ def test_a_buffer_that_stays_what_it_is_is_as_good_as_a_weight() -> None:
     text = CODEBOOK.format(update="")
     assert OFF not in migrate_text(text, Settings()).after
     assert said(text, Settings()) == ["may overflow, or round, in half precision: a buffer is multiplied"]
+
+
+PROBABILITIES = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Conv2d(3, 4, 3, padding=1)
+
+    def forward(self, x):
+        return torch.sigmoid(self.body(x))
+
+
+class Weighted(nn.Module):
+    def forward(self, p, target):
+        return F.binary_cross_entropy(p, target) * 2
+
+
+model = Net().cuda()
+criterion = MADE
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, target in loader:
+    optimizer.zero_grad()
+    out = model(x.cuda())
+    loss = COMPUTED
+    loss.backward()
+    optimizer.step()
+"""
+REFUSED = "kept in float32: autocast refuses it: "
+CHOSEN = f"{REFUSED}a loss that a word chooses, which may be BCELoss"
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        ("{'bce': nn.BCELoss, 'mse': nn.MSELoss}[kind]()", f"{REFUSED}binary_cross_entropy"),
+        ("getattr(nn, kind)()", CHOSEN),
+        ('eval("nn.{}()".format(kind))', CHOSEN),
+        ('eval("nn." + kind + "()")', CHOSEN),
+        ('eval(f"nn.{kind}")(reduction="sum")', CHOSEN),
+    ],
+)
+def test_a_loss_that_autocast_refuses_or_may_refuse(made: str, message: str) -> None:
+    text = PROBABILITIES.replace("MADE", made).replace("COMPUTED", "criterion(out, target.cuda())")
+    plan = migrate_text(text, Settings())
+    inside = f"        out = model(x.cuda())\n        {OFF}\n            loss = criterion(out.float(), target.cuda())\n"
+    assert f"{inside}    scaler.scale(loss).backward()\n" in plan.after
+    assert message in said(text, Settings())
+    assert migrate_text(plan.after, Settings()).after == plan.after
+
+
+def test_a_refused_loss_in_a_module_of_losses() -> None:
+    text = PROBABILITIES.replace("MADE", "Weighted()").replace("COMPUTED", "criterion(out, target.cuda())")
+    after = migrate_text(text, Settings()).after
+    assert f"        {OFF}\n            return F.binary_cross_entropy(p.float(), target) * 2\n" in after
+    assert "        loss = criterion(out, target.cuda())\n    scaler.scale(loss)" in after
+
+
+@pytest.mark.parametrize(
+    ("made", "computed"),
+    [
+        ("{'l1': nn.L1Loss, 'mse': nn.MSELoss}[kind]()", "criterion(out, target.cuda())"),
+        ("getattr(nn, kind)()", "criterion(out).mean()"),  # an activation
+        ("getattr(nn, kind)(4, 4).cuda()", "criterion(out, target.cuda()).mean()"),
+        ("eval(kind)", "criterion(out, target.cuda())"),
+    ],
+)
+def test_a_loss_that_is_not_known_to_be_one_of_pytorch_stays_in_the_region(made: str, computed: str) -> None:
+    plan = migrate_text(PROBABILITIES.replace("MADE", made).replace("COMPUTED", computed), Settings())
+    assert f"        loss = {computed}\n    scaler.scale(loss)" in plan.after
+    assert OFF not in plan.after
