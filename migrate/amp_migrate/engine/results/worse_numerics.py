@@ -19,6 +19,7 @@ from amp_migrate.catalog.step_rules import (
 from amp_migrate.engine.outcome import FilePlan
 from amp_migrate.engine.results.float_casts import InFloat32, line_after, line_before
 from amp_migrate.engine.results.flow_files import FlowFiles
+from amp_migrate.engine.results.saving_scripts import saving_scripts
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow.events import OUT_OF_SIGHT
 from amp_migrate.hazards.scaled_gradients.amp611_scaler_not_saved import RULE as SCALER_NOT_SAVED
@@ -156,6 +157,11 @@ def worse_numerics(
             told.update((_at(harm, changed), None) for harm in found if not _is_said(harm, changed))
             if name in settings.uncached:
                 told[replace(step, code=RISKY_NUMERICS.code, kind=Kind.NOTE, message=_UNCACHED)] = None
+    for name in saving_scripts(workspace, stepping, (each.after for each in changed.values())):
+        found = [
+            each for each in examined.harms(name, after, measured, has_amp=has_amp) if each.trouble is Trouble.UNSAVED
+        ]
+        told.update((_at(harm, changed), None) for harm in found if not _is_said(harm, changed))
     return WorseNumerics(
         left,
         tuple(each for each in told if settings.applies(each.code)),

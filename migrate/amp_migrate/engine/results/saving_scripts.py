@@ -1,0 +1,43 @@
+"""The scripts that save the optimizer of a step in another file: whether its scaler is saved, too, shows in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from amp_migrate.engine.imports.import_graph import ImportGraph
+from amp_migrate.engine.workspace import Workspace
+
+_SCALER = re.compile(r"scaler\w*\.(load_)?state_dict\(")
+_OPTIMIZER = re.compile(r"opt\w*(\[.*\])?\.state_dict\(", re.IGNORECASE)
+# Each costs an analysis of its own; what one of them does not show, another hardly does.
+_MOST = 2
+
+
+def saving_scripts(workspace: Workspace, stepping: Iterable[str], changed: Iterable[str]) -> Iterator[str]:
+    """The names of files that import one with a step, and save optimizers, where nobody saves a scaler.
+
+    Args:
+        workspace: the files as they were.
+        stepping: the names of those with steps, in which that shows by itself.
+        changed: the texts that change, as they are to be.
+    """
+    texts = list(changed)
+    if not any("GradScaler(" in each for each in texts) or any(map(_SCALER.search, texts)):
+        return
+    saving = {each.path for each in workspace.mentioning("state_dict") if _OPTIMIZER.search(each.text)}
+    if not saving:
+        return
+    graph = ImportGraph(workspace)
+    known = {Path(name) for name in stepping}
+    words = [stem for path in known for stem in [path.parent.name if path.stem == "__init__" else path.stem]]
+    importing = {source.path: source for word in words for source in workspace.mentioning("import", word)}
+    found = 0
+    for path, source in sorted(importing.items()):
+        reached = graph.reachable(source)
+        if path not in known and not known.isdisjoint(reached) and not saving.isdisjoint(reached):
+            yield source.name
+            found += 1
+            if found == _MOST:
+                return
