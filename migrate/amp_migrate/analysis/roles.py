@@ -170,14 +170,6 @@ class Roles:
 
     # Classes
 
-    def module_reaches_banned_loss(self, file: File, call: cst.Call) -> bool:
-        """Whether the module that a call runs computes a banned loss in one of its own methods."""
-        for where, owner in self.classes(file, call.func):
-            for inner in (c for method in find(owner.body, cst.FunctionDef) for c in find(method.body, cst.Call)):
-                if self.losses.reaches_own_banned(where, inner):
-                    return True
-        return False
-
     def classes(self, file: File, node: cst.BaseExpression) -> list[tuple[File, cst.ClassDef]]:
         """The project's classes that an object may be made from, as far as the text shows."""
         found: list[tuple[File, cst.ClassDef]] = []

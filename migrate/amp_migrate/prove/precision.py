@@ -182,7 +182,7 @@ class Original:
 def harms(before: Original, after: Files, script: str, torch: Version, measured: Measured | None = None) -> list[Harm]:
     """What is wrong with the precision of a result, and not of the original, in order of place.
 
-    Of a script whose analysis does not come to its end, only what a cast mends is given.
+    Of a script whose analysis does not come to its end, only refused losses and what a cast mends are given.
 
     Args:
         before: the files as they were; asked only where something is wrong now, or no device is named.
@@ -225,7 +225,7 @@ def _harms(
             is_apart = fault.what == WRONG_BY_ITSELF[Act.REFUSED] or _grows(fault, running)
             island = casts.island(fault.event) if fault.event and is_apart else None
             harm = Harm(fault.site, message, is_sure, _trouble(fault), mending, is_told, island)
-            if not analysis.is_complete:
+            if not analysis.is_complete and fault.what != WRONG_BY_ITSELF[Act.REFUSED]:
                 harm = replace(harm, is_sure=False, is_told=False) if harm.casts else None
         found.append((_key(fault), harm))
     found += [(each, harm) for each, harm in _measured(casts, measured)] if analysis.is_complete else []

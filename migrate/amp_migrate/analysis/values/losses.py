@@ -91,10 +91,6 @@ class Losses:
             )
         return self._reaching[known]
 
-    def reaches_own_banned(self, file: File, call: cst.Call) -> bool:
-        """Whether a call computes a banned loss by itself, or directly in the function that it calls."""
-        return self.reaches_banned(file, call, MAX_HOPS - 1)
-
 
 def is_class_name(full: str) -> bool:
     """Whether a full name ends as classes are named: `losses.DiceLoss` makes a loss, it does not compute one."""

@@ -64,17 +64,8 @@ class Obstacles:
             "give the forward's result a name of its own, so that the loss can stay outside the region",
         )
 
-    def region(self, members: set[Statement], body: Block) -> Refusal | None:
+    def region(self, body: Block) -> Refusal | None:
         """Why no region can be placed, if none can."""
-        for statement in members:
-            for call in self.regions.forwards(statement):
-                if self.roles.module_reaches_banned_loss(self.file, call):
-                    return Refusal(
-                        self.file,
-                        statement,
-                        f"{self.tree.quote(call.func)} computes a BCELoss inside its forward, which autocast refuses",
-                        "use binary_cross_entropy_with_logits there, or put the loss into autocast(enabled=False)",
-                    )
         if any(True for node in find(body, cst.Yield)):
             return Refusal(
                 self.file,

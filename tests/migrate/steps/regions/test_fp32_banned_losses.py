@@ -177,6 +177,10 @@ def test_loss_inside_the_forward(leaves: Check) -> None:
     leaves(
         """
         class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.fc = nn.Linear(8, 8)
+
             def forward(self, x, y):
                 return nn.functional.binary_cross_entropy(self.fc(x), y)
 
@@ -186,7 +190,30 @@ def test_loss_inside_the_forward(leaves: Check) -> None:
             loss = net(x, y)
             STEP
         """,
-        "computes a BCELoss inside its forward",
+        "autocast refuses it: binary_cross_entropy",
+    )
+
+
+def test_loss_behind_the_forward_in_a_module(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Net(nn.Module):
+              def __init__(self):
+                  super().__init__()
+                  self.fc = nn.Linear(8, 8)
+
+              def forward(self, x, y):
+                  p = torch.sigmoid(self.fc(x))
+        -         return nn.functional.binary_cross_entropy(p, y)
+        +         with torch.amp.autocast(device_type="cuda", enabled=False):
+        +             return nn.functional.binary_cross_entropy(p.float(), y)
+
+          net = Net()
+        ~ optimizer = torch.optim.Adam(net.parameters())
+          for x, y in loader:
+        ~     loss = net(x, y)
+        ~     STEP
+        """
     )
 
 
