@@ -15,8 +15,8 @@ from functools import cached_property
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import NEVER, External, Obj, Opaque, Value, tensor_of
 from amp_migrate.flow.domain.contexts import OFF
-from amp_migrate.flow.domain.tensor import F32, LOW, Tensor
-from amp_migrate.flow.events import Act, Event
+from amp_migrate.flow.domain.tensor import F32, F64, LOW, Tensor
+from amp_migrate.flow.events import A_ROUNDED_PROBABILITY, Act, Event
 from amp_migrate.flow.pytorch.functions import operator_name
 from amp_migrate.flow.pytorch.modules import SOME_LAYER
 from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
@@ -72,6 +72,8 @@ class Casts:
             return ()
         if event.act is Act.INDEX_STORE:
             return tuple(self._stored(event))
+        if event.why == A_ROUNDED_PROBABILITY:
+            return self._before_rounding(event.tensor)
         if event.act is Act.MISMATCH and not self._is_left(event):
             return ()
         if event.act is Act.FOREIGN and not _is_outside(event):
@@ -88,6 +90,37 @@ class Casts:
         return sorted(
             (each for each in self._analysis.events.values() if each.act is Act.TO_NUMPY), key=lambda each: each.site
         )
+
+    def _before_rounding(self, probability: Tensor) -> tuple[FloatCast, ...]:
+        """The casts of what the sigmoids get that give a probability: of what they give, a cast comes too late."""
+        found: dict[FloatCast, None] = {}
+        for site in sorted(probability.born):
+            node = self._calls.get(site)
+            func = None if node is None else node.func
+            if node is None or self._only_known_as(node) != "sigmoid":
+                return ()
+            is_method = isinstance(func, ast.Attribute) and tensor_of(self._value(func.value)) is not None
+            given = func.value if is_method and isinstance(func, ast.Attribute) else (node.args or [node])[0]
+            tensor = tensor_of(self._value(given))
+            if given is node or not self._is_low(given) or tensor is None or tensor.precision & F64:
+                return ()
+            found[FloatCast(site_of(site.file, given))] = None
+        return tuple(found)
+
+    def _only_known_as(self, node: ast.Call) -> str:
+        """The operator that a call runs; empty where it may be several."""
+        if isinstance(node.func, ast.Attribute) and tensor_of(self._value(node.func.value)) is not None:
+            return node.func.attr
+        names = {_operator(each) for each in self._value(node.func)}
+        return names.pop() if len(names) == 1 else ""
+
+    @cached_property
+    def _calls(self) -> dict[Site, ast.Call]:
+        """The call at each place."""
+        trees = ((module.file, module.tree) for module in self._analysis.modules.values() if module is not None)
+        return {
+            site_of(file, node): node for file, tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)
+        }
 
     def island(self, event: Event) -> Island | None:
         """The statement in float32 that something happens in; None where that would take other code with it.
@@ -326,12 +359,12 @@ def _on_line(statement: ast.stmt, line: int) -> Iterator[ast.expr]:
 
 
 def _operator(atom: object) -> str:
-    """The operator that a function of PyTorch's is, or a layer runs; empty for none that is known."""
+    """The operator that a function of PyTorch's is, or a loss or sigmoid; empty for none that is known."""
     if isinstance(atom, Obj):
         if atom.external == SOME_LAYER:
             return "mse_loss"  # or another of them
-        is_layer = atom.external.startswith("torch.nn.")
-        return table.LAYERS.get(atom.external.rpartition(".")[2], "") if is_layer else ""
+        is_plain = atom.external.startswith("torch.nn.") and atom.external.endswith(("Loss", ".Sigmoid"))
+        return table.LAYERS.get(atom.external.rpartition(".")[2], "") if is_plain else ""
     return operator_name(atom.name) if isinstance(atom, External) else ""
 
 

@@ -196,6 +196,9 @@ class Questions:
             if what is not None:
                 # Where a tensor may be in another precision as well, it is wrong only in the calls in which it is low.
                 is_sure = event.act not in _NOT_ALWAYS or any(event.sure_in.values())
+                if event.act is Act.HALF_ARRAY:
+                    made = (each for each in self.events(Act.TO_NUMPY) if each.site in event.sources)
+                    is_sure = any(sure for each in made for sure in each.sure_in.values())
                 yield Fault(event.site, what, is_sure, event.why, event=event)
             elif event.act is Act.SAVED and event.why:
                 yield Fault(event.site, SAVED_LOW)

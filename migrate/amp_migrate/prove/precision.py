@@ -216,9 +216,8 @@ def _harms(
         harm = None
         happens = fault.always or fault.is_seen
         is_told = happens or fault.what in _MAY_HARM
-        mending = (
-            casts.against(fault.event) if fault.event and fault.what in (_MENDED if happens else _MAY_RAISE) else ()
-        )
+        is_mended = fault.what in (_MENDED if happens else _MAY_RAISE) or fault.why == A_ROUNDED_PROBABILITY
+        mending = casts.against(fault.event) if fault.event and is_mended else ()
         if not (fault.what == _OF_THE_CACHE and torch >= CACHE_MENDED) and (is_told or mending):
             message = f"{fault.what}: {fault.why}" if fault.why else fault.what
             is_sure = happens and fault.what not in _RUNS

@@ -235,3 +235,32 @@ def test_a_loss_that_is_not_known_to_be_one_of_pytorch_stays_in_the_region(made:
     plan = migrate_text(PROBABILITIES.replace("MADE", made).replace("COMPUTED", computed), Settings())
     assert f"        loss = {computed}\n    scaler.scale(loss)" in plan.after
     assert OFF not in plan.after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("torch.sigmoid(self.body(x))", "torch.sigmoid(self.body(x).float())"),
+        ("self.body(x).sigmoid()", "self.body(x).float().sigmoid()"),
+        ("self.last(self.body(x))", "self.last(self.body(x).float())"),
+    ],
+)
+def test_a_sigmoid_whose_probability_a_logarithm_reads_sees_float32(before: str, after: str) -> None:
+    computed = "-(target.cuda() * torch.log(out)).mean()"
+    text = PROBABILITIES.replace("MADE", "None").replace("COMPUTED", computed)
+    text = text.replace("torch.sigmoid(self.body(x))", before).replace(
+        "        self.body = ", "        self.last = nn.Sigmoid()\n        self.body = "
+    )
+    plan = migrate_text(text, Settings())
+    assert f"        return {after}\n" in plan.after
+    assert not [each for each in plan.findings if each.code == "AMP502"]
+    assert migrate_text(plan.after, Settings()).after == plan.after
+
+
+def test_a_sigmoid_that_cannot_be_seen_is_told() -> None:
+    text = PROBABILITIES.replace("MADE", "None").replace("COMPUTED", "-(target.cuda() * torch.log(out)).mean()")
+    text = text.replace("nn.Conv2d(3, 4, 3, padding=1)", "nn.Sequential(nn.Conv2d(3, 4, 3), nn.Sigmoid())")
+    text = text.replace("torch.sigmoid(self.body(x))", "self.body(x)")
+    plan = migrate_text(text, Settings())
+    assert "        return self.body(x)\n" in plan.after
+    assert [each.code for each in plan.findings if each.code == "AMP502"]

@@ -203,7 +203,8 @@ def test_loss_behind_the_forward_in_a_module(rewrites: Check) -> None:
                   self.fc = nn.Linear(8, 8)
 
               def forward(self, x, y):
-                  p = torch.sigmoid(self.fc(x))
+        -         p = torch.sigmoid(self.fc(x))
+        +         p = torch.sigmoid(self.fc(x).float())
         -         return nn.functional.binary_cross_entropy(p, y)
         +         with torch.amp.autocast(device_type="cuda", enabled=False):
         +             return nn.functional.binary_cross_entropy(p.float(), y)
