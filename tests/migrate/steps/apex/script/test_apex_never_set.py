@@ -131,3 +131,13 @@ def test_a_flag_that_another_file_sets(tmp_path: Path) -> None:
     plan = migrate_paths([tmp_path], Settings()).plan_of(tmp_path / "trainer.py")
     assert plan is not None
     assert "with amp.scale_loss(loss, self.optimizer)" not in plan.after
+
+
+def test_a_result_that_is_nested_too_deeply_to_be_looked_at(migrate: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_deep(*_: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr("amp_migrate.prove.precision._read", too_deep)
+    plan = migrate(SCRIPT)
+    assert "with amp.scale_loss(loss, self.optimizer)" in plan.after
+    assert "nested too deeply for a look at its precision" in " ".join(each.message for each in plan.findings)
