@@ -12,7 +12,7 @@ from amp_migrate.catalog.step_rules import FP32_STEP, STEP_LEFT
 from amp_migrate.engine.imports.import_graph import ImportGraph
 from amp_migrate.engine.imports.imports_of_text import imported_modules
 from amp_migrate.engine.notebooks.notebook import SUFFIX
-from amp_migrate.engine.outcome import FilePlan, Outcome, without_refused
+from amp_migrate.engine.outcome import FilePlan, Outcome, together, without_refused
 from amp_migrate.engine.parsed_files import Parsed, ParsedLibrary
 from amp_migrate.engine.parts.garbage import collected_later
 from amp_migrate.engine.planner import plan
@@ -167,7 +167,8 @@ def _withdrawn(workspace: Workspace, outcome: Outcome, wrong: Mapping[Path, Find
         each.source: {told.code for told in each.findings if told.kind is Kind.MIGRATED} for each in outcome.changed
     }
     found: list[Withdrawn] = []
-    for group in ImportGraph(workspace).groups(moved) if wrong else ():
+    for plans in together(workspace, outcome.changed) if wrong else ():
+        group = [each.source for each in plans]
         causes = sorted((wrong[each.path] for each in group if each.path in wrong), key=lambda each: each.path)
         has_others = any(moved[each] - {FP32_STEP.code} for each in group)
         for source in group if causes else ():

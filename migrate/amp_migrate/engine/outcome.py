@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from amp_migrate.analysis.components import Components
 from amp_migrate.engine.imports.import_graph import ImportGraph
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
@@ -31,6 +32,7 @@ class FilePlan:
         edits: what changes, edit by edit in words, where that was asked for.
         checked: what of the new text was checked by `prove/`, by name, where that was asked for.
         is_repair: whether something in it is to do what it was meant to do, and did not: it is another program.
+        beside: the files that it changes together with, and itself, whatever imports what: one move is made in them.
         planned: its edits, for as long as others may be added.
     """
 
@@ -40,6 +42,7 @@ class FilePlan:
     edits: tuple[str, ...] = ()
     checked: tuple[str, ...] = ()
     is_repair: bool = False
+    beside: tuple[Path, ...] = ()
     planned: tuple[Edit, ...] = field(default=(), compare=False, repr=False)
 
     @property
@@ -78,14 +81,28 @@ class Outcome:
         return next((each for each in self.plans if each.source.path == path), None)
 
 
+def together(workspace: Workspace, plans: Iterable[FilePlan]) -> list[list[FilePlan]]:
+    """Plans in groups that are written whole or not at all: files import one another, or one move is made in them."""
+    by_path = {each.source.path: each for each in plans}
+    found = Components(by_path)
+    for group in ImportGraph(workspace).groups(each.source for each in by_path.values()):
+        for source in group:
+            found.link(group[0].path, source.path)
+    for path, each in by_path.items():
+        for other in each.beside:
+            found.link(path, other)
+    return [[by_path[path] for path in group] for group in found.all()]
+
+
 def without_refused(workspace: Workspace, outcome: Outcome, wrong: Mapping[Path, Finding]) -> Outcome:
     """`outcome` without the changes to the files in `wrong`, and without those that only make sense with them."""
     if not wrong:
         return outcome
     said = dict(wrong)
-    for group in ImportGraph(workspace).groups(each.source for each in outcome.changed):
-        causes = sorted((wrong[source.path] for source in group if source.path in wrong), key=lambda each: each.path)
-        for source in group:
+    for group in together(workspace, outcome.changed):
+        sources = [each.source for each in group]
+        causes = sorted((wrong[source.path] for source in sources if source.path in wrong), key=lambda each: each.path)
+        for source in sources:
             if causes and source.path not in wrong:
                 message = f"file left as it was, because {causes[0].path} is and the two belong together"
                 said[source.path] = replace(causes[0], path=source.name, line=0, column=0, message=message, hint="")
@@ -101,10 +118,9 @@ def _withdrawn(each: FilePlan) -> FilePlan:
 
 
 def changes_of(workspace: Workspace, outcome: Outcome) -> Iterator[tuple[FileChange, ...]]:
-    """The changes of an outcome: files that import one another are one group, in order of name."""
-    plans = {each.source: each for each in outcome.changed}
-    for group in ImportGraph(workspace).groups(plans):
-        yield tuple(_change(plans[source]) for source in sorted(group, key=lambda source: source.name))
+    """The changes of an outcome: files that belong together are one group, in order of name."""
+    for group in together(workspace, outcome.changed):
+        yield tuple(_change(each) for each in sorted(group, key=lambda each: each.source.name))
 
 
 def _change(each: FilePlan) -> FileChange:

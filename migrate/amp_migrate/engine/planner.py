@@ -7,6 +7,7 @@ creates the optimizer to the file that steps it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from amp_migrate.analysis.project import Project
 from amp_migrate.engine.find.prefilter import may_matter
@@ -45,13 +46,18 @@ def _plan_project(workspace: Workspace, settings: Settings, parsed: Parsed) -> I
     findings: dict[str, list[Finding]] = {}
     for finding in plan.findings:
         findings.setdefault(finding.path, []).append(finding)
+    beside: dict[str, set[Path]] = {}
+    for trees in plan.together:
+        for changed in trees:
+            beside.setdefault(changed.name, set()).update(files[each.name].path for each in trees)
     for name in sorted({*findings, *edits}):
         tree, mine = edits.get(name, (None, ()))
         after = files[name].text if tree is None else new_text(tree, mine)
         in_words = map(described, sorted(mine, key=lambda each: each.line)) if settings.explain else ()
         is_repair = not repairing.isdisjoint(each.rule for each in mine)
         said = tuple(findings.get(name, ()))
-        yield FilePlan(files[name], after, said, tuple(in_words), is_repair=is_repair, planned=mine)
+        others = tuple(sorted(beside.get(name, ())))
+        yield FilePlan(files[name], after, said, tuple(in_words), is_repair=is_repair, beside=others, planned=mine)
 
 
 def settle(library: ParsedLibrary, settings: Settings) -> Settled:

@@ -31,10 +31,17 @@ class Move:
     Attributes:
         edits: what changes; those of what is only told are none.
         findings: what is told if they are made.
+        beside: the files that other moves change, and without which these edits make no sense.
     """
 
     edits: tuple[Edit, ...] = ()
     findings: tuple[Finding, ...] = ()
+    beside: frozenset[Tree] = frozenset()
+
+    @property
+    def trees(self) -> frozenset[Tree]:
+        """The files that stand or fall together because of it; none where it changes nothing."""
+        return self.beside.union(edit.tree for edit in self.edits) if self.edits else frozenset()
 
 
 @dataclass(frozen=True)

@@ -83,16 +83,21 @@ class StepMigration:
         evaluated = {file: self._wanted_of(file, placed) for file, placed in self._evaluated().items()}
         editor, ways = self._editor(files[0]), self._traveller.ways
         kept = [*keep_in_checkpoints(self.roles, self._traveller, editor, self.wishes)]
+        in_checkpoints = (edit for move in kept for edit in move.edits)
         of_steps = (edit for each in self._steps for edit in self._edits(each))
-        make_first(ways, (*kept, *of_steps, *write_arguments(ways, editor)))
+        make_first(ways, (*in_checkpoints, *of_steps, *write_arguments(ways, editor)))
         flags = self._flags(evaluated)
         moves.append(flags.move)
         ways.enable({node: str(each) for node, each in flags.conditions.items()})
         moves += [self._step(each, flags.conditions) for each in self._steps]
         for file, placed in evaluated.items():
             moves += [Move((edit,)) for edit in self._evaluation(file, placed, flags.conditions)]
-        moves += [Move((edit,)) for edit in kept]
-        return list(told_beside([*moves, Move(tuple(write_ways(ways, editor, self.settings.dtype)))]))
+        moves += kept
+        way = [*write_ways(ways, editor, self.settings.dtype)]
+        moves += [Move(tuple(edit for edit in way if edit.tree is tree)) for tree in dict.fromkeys(e.tree for e in way)]
+        if flags.conditions:
+            moves = [replace(move, beside=move.beside | flags.move.trees) for move in moves]
+        return list(told_beside(moves))
 
     def _editor(self, file: File) -> Editor:
         return Editor(file, self.settings, FP32_STEP.code)
@@ -278,7 +283,8 @@ class StepMigration:
             told.append(Finding.at(step.file.tree, step.place, FP32_STEP.code, Kind.MIGRATED, message))
         if scaler is not None and step.has_summed_penalty:
             told.append(Finding.at(step.file.tree, step.place, FP32_STEP.code, Kind.NOTE, LOW_SCALE_NOTE))
-        return Move(tuple(edits), tuple(told))
+        trees = frozenset() if move.route is None else Ways.of([move.route]).trees
+        return Move(tuple(edits), tuple(told), trees)
 
     def _evaluation(self, file: File, placed: Placement, conditions: Mapping[cst.CSTNode, Code]) -> Iterator[Edit]:
         """The edits of the evaluation forwards in a file, and of what all regions there hand out."""

@@ -23,10 +23,12 @@ class Settled:
     Attributes:
         edits: the edits of each file, those for its top at the end.
         findings: what is to be said, in order of place.
+        together: the files that each move is made in, of those that are made in several.
     """
 
     edits: Mapping[Tree, tuple[Edit, ...]]
     findings: tuple[Finding, ...]
+    together: frozenset[frozenset[Tree]] = frozenset()
 
 
 def consume(moves: Iterable[Move], wishes: Wishes, trees: Mapping[str, Tree]) -> Settled:
@@ -42,14 +44,19 @@ def consume(moves: Iterable[Move], wishes: Wishes, trees: Mapping[str, Tree]) ->
         PlanConflict: two moves want different things at one place, which is a fault of the rules.
     """
     edits: dict[Tree, list[Edit]] = defaultdict(list)
+    together: set[frozenset[Tree]] = set()
     said: set[Finding] = set()  # scripts find the hazards of a model that they share
     for move in moves:
         unwanted = wishes.unwanted(move.edits)
         for edit in move.edits if unwanted is None else ():
             edits[edit.tree].append(edit)
+        if unwanted is None and len(move.trees) > 1:
+            together.add(move.trees)
         said.update(move.findings if unwanted is None else _left(move, unwanted, trees))
     kept = (each for each in said if each.kind is Kind.ERROR or _may_be_said(each, wishes, trees))
-    return Settled({tree: complete(tree, each) for tree, each in edits.items()}, tuple(sorted(kept)))
+    return Settled(
+        {tree: complete(tree, each) for tree, each in edits.items()}, tuple(sorted(kept)), frozenset(together)
+    )
 
 
 def new_text(tree: Tree, edits: Iterable[Edit]) -> str:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from amp_migrate.engine.migrate import migrate, migrate_file, migrate_text
-from amp_migrate.engine.outcome import FilePlan, Outcome
+from amp_migrate.engine.outcome import FilePlan, Outcome, changes_of, together, without_refused
 from amp_migrate.engine.parsed_files import Parsed
 from amp_migrate.engine.workspace import Workspace
-from amp_migrate.report.finding import Kind
+from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Settings
 
 pytestmark = pytest.mark.usefixtures("toy_planner")
@@ -83,6 +83,21 @@ def test_a_file_that_belongs_to_a_refused_one_is_left_too(tmp_path: Path) -> Non
     assert (
         message == f"file left as it was, because {(tmp_path / 'engine.py').as_posix()} is and the two belong together"
     )
+
+
+def test_what_one_move_changes_is_left_together_whatever_imports_what(tmp_path: Path) -> None:
+    texts = {"a": "amp = 1\n", "b": "amp = 2\n", "c": "amp = 3\n"}
+    for name, text in texts.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    workspace = Workspace.open([tmp_path])
+    a, b, c = workspace.candidates()
+    both = (a.path, b.path)
+    plans = tuple(FilePlan(each, "amp = 0\n", (), beside=both if each is not c else ()) for each in (a, b, c))
+    assert [[each.source.path.stem for each in group] for group in together(workspace, plans)] == [["a", "b"], ["c"]]
+    outcome = Outcome(plans, (), 3)
+    assert [len(group) for group in changes_of(workspace, outcome)] == [2, 1]
+    wrong = {b.path: Finding(b.name, 1, 1, "AMP002", Kind.ERROR, "broken")}
+    assert changed(without_refused(workspace, outcome, wrong)) == ["c"]
 
 
 def test_a_file_that_makes_a_rule_fail_is_an_internal_error_and_the_others_go_on(tmp_path: Path) -> None:

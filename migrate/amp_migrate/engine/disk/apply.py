@@ -12,8 +12,7 @@ from amp_migrate import interrupts
 from amp_migrate.engine.disk import write
 from amp_migrate.engine.disk.folder import Folder, reason
 from amp_migrate.engine.disk.journal import Change, copying, recording, undo_command
-from amp_migrate.engine.imports.import_graph import ImportGraph
-from amp_migrate.engine.outcome import FilePlan, Outcome, without_refused
+from amp_migrate.engine.outcome import FilePlan, Outcome, together, without_refused
 from amp_migrate.engine.problems import refused
 from amp_migrate.engine.source import display_name
 from amp_migrate.engine.workspace import Workspace
@@ -33,8 +32,8 @@ def apply_in_place(workspace: Workspace, outcome: Outcome, root: Path) -> Outcom
     outcome = without_refused(workspace, outcome, _unwritable(outcome.changed, root))
     if not outcome.changed:
         return outcome
-    groups = ImportGraph(workspace).groups(each.source for each in outcome.changed)
-    group_of = {source.path: number for number, group in enumerate(groups) for source in group}
+    groups = together(workspace, outcome.changed)
+    group_of = {each.source.path: number for number, group in enumerate(groups) for each in group}
     try:
         changes = [
             Change(_parts(each, root), _before(each), each.source.encode(each.after), group_of[each.source.path])

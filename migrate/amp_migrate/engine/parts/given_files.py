@@ -18,7 +18,7 @@ from amp_migrate.engine.find.discover import FoundFile
 from amp_migrate.engine.imports import resolve_import
 from amp_migrate.engine.imports.import_graph import ImportGraph
 from amp_migrate.engine.imports.imports_of_text import imported_modules
-from amp_migrate.engine.outcome import Outcome
+from amp_migrate.engine.outcome import Outcome, together
 from amp_migrate.engine.parts.in_parts import Progress, merged, migrate_in_parts
 from amp_migrate.engine.source import Source, from_here
 from amp_migrate.engine.workspace import OnDisk, Workspace, text_of_imports
@@ -96,8 +96,8 @@ def _apart(
     """
     named = frozenset(workspace.files)
     others = [each for each in changed if each.path not in named]
-    groups = [group for group in ImportGraph(seeing).groups(changed) if any(each in group for each in others)]
-    joined = frozenset(each.path for group in groups for each in group) & named or named
+    groups = [{each.source.path for each in group} for group in together(seeing, outcome.changed)]
+    joined = frozenset().union(*(group for group in groups if not group <= named)) & named or named
     own = migrate_in_parts(workspace.focused(joined), settings)
     taken = joined.union(each.source.path for each in own.changed)
     rest = replace(outcome, plans=tuple(each for each in outcome.plans if each.source.path not in taken))

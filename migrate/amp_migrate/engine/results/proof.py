@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from amp_migrate.engine.imports.import_graph import ImportGraph
-from amp_migrate.engine.outcome import FilePlan
+from amp_migrate.engine.outcome import FilePlan, together
 from amp_migrate.engine.problems import PLEASE_REPORT, in_the_file, refused
 from amp_migrate.engine.results.worse_numerics import left_for_its_scaler
 from amp_migrate.engine.workspace import Workspace
@@ -22,30 +21,29 @@ from amp_migrate.tables.signatures import Version
 def refuted(workspace: Workspace, plans: Iterable[FilePlan], settings: Settings) -> dict[Path, Finding]:
     """A finding for each file whose result is not the original but for its precision, or would not run.
 
-    Files that import one another are looked at together. What is written for a newer Python than this one is not looked
+    Files that belong together are looked at together. What is written for a newer Python than this one is not looked
     at. With `settings.prove`, casts must be shown to be of floating values, machines count on which packages are
     missing, and a repair is asked, too, whether it is the same program. A step whose scaler does not work on some way
     through it is left, for no result would be right; whatever else is wrong is a fault of ours.
     """
-    changing = {each.source: each for each in plans}
     found: dict[Path, Finding] = {}
-    for group in ImportGraph(workspace).groups(changing):
-        sources = {str(source.path): source for source in sorted(group, key=lambda source: source.name)}
-        plans_here = {name: changing[source] for name, source in sources.items()}
+    for group in together(workspace, plans):
+        plans_here = {str(each.source.path): each for each in sorted(group, key=lambda each: each.source.name)}
+        paths = {name: each.source.path for name, each in plans_here.items()}
         changes = [
             Change(name, each.source.text, each.after, each.is_repair and not settings.prove)
             for name, each in plans_here.items()
         ]
-        project = project_of(workspace, (source.path for source in sources.values()), settings.target_torch)
+        project = project_of(workspace, paths.values(), settings.target_torch)
         try:
             wrong = faults(changes, project, is_strict=settings.prove)
         except Exception as error:  # a checker that fails has shown nothing
             frame = traceback.extract_tb(error.__traceback__)[-1]
             message = f"its check fails: {type(error).__name__} ({Path(frame.filename).name}:{frame.lineno})"
-            wrong = dict.fromkeys(sources, Fault(message))
+            wrong = dict.fromkeys(paths, Fault(message))
         for name, fault in wrong.items():
             if not fault.is_unread:
-                found[sources[name].path] = _finding(plans_here[name], plans_here.values(), fault)
+                found[paths[name]] = _finding(plans_here[name], plans_here.values(), fault)
     return found
 
 

@@ -167,9 +167,9 @@ class ApexMigration:
         says = any(True for file in script.files for name in about_state for _ in amp_calls(file, name))
         if says or any(map(wrapper_calls, script.files)):
             return ()
-        return tuple(
-            keep_in_checkpoints(self.roles, traveller, self._editor(script.files[0], APEX_STEP.code), self.wishes)
-        )
+        editor = self._editor(script.files[0], APEX_STEP.code)
+        kept = keep_in_checkpoints(self.roles, traveller, editor, self.wishes)
+        return tuple(edit for move in kept for edit in move.edits)
 
     def _native_move(self, files: Files, move: Move) -> Move:
         """The move of a script to native AMP; where a part of it is to be left alone, the script stays, and is told."""

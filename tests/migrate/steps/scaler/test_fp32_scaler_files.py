@@ -39,6 +39,57 @@ def test_scaler_travels_between_files(rewrites_files: Check) -> None:
     )
 
 
+# A folder of a package, under another name: nothing in it is what `kge.model` stands for.
+OF_A_PACKAGE = """\
+import torch
+from kge.model import Model
+
+
+def main():
+    model = Model().cuda()
+    optimizer = torch.optim.Adam(model.parameters())
+    for x in loader:
+        model.train_step(model, optimizer, x.cuda())
+"""
+ITS_MODEL = """\
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.layer(x)
+
+    @staticmethod
+    def train_step(model, optimizer, x):
+        optimizer.zero_grad()
+        loss = model(x).mean()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_a_step_and_its_caller_change_together_where_no_import_is_found(tmp_path: Path) -> None:
+    (tmp_path / "run.py").write_text(OF_A_PACKAGE)
+    (tmp_path / "model.py").write_text(ITS_MODEL)
+    outcome = migrate_paths([tmp_path], Settings())
+    assert [each.kind for each in outcome.findings if each.kind in (Kind.ERROR, Kind.LEFT)] == []
+    after = {each.source.path.stem: each.after for each in outcome.changed}
+    assert "def train_step(model, optimizer, scaler, x):" in after["model"]
+    assert "model.train_step(model, optimizer, scaler, x.cuda())" in after["run"]
+
+
+def test_a_step_is_left_with_a_caller_that_cannot_be_written_where_no_import_is_found(tmp_path: Path) -> None:
+    (tmp_path / "run.py").write_text(OF_A_PACKAGE + "\n\n\\\nmain()\n")  # the line would not stay what it is
+    (tmp_path / "model.py").write_text(ITS_MODEL)
+    outcome = migrate_paths([tmp_path], Settings())
+    assert outcome.changed == ()
+    assert {Path(each.path).stem: each.code for each in outcome.findings} == {"run": "AMP002", "model": "AMP002"}
+
+
 def test_every_caller_makes_its_own_scaler(rewrites_files: Check) -> None:
     rewrites_files(
         {
