@@ -1,0 +1,98 @@
+"""Anomaly detection is on while a scaler finds its scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.hazards.seen.autocast_regions import argument
+from amp_migrate.hazards.seen.hazard import Hazard
+from amp_migrate.hazards.seen.script import Script
+from amp_migrate.plan.edit import Edit
+from amp_migrate.trees.nodes import is_constant
+
+RULE = Rule(
+    code="AMP615",
+    name="anomaly-detection",
+    summary="anomaly detection raises on the overflows by which a scaler finds its scale",
+    before=example(
+        """
+        import torch
+
+        torch.autograd.set_detect_anomaly(True)
+
+
+        def train(model, optimizer, scaler, loader):
+            for x, y in loader:
+                optimizer.zero_grad()
+                with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                    loss = (model(x) - y).square().mean()
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+        """
+    ),
+    after=example(
+        """
+        import torch
+
+
+        def train(model, optimizer, scaler, loader):
+            for x, y in loader:
+                optimizer.zero_grad()
+                with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                    loss = (model(x) - y).square().mean()
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+        """
+    ),
+    why="A scaler lets gradients overflow and skips the step. Anomaly detection raises on the first NaN instead.",
+    sources=("https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection",),
+    safety=Safety.UNSAFE,
+    options=("--unsafe",),
+)
+FLOAT16_ONLY = True
+OF_MODELS = True
+# What switches it on, with the arguments that have to be true for that.
+_SWITCHES = {
+    "torch.autograd.set_detect_anomaly": ("mode", "check_nan"),
+    "torch.autograd.detect_anomaly": ("check_nan",),
+}
+_IMPORTS = 3
+
+
+def detect(script: Script) -> Iterator[Hazard]:
+    """Every call that switches it on in a file whose losses are scaled, or in one that imports it."""
+    for file in _files(script) if script.moved or script.courses else ():
+        for call in file.calls:
+            needed = _SWITCHES.get(file.names.callee(call) or "", ())
+            if needed and all(_is_true(argument(call, name, place)) for place, name in enumerate(needed)):
+                yield Hazard(
+                    call,
+                    f"{file.tree.quote(call)} raises when the loss scale overflows, which is no fault",
+                    "remove it, or look for the NaN in float32",
+                    _repair(script, file, call),
+                    file,
+                )
+
+
+def _files(script: Script) -> Iterator[File]:
+    library = script.roles.project.library
+    yield script.file
+    for word in ("set_detect_anomaly", "detect_anomaly"):
+        yield from (file for file in library.mentioning(word) if library.brings(file, script.file, _IMPORTS))
+
+
+def _is_true(value: cst.BaseExpression | None) -> bool:
+    """Whether an argument is true in so many words; where none is given, it is by default."""
+    return value is None or is_constant(value, "True")
+
+
+def _repair(script: Script, file: File, call: cst.Call) -> tuple[Edit, ...]:
+    """Take the statement out, where it does nothing else."""
+    statement = file.tree.parents[call]
+    return (script.editor(RULE.code, file).remove(statement),) if isinstance(statement, cst.Expr) else ()

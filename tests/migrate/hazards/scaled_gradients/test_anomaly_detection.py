@@ -1,0 +1,95 @@
+"""AMP615: anomaly detection beside a scaler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[..., Any]
+
+
+def test_anomaly_detection_beside_a_scaler_is_told(marked: Check) -> None:
+    marked(
+        """
+        torch.autograd.set_detect_anomaly(True)  # AMP615
+
+        def train(model, optimizer, scaler, loader):
+            for x, y in loader:
+                with torch.autograd.detect_anomaly():  # AMP615
+                    with torch.autocast("cuda"):
+                        loss = F.mse_loss(model(x), y)
+                    scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+        """
+    )
+
+
+def test_anomaly_detection_that_is_off_or_without_a_scaler_is_not(clean: Check) -> None:
+    clean(
+        """
+        torch.autograd.set_detect_anomaly(False)
+
+        def train(model, optimizer, scaler, loader, debug):
+            torch.autograd.set_detect_anomaly(debug)
+            torch.autograd.set_detect_anomaly(True, check_nan=False)
+            for x, y in loader:
+                with torch.autocast("cuda"):
+                    loss = F.mse_loss(model(x), y)
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+        """
+    )
+    clean(
+        """
+        torch.autograd.set_detect_anomaly(True)
+
+        def predict(model, x):
+            with torch.autocast("cuda"):
+                return model(x)
+        """
+    )
+
+
+def test_a_float32_step_that_moves_is_told_of_it(rewrites: Check) -> None:
+    text = """
+        ~ MODEL
+          torch.autograd.set_detect_anomaly(True)
+          for x, y in loader:
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     STEP
+    """
+    assert "AMP615" in {each.code for each in rewrites(text).findings}
+    assert "AMP615" not in {each.code for each in rewrites(text, "bf16").findings}
+
+
+def test_a_file_that_imports_the_step_is_told_too(rewrites_files: Check) -> None:
+    findings = rewrites_files(
+        {
+            "engine.py": """
+                  import torch
+
+                  def train(model, optimizer, scaler, loader):
+                      for x, y in loader:
+                          optimizer.zero_grad()
+                          with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                              loss = torch.nn.functional.mse_loss(model(x), y)
+                          scaler.scale(loss).backward()
+                          scaler.step(optimizer)
+                          scaler.update()
+            """,
+            "main.py": """
+                  import torch
+                  from engine import train
+
+                  torch.autograd.set_detect_anomaly(True)
+            """,
+            "other.py": """
+                  import torch
+
+                  torch.autograd.set_detect_anomaly(True)
+            """,
+        }
+    )
+    assert [(each.path.rpartition("/")[2], each.code) for each in findings] == [("main.py", "AMP615")]
