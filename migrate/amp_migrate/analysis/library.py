@@ -15,6 +15,9 @@ class Library(Protocol):
     def mentioning(self, *identifiers: str) -> Iterator[File]:
         """The files that contain all `identifiers` as words."""
 
+    def using(self, identifier: str) -> Iterator[File]:
+        """The files that may use something of that name: a variable or attribute, or what an import calls so."""
+
     def calling(self, method: str, beside: re.Pattern[str]) -> Iterator[File]:
         """The files that may call a method of that name, among those whose text matches `beside` somewhere."""
 

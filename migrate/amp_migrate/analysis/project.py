@@ -143,7 +143,7 @@ class Project:
 
     def is_only_method(self, function: FunctionRef) -> bool:
         """Whether a method is the only one of its name in the project, and it is known that each call means it."""
-        if function.owner is None or self._definitions_of_method(function.name) != [function.node]:
+        if function.owner is None or self._first_methods(function.name) != [function.node]:
             return False
         if not self.is_common_method(function):
             return True
@@ -162,9 +162,9 @@ class Project:
 
     def possible_calls(self, function: FunctionRef) -> Iterator[CallSite]:
         """The calls that may be of a method, though another class has one of that name and the object's is unknown."""
-        if function.owner is None or len(self._definitions_of_method(function.name)) < 2:
+        if function.owner is None or len(self._first_methods(function.name)) < 2:
             return
-        for file in self.library.mentioning(function.name):
+        for file in self.library.using(function.name):
             for node in file.uses.get(function.name, ()):
                 call = file.tree.parents[node]
                 if (
@@ -187,7 +187,7 @@ class Project:
             assert function.owner is not None
             wanted = function.owner.name.value
         found: list[CallSite] = []
-        for file in self.library.mentioning(wanted):
+        for file in self.library.using(wanted):
             for node in (use for name in _local_names(file, wanted) for use in file.uses.get(name, ())):
                 if function.owner is not None and wanted == function.name:
                     target = self._method_named(file, node, function)
@@ -222,7 +222,7 @@ class Project:
         methods = self._methods_of(file, node)
         if methods is not None:
             return any(method is function.node for _, method in methods)
-        if self._definitions_of_method(function.name) != [function.node] or self._is_foreign(file, node.value):
+        if self._first_methods(function.name) != [function.node] or self._is_foreign(file, node.value):
             return False
         call = file.tree.parents[node]
         if not isinstance(call, cst.Call) or self._is_class(file, node.value):
@@ -242,10 +242,11 @@ class Project:
         found = self.definition(file, node)
         return found is not None and isinstance(found[1], cst.ClassDef)
 
-    def _definitions_of_method(self, name: str) -> list[cst.FunctionDef]:
+    def _first_methods(self, name: str) -> list[cst.FunctionDef]:
+        """The first two methods of a name: whether it is the only one takes no more of the project's files."""
         if name not in self._methods:
-            files = self.library.defining(name)
-            self._methods[name] = [method for file in files for method in file.methods.get(name, ())]
+            methods = (method for file in self.library.defining(name) for method in file.methods.get(name, ()))
+            self._methods[name] = list(islice(methods, 2))
         return self._methods[name]
 
 

@@ -12,7 +12,7 @@ from amp_migrate.engine.imports.import_graph import ImportGraph
 from amp_migrate.engine.imports.neighbours import Neighbours
 from amp_migrate.engine.results.flow_files import FlowFiles
 from amp_migrate.engine.source import Source
-from amp_migrate.engine.texts.textual_calls import calls_anything
+from amp_migrate.engine.texts.textual_calls import calls_anything, used_names
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.tables.signatures import Version
 
@@ -59,6 +59,11 @@ class ParsedLibrary:
         """The files that contain all `identifiers` as words."""
         return self._parsed(self._workspace.mentioning(*identifiers))
 
+    def using(self, identifier: str) -> Iterator[File]:
+        """The files that may use something of that name: a variable or attribute, or what an import calls so."""
+        files = self._workspace.mentioning(identifier)
+        return self._parsed(each for each in files if self._is_known(each) or identifier in used_names(each.text))
+
     def calling(self, method: str, beside: re.Pattern[str]) -> Iterator[File]:
         """The files that may call a method of that name, among those whose text matches `beside` somewhere."""
         files = self._matching(rf"\.[\s\\]*{method}[\s\\]*\(", method)
@@ -78,7 +83,10 @@ class ParsedLibrary:
 
     def _calls(self, source: Source, name: str) -> bool:
         """Whether the functions of that name call something: Python's own parser tells in a tenth of the time."""
-        return source.path in self._files or source in self._parsed_before or calls_anything(source.text, name)
+        return self._is_known(source) or calls_anything(source.text, name)
+
+    def _is_known(self, source: Source) -> bool:
+        return source.path in self._files or source in self._parsed_before
 
     def _matching(self, pattern: str, *identifiers: str) -> Iterator[Source]:
         """The sources that contain words in a certain place: not every one that contains them is worth a parse."""

@@ -223,7 +223,7 @@ class Analysis:
         while self._pending:
             task = next(iter(self._pending))
             del self._pending[task]
-            if task.is_outdated and not task.is_active:
+            if task.is_outdated and not task.is_active and task.is_reached:
                 self._run(task)
 
     def _bring_module(self, file: str) -> None:
@@ -238,7 +238,9 @@ class Analysis:
         if found is not None:
             return found
         known = self._by_code.setdefault(code, [])
-        if len(known) >= _MOST_TASKS or sum(each.code is code for each in self._active) >= _MOST_NESTED:
+        nested = sum(each.code is code for each in self._active)
+        again = sum(each.ref is ref for each in known) if nested else 0
+        if len(known) >= _MOST_TASKS or max(nested, again) >= _MOST_NESTED:
             wide = (code, ref.parent)
             found = self._wide.get(wide)
             if found is None:
@@ -325,6 +327,7 @@ class Analysis:
             event.seen_by.pop(task, None)
             event.sure_in.pop(task, None)
         task.happened = {}
+        before, task.called = task.called, {}
         module = self.module(task.code.file)
         assert module is not None
         worlds = frozenset(World(each, frozenset(), each) for each in task.entries)
@@ -341,6 +344,7 @@ class Analysis:
             frame.leave(NONE_VALUE)
         value = many(frame.yielded) if task.code.is_generator else frame.returned
         task.value = join(task.value, value)
+        task.no_longer_calls(before)
         if frame.ended is not None:
             task.leaves(frame.ended.worlds)
             after = frame.ended.context

@@ -31,6 +31,8 @@ class Task:
         casts: the leaves that it casts in the regions of its callers, whether gradients are recorded there (`AS_CALLER`
             where the call itself does not say), and where.
         happened: what happened when it was last interpreted.
+        callers: who calls it, and the version of its summary that each has seen.
+        called: what it called when it was last interpreted.
         leaves_on: what is switched on where it returns; None where it does not return.
         is_given_up: whether it did not come to rest, so that nothing is known of it.
         is_joined: whether it was asked about so many states that they were made one, which stands for all since.
@@ -50,6 +52,7 @@ class Task:
         self.leaves_on: Context | None = None
         self.happened: dict[Event, None] = {}
         self.callers: dict[Task, int] = {}
+        self.called: dict[Task, None] = {}
         self.version = 0
         self.is_active = False
         self.is_outdated = False
@@ -153,6 +156,29 @@ class Task:
             if each not in self.exits.states:
                 self.exits.add(each, [each.losing(self.touched)])
         self.leaves_on = self.leaves_on or self.context
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the code of a file comes to it by calls, as it was last interpreted.
+
+        What was called with less than is known by now is not: other arguments make another task.
+        """
+        seen: dict[Task, None] = {self: None}
+        stack = [self]
+        while stack:
+            each = stack.pop()
+            if each.code.parent is None:
+                return True
+            more = [caller for caller in each.callers if caller not in seen]
+            seen.update(dict.fromkeys(more))
+            stack += more
+        return False
+
+    def no_longer_calls(self, before: Iterable[Task]) -> None:
+        """Tell what it called when it was interpreted before, and not now."""
+        for each in before:
+            if each not in self.called:
+                each.callers.pop(self, None)
 
     def summary(self) -> tuple[object, ...]:
         """What callers go by: they look again when it changes."""

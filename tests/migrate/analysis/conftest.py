@@ -21,6 +21,9 @@ class Library:
     def mentioning(self, *identifiers: str) -> Iterator[File]:
         return (file for file in self.files.values() if all(each in file.tree.module.code for each in identifiers))
 
+    def using(self, identifier: str) -> Iterator[File]:
+        return self.mentioning(identifier)
+
     def calling(self, method: str, beside: re.Pattern[str]) -> Iterator[File]:
         return self.mentioning(method)
 

@@ -115,3 +115,40 @@ def test_models_whose_method_calls_nothing_are_not_parsed_to_see_whether_it_runs
     before = done()
     assert len(migrate([tmp_path], Settings()).changed) == 1
     assert since(before)[Work.LIBCST_FILES] == parsed
+
+
+CALLED = """
+import torch
+from torch import nn, optim
+
+
+def fit(net, opt, batches):
+    for x in batches:
+        opt.zero_grad()
+        loss = net(x.cuda()).mean()
+        loss.backward()
+        opt.step()
+
+
+net = nn.Linear(4, 4).cuda()
+fit(net, optim.SGD(net.parameters(), lr=0.1), torch.ones(8, 2, 4))
+"""
+NAMED = """
+import torch
+
+
+def fit{0}(fit=None):
+    return torch.load("fit", fit={1})
+"""
+
+
+@pytest.mark.parametrize(("given", "parsed"), [("None", 1), ("fit", 1 + 8)])
+def test_files_in_which_a_function_of_a_step_is_only_a_word_are_not_parsed(
+    tmp_path: Path, given: str, parsed: int
+) -> None:
+    (tmp_path / "train.py").write_text(CALLED)
+    for number in range(8):
+        (tmp_path / f"named_{number}.py").write_text(NAMED.format(number, given))
+    before = done()
+    assert len(migrate([tmp_path], Settings()).changed) == 1
+    assert since(before)[Work.LIBCST_FILES] == parsed

@@ -53,8 +53,14 @@ class Grad(Numbered):
 
     def but(self, **changes: Any) -> Grad:
         """These gradients, with something else."""
-        names = ("kind", "scaler", "spent", "outdated", "guessed")
-        return Grad(*(changes.get(name, getattr(self, name)) for name in names))
+        get = changes.get
+        return Grad(
+            get("kind", self.kind),
+            get("scaler", self.scaler),
+            get("spent", self.spent),
+            get("outdated", self.outdated),
+            get("guessed", self.guessed),
+        )
 
     def __repr__(self) -> str:
         return self.kind + (" spent" if self.spent else "") + (" outdated" if self.outdated else "")
@@ -156,11 +162,15 @@ def joined(a: Worlds, b: Worlds) -> Worlds:
 
 def merged(worlds: Iterable[World]) -> Worlds:
     """Worlds of equal states as one, with the facts that hold in each of them; and not too many."""
-    by_state: dict[tuple[Machine, Machine], Facts] = {}
+    by_state: dict[tuple[Machine, Machine], World] = {}
     for world in worlds:
         key = (world.entry, world.now)
-        by_state[key] = by_state[key] & world.facts if key in by_state else world.facts
-    found = frozenset(World(entry, facts, now) for (entry, now), facts in by_state.items())
+        twin = by_state.get(key)
+        if twin is None:
+            by_state[key] = world
+        elif twin.facts != world.facts:
+            by_state[key] = World(world.entry, twin.facts & world.facts, world.now)
+    found = frozenset(by_state.values())
     if len(found) <= _MOST_WAYS:
         return found
     by_entry: dict[Machine, set[World]] = defaultdict(set)

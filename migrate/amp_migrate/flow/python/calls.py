@@ -244,6 +244,7 @@ def invoke(frame: Frame, function: Func, given: dict[str, Value], node: ast.AST)
     task.called_at = site
     analysis.bring(task, {world.now for world in frame.now.worlds})
     task.callers[frame.task] = task.version
+    frame.task.called[task] = None
     apply_summary(frame, task)
     for name, leaf in task.made_leaves.items():
         if (tensor := only(given[name], Tensor)) is not None:
