@@ -130,7 +130,7 @@ class Casts:
         """
         statement = self._statements.get(event.node)
         loss = event.node if event.act is Act.REFUSED else None
-        return None if statement is None else self._island(statement, event.code.file, loss)
+        return None if statement is None else self._island(statement, event.site.file, loss)
 
     def measured(self, file: str, line: int) -> tuple[Site, Island | None] | None:
         """The statement of a line that computes in low precision, and as an island; None where nothing is low there."""

@@ -18,6 +18,7 @@ OF_ITSELF = "products of a matrix with itself"
 OUT_OF_SIGHT = "given to something unknown"
 A_BUFFER = "a buffer is multiplied"
 A_RUNNING_BUFFER = "a running buffer is updated from products"
+ROUNDED_GUARD = "the number that keeps it from a singular point is rounded to that point"
 CANCELLED = "E[x*y] - E[x]*E[y] of rounded means, which may come to zero or below it"
 
 

@@ -16,7 +16,15 @@ from typing import TypeAlias
 
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.casts import Casts, FloatCast, Island
-from amp_migrate.flow.events import A_BUFFER, A_ROUNDED_PROBABILITY, A_RUNNING_BUFFER, CANCELLED, OF_ITSELF, Act
+from amp_migrate.flow.events import (
+    A_BUFFER,
+    A_ROUNDED_PROBABILITY,
+    A_RUNNING_BUFFER,
+    CANCELLED,
+    OF_ITSELF,
+    ROUNDED_GUARD,
+    Act,
+)
 from amp_migrate.flow.files import Files
 from amp_migrate.flow.questions import (
     ADDED,
@@ -256,13 +264,13 @@ def _new(found: Iterable[tuple[Key, Harm | None]], known: Counter[Key]) -> Itera
 
 
 def _grows(fault: Fault, running: Collection[Code | None]) -> bool:
-    """Whether a product grows with the number of its terms, or with the steps.
+    """Whether a product grows with the number of its terms, or with the steps; or a guard of float32 is to be one.
 
     Args:
         running: the classes whose buffers follow what they compute. Other buffers are as good as weights.
     """
     is_of_running = fault.why == A_BUFFER and fault.event is not None and fault.event.code.parent in running
-    return fault.why in (OF_ITSELF, A_RUNNING_BUFFER) or is_of_running
+    return fault.why in (OF_ITSELF, A_RUNNING_BUFFER, ROUNDED_GUARD) or is_of_running
 
 
 def _trouble(fault: Fault) -> Trouble:

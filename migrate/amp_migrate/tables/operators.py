@@ -219,6 +219,13 @@ SUMS = frozenset(
     "sum nansum prod cumsum cumprod norm linalg.norm linalg.vector_norm linalg.matrix_norm std var logsumexp "
     "dist cdist trace".split()
 )
+# Where they are infinite, and whether only their derivatives are.
+SINGULAR: dict[str, tuple[tuple[float, ...], bool]] = {
+    **dict.fromkeys("div divide true_divide reciprocal rsqrt log log2 log10".split(), ((0.0,), False)),
+    **dict.fromkeys("acos arccos asin arcsin".split(), ((-1.0, 1.0), True)),
+    **dict.fromkeys(("atanh", "arctanh"), ((-1.0, 1.0), False)),
+    "acosh": ((1.0,), True), "sqrt": ((0.0,), True), "log1p": ((-1.0,), False), "logit": ((0.0, 1.0), False),
+}  # fmt: skip
 LOGARITHMS = frozenset("log log2 log10 log1p xlogy logit".split())
 # What comes out is proportional to what goes in: a loss scale stays what it is.
 PROPORTIONAL = VIEWS | frozenset(

@@ -155,12 +155,13 @@ def sequence(frame: Frame, value: Value, node: ast.AST) -> tuple[list[Value], Va
             return list(atom.items), atom.rest or NEVER
         if isinstance(atom, Obj) and atom.made_of is DICT and _is_whole(frame, atom):
             return [const(ast.literal_eval(name[1:-1])) for name in _keys(frame, atom)], NEVER
-        if isinstance(atom, Obj) and atom.made_of is LIST and atom not in frame.analysis.many:
+        if isinstance(atom, Obj) and atom.made_of is LIST:
             length = constant(frame.read(atom, "<length>"))
             if isinstance(length, int) and not frame.read(atom, REST):
                 return [frame.read(atom, f"[{index}]") for index in range(length)], NEVER
             items = [frame.read(atom, name) for name in sorted(_keys(frame, atom), key=lambda name: int(name[1:-1]))]
-            if not frame.read(atom, REST) and frame.analysis.pytorch.has_steps(items):
+            is_one = atom not in frame.analysis.many
+            if is_one and not frame.read(atom, REST) and frame.analysis.pytorch.has_steps(items):
                 return items, NEVER
     return [], elements(frame, value, node)
 

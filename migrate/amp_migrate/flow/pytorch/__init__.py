@@ -59,7 +59,17 @@ from amp_migrate.flow.python.classes import DATA_SETS, FUNCTION, MODULE, externa
 from amp_migrate.flow.python.expressions import assign
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.python.statements import under
-from amp_migrate.flow.pytorch import arrays, functions, gradients, modules, operators, switches, tensors, variances
+from amp_migrate.flow.pytorch import (
+    arrays,
+    functions,
+    gradients,
+    guards,
+    modules,
+    operators,
+    switches,
+    tensors,
+    variances,
+)
 from amp_migrate.flow.source import Site
 from amp_migrate.tables import operators as table
 
@@ -81,6 +91,7 @@ class PyTorch:
         opened: the regions of the GPU's autocast that may be on, and whether gradients may be recorded, may not be.
         working: the regions in which something is, or may be, computed in low precision.
         moments: what means and products are made of.
+        guards: what is kept from singular points in vain.
         asked: for each unknown object, the methods that are called on it: what it is shows in what is done with it.
     """
 
@@ -103,6 +114,7 @@ class PyTorch:
         self.opened: dict[Site, int] = {}
         self.working: set[Site] = set()
         self.moments = variances.Moments()
+        self.guards = guards.Guards()
         self.asked: dict[tuple[object, ...], set[str]] = {}
 
     # Names

@@ -59,6 +59,7 @@ from amp_migrate.flow.domain.tensor import (
     SOME_TENSOR,
     SQUARE,
     SUMMED,
+    UNGUARDED,
     WAY_OF_GRADIENT,
     WEIGHED,
     Tensor,
@@ -76,7 +77,7 @@ from amp_migrate.flow.domain.tensor import (
 from amp_migrate.flow.events import A_BUFFER, A_ROUNDED_PROBABILITY, OF_ITSELF, Act
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
-from amp_migrate.flow.pytorch import ranks, variances
+from amp_migrate.flow.pytorch import guards, ranks, variances
 from amp_migrate.flow.source import Site
 from amp_migrate.tables import operators as table
 
@@ -146,6 +147,8 @@ def operate(
     _watch(frame, name, treatment, tensors, operands, autocast, node, args, kind)
     variances.follow(frame, name, operands, precision, node)
     result = _facts(frame, name, kind, tensors, operands, precision, autocast, treatment, node, args)
+    if guards.follow(frame, name, operands, node, args):
+        result = result.but(tags=result.tags | UNGUARDED)
     return _shape_of_result(frame, name, kind, result, args, node)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from amp_migrate.engine.migrate import migrate, migrate_text
+from amp_migrate.flow.events import ROUNDED_GUARD
 from amp_migrate.settings import Dtype, Settings
 
 HEAD = """\
@@ -264,3 +265,91 @@ def test_a_sigmoid_that_cannot_be_seen_is_told() -> None:
     plan = migrate_text(text, Settings())
     assert "        return self.body(x)\n" in plan.after
     assert [each.code for each in plan.findings if each.code == "AMP502"]
+
+
+ANGLES = """\
+import torch
+from torch import nn
+
+
+class Angular(nn.Module):
+    def __init__(self, eps=1e-7):
+        super().__init__()
+        self.eps = eps
+
+    def forward(self, z, labels):
+        dot = {product}
+        dot = dot.clamp(-1 + self.eps, 1 - self.eps)
+        return (torch.acos(dot) - labels).square().mean()
+
+
+model, criterion = nn.Linear(8, 8).cuda(), Angular()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, labels in loader:
+    loss = criterion(nn.functional.normalize(model(x.cuda()), dim=1), labels.cuda())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("dtype", [Dtype.FP16, Dtype.BF16])
+def test_a_limit_that_half_precision_rounds_to_one_is_one_of_float32(dtype: Dtype) -> None:
+    text, settings = ANGLES.format(product="z @ z.t()"), Settings(dtype=dtype)
+    after = migrate_text(text, settings).after
+    kept = f"        dot = z @ z.t()\n        {OFF}\n            dot = dot.float().clamp(-1 + self.eps, 1 - self.eps)\n"
+    assert kept in after
+    assert said(text, settings) == [KEPT.rpartition(": ")[0] + f": {ROUNDED_GUARD}"]
+    assert migrate_text(after, settings).after == after
+
+
+def test_a_limit_of_what_is_float32_stays_where_it_is() -> None:
+    text = ANGLES.format(product="(z * labels).sum(1)")
+    assert "scaler.step(optimizer)" in migrate_text(text, Settings()).after
+    assert OFF not in migrate_text(text, Settings()).after
+
+
+DISTANCES = """\
+import torch
+from torch import nn
+
+
+class Triplet(nn.Module):
+    def forward(self, z, labels):
+        prod = torch.mm(z, z.t())
+        norm = prod.diag().unsqueeze(1).expand_as(prod)
+        distances = (norm + norm.t() - 2 * prod).clamp(min=1e-12).sqrt()
+        return (distances * labels).mean()
+
+
+class Entropy(nn.Module):
+    def forward(self, z, labels):
+        return nn.functional.cross_entropy(z, labels)
+
+
+class Loss(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.losses = [Entropy(), Triplet()]
+
+    def forward(self, outputs):
+        terms = {name: self.losses[int(each["which"].item())](*each["params"]) for name, each in outputs.items()}
+        return sum(terms.values())
+
+
+model, criterion = nn.Linear(8, 8).cuda(), Loss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, labels in loader:
+    z = model(x.cuda())
+    loss = criterion({"main": {"params": [z, labels.cuda()], "which": torch.tensor([1.0])}})
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_criterion_that_a_number_picks_from_a_list_is_followed_with_the_arguments_of_another_list() -> None:
+    assert (
+        f"        {OFF}\n            prod = torch.mm(z.float(), z.float().t())\n"
+        in migrate_text(DISTANCES, Settings()).after
+    )

@@ -1,0 +1,87 @@
+"""Numbers that keep a tensor from a singular point in float32, and that half precision rounds onto it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from textwrap import indent
+
+import pytest
+from amp_migrate.flow.events import Act
+
+from .conftest import Told
+
+Tell = Callable[..., Told]
+LOOP = """
+def clamped(x, eps=1e-6):
+    return x.clamp(-1 + eps, 1 - eps)
+
+model = nn.Linear(8, 8).cuda()
+for y in [torch.rand(2, 8, device="cuda")]:
+    with torch.amp.autocast("cuda", dtype=torch.{dtype}, enabled={enabled}):
+        x = model(y)
+{body}
+"""
+IN_VAIN = [
+    "loss = torch.acos(x.clamp(-1 + 1e-7, 1 - 1e-7))  # in vain",
+    "x = x.clamp(max=0.9999999)  # in vain\nloss = torch.asin(x.float())",
+    "x = torch.clip(x, -0.9999, 0.9999)  # in vain\nloss = torch.atanh(x.t())",
+    "x = x.clamp(max=1 - 1e-5)  # in vain\nloss = torch.log(1 - x) + torch.sqrt(1 - x * x)",
+    "x = x.clamp(min=1e-5 - 1)  # in vain\nloss = torch.log1p(x) + torch.log(x + 1)",
+    "x = x.clamp(1e-6, 1 - 1e-6)  # in vain\nloss = torch.logit(x)",
+]
+IN_VAIN_IN_FLOAT16 = [
+    "loss = x.relu().add(1e-12).sqrt()  # in vain",
+    "x = x.clamp_min(1e-8)  # in vain\nloss = x.rsqrt() + x.reciprocal() + x**0.5",
+    "loss = y / (x.abs() + 1e-8)  # in vain",
+    "loss = torch.log(x.tanh().abs() + 1e-10)  # in vain",
+]
+HOLDS = [
+    # Half precision has the number, or one that is as good.
+    "loss = torch.acos(x.clamp(-0.99, 0.99))",
+    "loss = (x.relu() + 1e-6).sqrt()",
+    "loss = torch.logit(x.clamp(0.01, 0.99))",
+    # It is kept from another point than the one where the operator is infinite.
+    "loss = torch.log(x.clamp(0.1, 1 - 1e-7))",
+    "loss = torch.acos(x.clamp(min=1e-8))",
+    "loss = (x.abs() + 1e-8) / 2",
+    # No operator is infinite there, or it has been left behind.
+    "loss = x.clamp(-1 + 1e-7, 1 - 1e-7).tanh()",
+    "loss = ((x + 1e-8).exp() + 1).log()",
+    # In float32: before the region, in it by a cast, or since autocast says so.
+    "loss = torch.acos(y.clamp(-1 + 1e-7, 1 - 1e-7))",
+    "loss = torch.acos(x.float().clamp(-1 + 1e-7, 1 - 1e-7))",
+    "loss = x / (x.norm() + 1e-12)",
+    # Without a gradient, the root of zero is as good as that of 1e-12.
+    "loss = x.detach().clamp(min=1e-12).sqrt()",
+]
+
+
+def text(body: str, dtype: str = "float16", enabled: bool = True) -> str:
+    return LOOP.format(dtype=dtype, enabled=enabled, body=indent(body, " " * 8))
+
+
+def marked(whole: str) -> list[int]:
+    return [at for at, line in enumerate(whole.removeprefix("\n").splitlines(), 1) if line.endswith("# in vain")]
+
+
+@pytest.mark.parametrize("body", IN_VAIN)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_limit_that_is_rounded_to_one(told: Tell, body: str, dtype: str) -> None:
+    assert told(text(body, dtype)).lines(Act.RISK)[:1] == marked(text(body, dtype))
+    assert told(text(body, dtype, enabled=False)).lines(Act.RISK) == []
+
+
+@pytest.mark.parametrize("body", IN_VAIN_IN_FLOAT16)
+def test_a_number_that_is_zero_in_float16_alone(told: Tell, body: str) -> None:
+    assert told(text(body)).lines(Act.RISK) == marked(text(body))
+    assert told(text(body, "bfloat16")).lines(Act.RISK) == []
+
+
+def test_it_is_told_where_the_limit_is_which_another_function_sets(told: Tell) -> None:
+    assert told(text("loss = clamped(x).acos()")).lines(Act.RISK) == [2]
+    assert told(text("loss = clamped(y).acos()\nloss = clamped(x) + 1")).lines(Act.RISK) == []
+
+
+@pytest.mark.parametrize("body", HOLDS)
+def test_what_is_kept_from_it_in_half_precision_as_well(told: Tell, body: str) -> None:
+    assert told(text(body)).lines(Act.RISK) == []
