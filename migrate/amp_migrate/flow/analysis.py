@@ -543,7 +543,7 @@ class Analysis:
         submodule = self.locate(f"{base}{joint}{name}", importer)
         if submodule is not None:
             return one(FileModule(submodule))
-        if origin is not None:
+        if origin is not None and not (origin.endswith("__init__.py") and _binds_no_more(self.module(origin))):
             return one(Lazy(origin, name))
         return one(External(self.pytorch.canonical(f"{base}{joint}{name}")))
 
@@ -794,6 +794,19 @@ class Analysis:
         found.seen_by.setdefault(frame.task, set()).update(states)
         frame.task.happened[found] = None
         return found
+
+
+def _binds_no_more(module: Module | None) -> bool:
+    """Whether a package has no names but those that its text binds: what else is in it is a file, or is compiled."""
+    if module is None:
+        return False
+    stars = (each for each in ast.walk(module.tree) if isinstance(each, ast.ImportFrom) and each.names[0].name == "*")
+    names = {each.id for each in ast.walk(module.tree) if isinstance(each, ast.Name)}
+    return (
+        not any(stars)
+        and names.isdisjoint(("globals", "exec", "setattr", "__path__"))
+        and "__getattr__" not in module.code.bound
+    )
 
 
 def _is_called_by_torch(code: Code) -> bool:

@@ -33,7 +33,7 @@ from amp_migrate.flow.domain.machine import (
 )
 from amp_migrate.flow.domain.tensor import BF16, CPU, HALVED, PERHAPS_HALVED, PURE, Tensor
 from amp_migrate.flow.events import Act, Event
-from amp_migrate.flow.pytorch.gradients import AGAIN, ENABLED, is_one, stage
+from amp_migrate.flow.pytorch.gradients import AGAIN, ENABLED, is_one, stage, standalone_leaves
 from amp_migrate.flow.source import Code, Site, site_of
 
 # The first PyTorch whose cache of weights' casts knows whether a gradient was wanted (run on 2.6 and on 2.15).
@@ -60,6 +60,7 @@ WRONG_BY_ITSELF = {
 }
 SAVED_LOW = "saved in half precision"
 ADDED = "true gradients are added to scaled ones"
+NO_GRADIENTS = "a scaler steps an optimizer without gradients"
 SHARED = "a parameter that two optimizers have is unscaled twice"
 CLIPPED = "gradients are clipped while they are scaled"
 NO_BFLOAT16 = "NumPy has no bfloat16"
@@ -278,7 +279,22 @@ class Questions:
                             for machine, _, about in wrong
                         )
                         is_seen = any(self._is_known(each, scaler, optimizer) for each in ways)
-                        yield Fault(event.site, what, is_always, _ways(wrong), is_seen)
+                        why = _ways(wrong) or (self._other_losses(optimizer) if what is NO_GRADIENTS else "")
+                        yield Fault(event.site, what, is_always, why, is_seen)
+
+    def _other_losses(self, optimizer: Atom | None) -> str:
+        """What a loss may be computed from where it is of no parameter of an optimizer, as the text has it."""
+        backward = (each for each in self.events(Act.BACKWARD) if optimizer in each.optimizer)
+        losses = (tensor for each in backward for tensor in tensors_in(each.subject))
+        leaves = {leaf for each in losses for leaf in standalone_leaves((each.reach | each.leaf) - each.surely)}
+        made = sorted({leaf.owner.site for leaf in leaves if isinstance(leaf.owner, Obj)})
+        texts = (ast.unparse(node) for each in made if (node := self._made_at(each)) is not None)
+        return ", ".join(f"the loss may come of {each} alone" for each in texts)
+
+    def _made_at(self, site: Site) -> ast.AST | None:
+        module = self.analysis.module(site.file)
+        nodes = () if module is None else ast.walk(module.tree)
+        return next((each for each in nodes if isinstance(each, ast.expr) and site_of(site.file, each) == site), None)
 
     def _is_known(self, machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
         """Whether no guess has led to a state of an optimizer, and its scaler is surely switched on."""
@@ -394,7 +410,7 @@ _STATES: dict[Act, tuple[tuple[str, _Test], ...]] = {
     ),
     Act.SCALER_STEP: (
         ("a scaler steps twice without an update", _in_stage(STEPPED)),
-        ("a scaler steps an optimizer without gradients", _has_none),
+        (NO_GRADIENTS, _has_none),
         (ADDED, _is(MIXED)),
         (SHARED, _is_partly_and_ready),
         ("a scaler steps on gradients that are not scaled", _is_true_and_ready),

@@ -556,6 +556,73 @@ def test_a_loss_depends_on_all_that_it_goes_through(told: Tell, block: str, net:
     assert "a scaler steps an optimizer without gradients" in seen
 
 
+HEADS = """
+import torchvision
+net = torchvision.models.resnet18()
+for p in net.parameters():
+    p.requires_grad = False
+HEAD_OF_IT = nn.Linear(8, 2)
+opt = optim.SGD(HEAD_OF_IT.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cuda")
+for x in [torch.randn(8, 3, 8, 8)]:
+    opt.zero_grad()
+    with torch.amp.autocast("cuda", dtype=torch.float16):
+        loss = LOSS
+    scaler.scale(loss).backward()
+    scaler.step(opt)
+    scaler.update()
+"""
+
+
+@pytest.mark.parametrize(("head", "net"), [("net.fc", "net"), ("net.head[1]", "net"), ("net.fc", "nn.Sequential(net)")])
+def test_a_new_head_of_another_packages_model_gets_gradients(told: Tell, head: str, net: str) -> None:
+    text = HEADS.replace("HEAD_OF_IT", head).replace("LOSS", f"{net}(x).mean()")
+    assert not faults(told(text).analysis)
+
+
+def test_a_layer_that_the_loss_does_not_go_through_gets_none(told: Tell) -> None:
+    text = HEADS.replace("HEAD_OF_IT", "net.fc").replace("LOSS", "nn.Linear(3, 2)(x).mean()")
+    what = "a scaler steps an optimizer without gradients"
+    assert [each.what for each in faults(told(text).analysis) if each.always] == [what]
+
+
+PAIRS = """
+class Pairs(nn.Module):
+    def forward(self, z):
+        terms = FIRST
+        for row in z:
+            terms.append(row.logsumexp(0))
+        return torch.stack(terms).mean()
+
+
+def train(net, criterion, data):
+    opt = optim.SGD(net.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for x in data:
+        opt.zero_grad()
+        with torch.amp.autocast("cuda", dtype=torch.float16):
+            loss = criterion(net(x))
+        scaler.scale(loss).backward()
+        scaler.step(opt)
+        scaler.update()
+
+
+def evaluate(net, criterion, data):
+    with torch.no_grad():
+        return [criterion(net(x)).item() for x in data]
+
+
+criterion, net = Pairs(), nn.Linear(4, 4)
+train(net, criterion, [torch.rand(4, 4)])
+evaluate(net, criterion, [torch.rand(4, 4)])
+"""
+
+
+@pytest.mark.parametrize("first", ["[]", "[z.mean()]", "list()"])
+def test_a_list_that_a_call_fills_under_no_grad_is_another_than_that_of_a_training_step(told: Tell, first: str) -> None:
+    assert not faults(told(PAIRS.replace("FIRST", first)).analysis)
+
+
 def test_a_function_that_only_a_file_out_of_sight_calls_runs_before_those_that_it_calls(told: Tell) -> None:
     text = """
         from transformers import AdamW

@@ -377,7 +377,7 @@ def _mixed(frame: Frame, name: str, args: Arguments, node: ast.AST) -> None:
     given = [each for value in args.all() for each in tensors_in(value)]
     low = [each for each in given if each.is_low and each.regions]
     if low and any(each.precision == F32 for each in given):
-        frame.analysis.event(frame, Act.MISMATCH, node, tensor=low[0], why=name)
+        frame.analysis.event(frame, Act.MISMATCH, node, tensor=low[0], why=name.lstrip("."))
 
 
 def _compiled(frame: Frame, args: Arguments, node: ast.AST) -> Value:

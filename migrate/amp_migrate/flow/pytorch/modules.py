@@ -352,7 +352,8 @@ def _layer(frame: Frame, owner: Obj, name: str, args: Arguments, node: ast.AST) 
         return operate(frame, "index", [one(weight.but(leaf=NOTHING, reach=weight.leaf, surely=weight.leaf))], node)
     op = table.LAYERS.get(last)
     if op is None or not name.startswith(("torch.nn.", "apex.normalization.")):
-        return unknown_result(frame, one(owner), args, node, is_module=True)
+        # A head that a script has put into it counts, too.
+        return depending_on(frame, unknown_result(frame, one(owner), args, node, is_module=True), owner)
     operands = list(given)
     if op in table.WEIGHTED:
         operands = (

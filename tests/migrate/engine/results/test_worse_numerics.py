@@ -977,6 +977,49 @@ def test_a_compiled_kernel_gets_no_tensors_of_two_dtypes() -> None:
     assert "autocast(" in migrate_text(KERNEL.format(bias="bias.to(x.dtype)"), Settings()).after
 
 
+@pytest.mark.parametrize(("package", "is_left"), [("", True), ("import os\n", True), ("from torch import *\n", False)])
+def test_a_kernel_that_a_package_has_and_nobody_has_built(tmp_path: Path, package: str, is_left: bool) -> None:
+    text = KERNEL.format(bias="bias")
+    ops, rest = text.index("class BiasAct"), text.index("class Layer")
+    (tmp_path / "ops").mkdir()
+    (tmp_path / "ops" / "__init__.py").write_text(package)
+    (tmp_path / "ops" / "act.py").write_text(f"import torch\n\nfrom . import fused\n\n\n{text[ops:rest]}")
+    head = "import torch\nfrom ops.act import BiasAct\nfrom torch import nn\n\n\n"
+    (tmp_path / "train.py").write_text(head + text[rest:])
+    outcome = migrate([tmp_path], Settings())
+    left = [each.message for each in outcome.findings if each.kind is Kind.LEFT]
+    assert ["operands differ in precision: fused.bias_act (ops/act.py:9)" in each for each in left] == [True] * is_left
+
+
+WITHOUT_TERMS = """\
+import torch
+from torch import nn
+
+
+def loss_of(z, labels):
+    terms = [z[i].logsumexp(0) for i in range(len(labels)) if labels[i] > 0]
+    if len(terms) == 0:
+        return torch.tensor(0.0, requires_grad=True)
+    return torch.stack(terms).mean()
+
+
+head = nn.Linear(64, 16).cuda()
+optimizer = torch.optim.SGD(head.parameters(), lr=0.1)
+for x, labels in loader:
+    loss = loss_of(head(x.cuda()), labels)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_loss_that_may_be_of_no_parameter_is_named() -> None:
+    plan = migrate_text(WITHOUT_TERMS, Settings())
+    assert plan.after == WITHOUT_TERMS
+    named = "optimizer without gradients: the loss may come of torch.tensor(0.0, requires_grad=True) alone (line 18)"
+    assert named in plan.findings[0].message
+
+
 WEIGHTS = """\
 import torch
 from torch import nn
