@@ -236,11 +236,19 @@ def _harms(
             is_apart = fault.what == WRONG_BY_ITSELF[Act.REFUSED] or _grows(fault, running)
             island = casts.island(fault.event) if fault.event and is_apart else None
             harm = Harm(fault.site, message, is_sure, _trouble(fault), mending, is_told, island)
-            if not analysis.is_complete and fault.what != WRONG_BY_ITSELF[Act.REFUSED]:
+            if not (analysis.is_complete or fault.what == WRONG_BY_ITSELF[Act.REFUSED] or _is_own(analysis, fault)):
                 harm = replace(harm, is_sure=False, is_told=False) if harm.casts else None
         found.append((_key(fault), harm))
     found += [(each, harm) for each, harm in _measured(casts, measured)] if analysis.is_complete else []
     return found, at
+
+
+def _is_own(analysis: Analysis, fault: Fault) -> bool:
+    """Whether something happens for certain in the script itself, however far its analysis came around it.
+
+    What is not followed into is unknown, and who does not come to rest says nothing: what is certain stays so.
+    """
+    return (fault.always or fault.is_seen) and fault.site.file in analysis.focus
 
 
 def _measured(casts: Casts, measured: Measured) -> Iterator[tuple[Key, Harm]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 
 from amp_migrate.engine.imports.import_graph import ImportGraph
@@ -26,18 +27,19 @@ def saving_scripts(workspace: Workspace, stepping: Iterable[str], changed: Itera
     texts = list(changed)
     if not any("GradScaler(" in each for each in texts) or any(map(_SCALER.search, texts)):
         return
+    known = {Path(name) for name in stepping}
+    for project in workspace.focused(known).by_project():
+        yield from islice(_in_project(project, known), _MOST)
+
+
+def _in_project(workspace: Workspace, known: set[Path]) -> Iterator[str]:
     saving = {each.path for each in workspace.mentioning("state_dict") if _OPTIMIZER.search(each.text)}
     if not saving:
         return
     graph = ImportGraph(workspace)
-    known = {Path(name) for name in stepping}
     words = [stem for path in known for stem in [path.parent.name if path.stem == "__init__" else path.stem]]
     importing = {source.path: source for word in words for source in workspace.mentioning("import", word)}
-    found = 0
     for path, source in sorted(importing.items()):
         reached = graph.reachable(source)
         if path not in known and not known.isdisjoint(reached) and not saving.isdisjoint(reached):
             yield source.name
-            found += 1
-            if found == _MOST:
-                return

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from amp_migrate.engine.migrate import migrate, migrate_text
+from amp_migrate.flow.files import Files
+from amp_migrate.flow.questions import Questions
 from amp_migrate.prove import precision
 from amp_migrate.report.finding import Kind
 from amp_migrate.settings import Apex, Dtype, Settings
@@ -155,6 +157,51 @@ def test_the_place_is_that_of_the_file_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(f"from losses import gram\n{HEAD}{body}{STEP}")
     told = [each for each in migrate([tmp_path], Settings()).findings if each.code == "AMP504"]
     assert [(Path(each.path).name, each.line) for each in told] == [("losses.py", 2)]
+
+
+LONG = """\
+import torch
+from library import tokenizer
+from torch import nn
+
+
+def train(model, loader, optimizer):
+    model.zero_grad()
+    for x, target in loader:
+        loss = nn.functional.cross_entropy(model(x.cuda()), target.cuda())
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+
+words = tokenizer()
+model = nn.Linear(8, 4).cuda()
+train(model, loader, torch.optim.SGD(model.parameters(), lr=0.1))
+"""
+
+
+@pytest.mark.parametrize("functions", [1, 300])
+def test_what_is_certain_in_a_script_leaves_it_however_much_is_around_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, functions: int
+) -> None:
+    monkeypatch.setattr("amp_migrate.flow.analysis._STATEMENTS", 20)
+    seen: list[bool] = []
+    read = precision._read
+
+    def noting(files: Files, script: str) -> Questions:
+        found = read(files, script)
+        seen.append(found.analysis.is_complete)
+        return found
+
+    monkeypatch.setattr(precision, "_read", noting)
+    library = "".join(f"def step_{n}():\n    return [step_{n + 1}()]\n\n\n" for n in range(functions))
+    library += f"def step_{functions}():\n    return []\n\n\ntokenizer = step_0\n"
+    (tmp_path / "library.py").write_text(library)
+    (tmp_path / "train.py").write_text(LONG)
+    outcome = migrate([tmp_path], Settings())
+    assert set(seen) == {functions == 1}
+    assert [each.code for each in outcome.findings if each.kind is Kind.LEFT] == ["AMP590"]
+    assert not outcome.changed
 
 
 def test_a_step_whose_gradients_nothing_clears_has_no_scaler() -> None:
