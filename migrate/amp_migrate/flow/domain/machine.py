@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from amp_migrate.flow.domain.interned import Numbered, remembered
-from amp_migrate.flow.domain.tensor import Facts as Facts
+from amp_migrate.implications import Facts as Facts
 
 # What may be in the gradients of an optimizer's parameters, or of one tensor.
 EMPTY, TRUE, SCALED, UNSCALED, MIXED, UNKNOWN = "none", "true", "scaled", "unscaled", "mixed", "unknown"

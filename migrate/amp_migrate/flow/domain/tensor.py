@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from amp_migrate.flow.domain.interned import Numbered, remembered
 from amp_migrate.flow.source import Site
+from amp_migrate.implications import Facts
 
 # Precisions, as a set of bits: what a value may be. OTHER is a precision that nobody knows.
 F16, BF16, F32, F64, INT, BOOL, COMPLEX, OTHER = (1 << i for i in range(8))
@@ -54,8 +55,6 @@ _MOST_EITHER = 400
 _MOST_TESTS = 2
 UNKNOWN_LEAF = "?"
 
-Fact: TypeAlias = "tuple[str, bool, frozenset[str]]"  # the text of a test, what it came to, the names in it
-Facts: TypeAlias = "frozenset[Fact]"
 # A leaf, the function that decides, and what its tests have come to where the leaf is spared, and where it is not.
 Spared: TypeAlias = "tuple[Any, Any, Facts, Facts]"
 Leaves: TypeAlias = "frozenset[Any]"

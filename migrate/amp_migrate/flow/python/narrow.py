@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from functools import lru_cache
 
 from amp_migrate.flow.domain.atoms import (
     NONE,
@@ -21,14 +20,12 @@ from amp_migrate.flow.domain.atoms import (
     Value,
     of_truth,
 )
-from amp_migrate.flow.domain.machine import Facts, assuming
+from amp_migrate.flow.domain.machine import assuming
 from amp_migrate.flow.domain.tensor import Tensor
 from amp_migrate.flow.python.classes import lineage
 from amp_migrate.flow.python.frame import Frame
+from amp_migrate.implications import implied
 from amp_migrate.tables.operators import LAYERS
-
-# Calls whose answer is the same when they are asked again in the same iteration.
-_STEADY = frozenset(("len", "isinstance", "hasattr", "getattr", "is_enabled"))
 
 
 def assume(frame: Frame, test: ast.expr, truth: bool) -> None:
@@ -217,38 +214,3 @@ def _is_plain_layer(name: str) -> bool:
 
 
 _OF_ANOTHER = frozenset(("NLLLoss2d", "ReLU6", "TripletMarginWithDistanceLoss"))
-
-
-@lru_cache(maxsize=4096)
-def implied(test: ast.expr, outcome: bool) -> Facts:
-    """What follows from a test that came to `outcome`; `x is not None` is taken for `x`."""
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return implied(test.operand, not outcome)
-    if isinstance(test, ast.BoolOp):
-        if isinstance(test.op, ast.And) is outcome:
-            return frozenset().union(*(implied(each, outcome) for each in test.values))
-        return _fact(test, outcome)
-    if isinstance(test, ast.Compare) and len(test.ops) == 1:
-        operator, other = test.ops[0], test.comparators[0]
-        if isinstance(other, ast.Constant) and other.value is None and isinstance(operator, (ast.Is, ast.IsNot)):
-            return implied(test.left, isinstance(operator, ast.IsNot) is outcome)
-        if isinstance(operator, ast.NotEq):
-            same = ast.Compare(test.left, [ast.Eq()], test.comparators)
-            return _fact(same, not outcome)
-    return _fact(test, outcome)
-
-
-def _fact(test: ast.expr, outcome: bool) -> Facts:
-    names: set[str] = set()
-    for node in ast.walk(test):
-        if isinstance(node, ast.Call):
-            word = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            if word not in _STEADY:
-                return frozenset()
-        elif isinstance(node, ast.Name):
-            names.add(node.id)
-        elif isinstance(node, ast.Attribute):
-            names.add(node.attr)
-        elif isinstance(node, ast.NamedExpr):
-            return frozenset()
-    return frozenset({(ast.unparse(test), outcome, frozenset(names))})

@@ -32,7 +32,8 @@ from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import containers
 from amp_migrate.flow.python.expressions import assign, binary, evaluate, in_turn
 from amp_migrate.flow.python.frame import Frame, Loop
-from amp_migrate.flow.python.narrow import assume, implied
+from amp_migrate.flow.python.narrow import assume
+from amp_migrate.implications import implied
 
 AGAIN = ("again",)
 # More rounds than any of the domains is high, so that a fault in one of them cannot hang the tool.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
 import libcst as cst
@@ -10,6 +11,7 @@ from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.implications import implied
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.gradients.reductions import reduces_gradients
 from amp_migrate.steps.gradients.updates import exclude
@@ -129,9 +131,36 @@ def _has_stepped(tree: Tree, step: OptimizerStep, statement: Statement, backward
     last: Statement = step.statement
     while isinstance(loop := tree.parents.get(tree.block(last)), LOOP_TYPES) and loop not in tree.ancestors(statement):
         last = loop  # `for optimizer in optimizers: optimizer.step()`
-    is_passed = tree.block(last) in tree.ancestors(statement) and tree.order[last] < tree.order[statement]
     between = (b for b in backwards if tree.order[last] < tree.order[b.statement] < tree.order[statement])
-    return is_passed and not any(between)
+    return tree.order[last] < tree.order[statement] and not any(between) and _runs_where(tree, statement, last)
+
+
+def _runs_where(tree: Tree, statement: Statement, other: Statement) -> bool:
+    """Whether a statement runs only where an earlier one of its round has run, as far as the tests of `if` tell."""
+    around = [*tree.ancestors(statement)]
+    tested = (node for node in around if isinstance(node, cst.If))
+    known = frozenset().union(*(implied(_test(tree, node), node.body in around) for node in tested))
+    node: cst.CSTNode = tree.block(other)
+    while node not in around:
+        above = tree.parents[node]
+        if isinstance(above, cst.If):
+            test = _test(tree, above)
+            facts = implied(test, above.body is node)
+            if _is_joined(test) or not facts or not facts <= known:
+                return False
+        elif not isinstance(above, (cst.Else, cst.With, cst.IndentedBlock)):
+            return False
+        node = above
+    return True
+
+
+def _test(tree: Tree, node: cst.If) -> ast.expr:
+    return ast.parse(f"({tree.code(node.test)})", mode="eval").body
+
+
+def _is_joined(test: ast.expr) -> bool:
+    """Whether a test is of several parts, not all of which may be known."""
+    return isinstance(test, ast.BoolOp) or (isinstance(test, ast.UnaryOp) and _is_joined(test.operand))
 
 
 def _goes_backward(tree: Tree, first: Statement, last: Statement, backwards: list[Backward]) -> bool:

@@ -631,6 +631,37 @@ def test_gradients_that_are_read_before_they_are_added_up(lines: str, why: str, 
     leaves(before.replace("LTA", f"    {lines}"), why)
 
 
+BEHIND = """
+      model = nn.Linear(2, 2)
+    ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+      for i, (x, y) in enumerate(loader):
+    ~     loss = nn.functional.mse_loss(model(x), y)
+          if i % every != 0:
+    ~         loss.backward()
+          else:
+    ~         loss.backward()
+    ~         optimizer.step()
+          if {read}:
+              print(model.weight.grad.norm())
+          if i % every == 0:
+              optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("read", ["i % every == 0", "i % (often * every) == 0", "first and i % (every * 2 * 5) == 0"])
+def test_gradients_read_behind_the_step_where_it_has_stepped(read: str, rewrites: Check) -> None:
+    plan = rewrites(BEHIND.format(read=read))
+    assert [each.code for each in plan.findings if each.code != "AMP501"] == []
+
+
+@pytest.mark.parametrize("read", ["i % often == 0", "i % (often + every) == 0", "i % (often * every) != 0"])
+def test_gradients_read_behind_the_step_where_it_may_not_have_stepped(read: str, leaves: Check) -> None:
+    leaves(
+        dedent(BEHIND.format(read=read).replace("~", " ")),
+        "gradients are read where the optimizer does not always step",
+    )
+
+
 @pytest.mark.parametrize(
     "lines",
     [
