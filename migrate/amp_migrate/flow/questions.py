@@ -267,7 +267,11 @@ class Questions:
         for what, is_wrong in _STATES.get(event.act, ()):
             for scaler in _atoms(event.scaler):
                 for optimizer in _atoms(event.optimizer):
-                    reached = [each for each in event.reached if optimizer is None or optimizer in each[2]]
+                    reached = [
+                        each
+                        for each in event.reached
+                        if (optimizer is None or optimizer in each[2]) and _may_be(each[0], scaler, event.scaler)
+                    ]
                     wrong = [each for each in reached if is_wrong(each[0], scaler, optimizer)]
                     if wrong:
                         ways = {each[0] for each in wrong}
@@ -322,6 +326,12 @@ def _holders(tree: ast.AST, node: ast.AST) -> Iterator[ast.AST]:
 def _atoms(value: Value) -> list[Atom | None]:
     """What a value may be; one unknown where that is nothing."""
     return [each for each in value if isinstance(each, Atom)] or [None]
+
+
+def _may_be(machine: Machine, scaler: Atom | None, scalers: Value) -> bool:
+    """Whether one of several scalers may be meant: on a way that has made one, no other is."""
+    made = [each for each in scalers if machine.get(("fresh", each))]
+    return not made or scaler in made
 
 
 def _is_always(wrong: set[Machine], right: set[Machine]) -> bool:

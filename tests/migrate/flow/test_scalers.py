@@ -324,6 +324,36 @@ def test_a_scaler_made_anew_every_epoch(told: Tell) -> None:
     assert wrong(told, text) == {2: ["a scaler is made anew"]}
 
 
+def test_what_two_callers_make_is_told_apart(told: Tell) -> None:
+    text = """
+        def epoch(model, opt, scaler, loader):
+            for x in loader:
+                opt.zero_grad()
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    loss = model(x).mean()
+                scaler.scale(loss).backward()
+                WORK
+                scaler.update()
+
+
+        def train(loader):
+            model = nn.Linear(4, 2).cuda()
+            opt = optim.SGD(model.parameters(), lr=0.1)
+            scaler = torch.amp.GradScaler("cuda")
+            epoch(model, opt, scaler, loader)
+
+
+        def first():
+            train(load("a.csv"))
+
+
+        def second():
+            train(load("b.csv"))
+    """
+    assert wrong(told, text.replace("WORK", "scaler.step(opt)")) == {}
+    assert wrong(told, text.replace("WORK", "opt.step()"))[7] == ["an optimizer steps past its scaler"]
+
+
 FOLDS = """
     def train(data, folds):
         for _ in range(folds):

@@ -235,7 +235,8 @@ def _facts(
     if flows & FLOWS:
         tags |= halved(tensors, autocast if treatment == table.LOW else None)
         tags |= NORMALIZED if name in ("batch_norm", "instance_norm") and tensors[0].precision == F16 else 0
-    place = _place(tensors)
+    # What autocast computes in half precision is products, and no number by itself is an operand of those.
+    place = _place(tensors, with_numbers=treatment != table.LOW)
     if treatment == table.LOW and precision & LOW and autocast is frame.now.context.cuda and autocast.may_be_on:
         place = place & ~CPU or DEVICE  # it would not have been cast anywhere else
     return Tensor(
@@ -256,10 +257,10 @@ def _facts(
     )
 
 
-def _place(tensors: list[Tensor]) -> int:
+def _place(tensors: list[Tensor], *, with_numbers: bool) -> int:
     """Where an operator computes: of operands in several places PyTorch makes nothing, but for a number's of one."""
     shaped = [each for each in tensors if each.rank != SCALAR] or tensors[:1]
-    sure = [each.place for each in shaped if len(shaped) == 1 or not each.rank & SCALAR]
+    sure = [each.place for each in shaped if len(shaped) == 1 or not (with_numbers and each.rank & SCALAR)]
     known = [place for place in sure if not place & ANYWHERE]
     common = functools.reduce(operator.and_, known, CPU | DEVICE) if known else 0
     return common or functools.reduce(operator.or_, (each.place for each in shaped))

@@ -81,6 +81,8 @@ def of_part(rank: int, index: ast.expr) -> int:
         return rank & SHAPED or SHAPED
     if isinstance(index, ast.Constant) and isinstance(index.value, int):
         return without_one(rank)
+    if isinstance(index, ast.Tuple) and any(isinstance(each, ast.Slice) for each in index.elts):
+        return SHAPED
     return _ANY
 
 

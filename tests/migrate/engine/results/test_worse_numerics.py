@@ -262,12 +262,29 @@ def test_a_step_on_the_cpu_is_left(dtype: Dtype, made: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "data",
+    [
+        "torch.Tensor(list(zip(*rows()))), torch.Tensor([1])",
+        "torch.FloatTensor(pd.read_csv('x.csv')['x'].apply(eval)), torch.from_numpy(np.load('y.npy'))",
+        "torch.from_numpy(np.load('x.npy')), torch.Tensor(rows())[:, 2]",
+    ],
+)
+def test_a_step_on_what_is_read_onto_the_cpu_is_left(data: str) -> None:
+    text = "import numpy as np\nimport pandas as pd\nfrom elsewhere import rows\n"
+    text += ON_CPU.replace("torch.randn(16, 8), torch.randn(16, 1)", data)
+    plan = migrate_text(text, Settings())
+    assert plan.after == text
+    assert ["everything is on the CPU" in each.message for each in plan.findings] == [True]
+
+
+@pytest.mark.parametrize(
     ("old", "new"),
     [
         ("x, y = torch.randn(16, 8), torch.randn(16, 1)", "x, y = batch()"),
         ("torch.randn(16, 8), torch.randn(16, 1)", "tuple(each.to(device) for each in batch())"),
         ("model = ", "torch.set_default_tensor_type(torch.cuda.FloatTensor)\nmodel = "),
         ("model = ", "torch.set_default_device('cuda')\nmodel = "),
+        ("torch.randn(16, 8), torch.randn(16, 1)", "torch.cuda.FloatTensor(16, 8), torch.Tensor(batch())"),
         ("model = ", "if torch.cuda.device_count():\n    torch.set_default_device('cuda')\nmodel = "),
         ("loss = nn.functional.mse_loss(model(x), y)", "loss = prepare(model)(x).mean()"),
         ("loss = nn.functional.mse_loss(model(x), y)", "loss = objective(model, x, y)"),
