@@ -254,7 +254,24 @@ class Questions:
         is_held = any(isinstance(each, ast.Dict) for each in holders) or any(
             isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Subscript) for each in holders
         )
-        return "load_state_dict" not in words and (is_held or not words.isdisjoint({"append", "save"}))
+        if "load_state_dict" in words:
+            return False
+        is_kept = is_held or not words.isdisjoint({"append", "save"})
+        return is_kept or any(self._saves(each) for each in holders if isinstance(each, ast.Call))
+
+    def _saves(self, call: ast.Call) -> bool:
+        """Whether a function of the program that is called, or one that this calls, saves something."""
+        callees = self.analysis.callees
+        stack, seen = [*callees.get(call, ())], set()
+        while stack:
+            code = stack.pop()
+            if code not in seen:
+                seen.add(code)
+                called = [node for each in code.body for node in ast.walk(each) if isinstance(node, ast.Call)]
+                if any(isinstance(each.func, ast.Attribute) and each.func.attr == "save" for each in called):
+                    return True
+                stack += (inner for each in called for inner in callees.get(each, ()))
+        return False
 
     @cached_property
     def has_regions(self) -> bool:

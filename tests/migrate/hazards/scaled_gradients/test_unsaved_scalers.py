@@ -133,6 +133,8 @@ def test_a_scaler_that_is_loaded_or_saved_already_is_left_alone() -> None:
         "        torch.save([each.state_dict() for each in [optimizer]], path)\n",
         "        state = {'all': []}\n        for each in [optimizer]:\n"
         "            state['all'].append(each.state_dict())\n        torch.save(state, path)\n",
+        "        def keep(state, path):\n            torch.save({'optimizer': state}, path)\n"
+        "        keep(optimizer.state_dict(), path)\n",
     ],
 )
 def test_a_state_that_goes_into_a_checkpoint_by_another_name_or_call_is_told(lines: str) -> None:
@@ -145,6 +147,8 @@ def test_a_state_that_goes_into_a_checkpoint_by_another_name_or_call_is_told(lin
     [
         "        other.load_state_dict(smaller(optimizer.state_dict()))\n        torch.save({}, path)\n",
         "        print(optimizer.state_dict())\n        torch.save({}, path)\n",
+        "        def show(state):\n            print(state)\n"
+        "        show(optimizer.state_dict())\n        torch.save({}, path)\n",
         "        torch.save([each.state_dict() for each in [others.optimizer]], path)\n",
     ],
 )
