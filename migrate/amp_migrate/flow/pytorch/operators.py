@@ -59,6 +59,7 @@ from amp_migrate.flow.domain.tensor import (
     SOME_TENSOR,
     SQUARE,
     SUMMED,
+    SWITCHED,
     UNGUARDED,
     WAY_OF_GRADIENT,
     WEIGHED,
@@ -147,6 +148,8 @@ def operate(
     _watch(frame, name, treatment, tensors, operands, autocast, node, args, kind)
     variances.follow(frame, name, operands, precision, node)
     result = _facts(frame, name, kind, tensors, operands, precision, autocast, treatment, node, args)
+    if treatment == table.LOW and autocast.asked and autocast.may_be_on and precision & LOW:
+        result = result.but(tags=result.tags | SWITCHED)
     if guards.follow(frame, name, operands, node, args):
         result = result.but(tags=result.tags | UNGUARDED)
     return _shape_of_result(frame, name, kind, result, args, node)
@@ -466,7 +469,9 @@ def _watch(
         is_left = bool(autocast.on & OFF) and not first.regions <= autocast.regions
         is_float = treatment in (table.FLOAT, table.FLOAT_UNLESS_SAID)
         if is_left and is_float and dtype_of(frame, args) is None:
-            analysis.event(frame, Act.LEFT_FLOAT, node, tensor=first, why=name)
+            # In another region that is switched, autocast sees to it where it is on.
+            is_sure = first.is_low or (bool(first.tags & SWITCHED) and not autocast.may_be_on)
+            analysis.event(frame, Act.LEFT_FLOAT, node, tensor=first, why=name, is_sure=is_sure)
         others = [each for each in tensors if each.precision & ~LOW]
         # Autocast makes the operands of `addmm` agree, not those of `addmm_`.
         is_in_place = treatment is None and name in table.AUTOCAST

@@ -1476,3 +1476,48 @@ def test_a_product_with_a_sparse_matrix_keeps_a_step_however_far_away_it_is(prod
     (tmp_path / "mesh/utils.py").write_text(helper.replace(product, "graph @ x"))
     (moved,) = migrate([tmp_path], Settings()).findings
     assert moved.code == "AMP501"
+
+
+SWITCHED = """\
+import argparse
+
+import torch
+from torch import nn
+
+PICKED = {"soft": torch.softmax, "log": torch.log_softmax}
+
+
+def metrics(logits, generate):
+    return generate(logits.flatten(0, 1), dim=1).max().item()
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--fp16", action="store_true")
+parser.add_argument("--loss", default="soft")
+args = parser.parse_args()
+model = nn.Linear(8, 50000).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+if args.fp16:
+    from apex import amp
+
+    model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+for x, labels in [(torch.rand(4, 2, 8), torch.zeros(8).long())]:
+    logits = model(x.cuda())
+    loss = nn.functional.cross_entropy(logits.flatten(0, 1), labels.cuda())
+    print(metrics(logits, PICKED[args.loss]))
+    if args.fp16:
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+    else:
+        loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_what_leaves_a_region_that_a_run_switches_is_float32_for_what_autocast_computes_so() -> None:
+    after = migrate_text(SWITCHED, Settings()).after
+    assert "enabled=args.fp16" in after
+    assert "    print(metrics(logits.float(), PICKED[args.loss]))\n" in after
+    as_it_was = SWITCHED.replace("generate(logits.flatten(0, 1), dim=1)", "logits")
+    assert "    print(metrics(logits, PICKED[args.loss]))\n" in migrate_text(as_it_was, Settings()).after
