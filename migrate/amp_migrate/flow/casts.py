@@ -166,7 +166,8 @@ class Casts:
             return False
         if isinstance(node.func, ast.Attribute) and tensor_of(self._value(node.func.value)) is not None:
             return not (node.func.attr.endswith("_") and self._may_be_low(node.func.value))
-        names = [_operator(each) for each in self._value(node.func)]
+        made = self._value(node)  # `nn.BCELoss()(p, y)` makes the module whose operator it is
+        names = [_operator(each) for each in (made if _are_modules(made) else self._value(node.func))]
         return bool(names) and all(each in table.RESULT and each not in table.WEIGHTED for each in names)
 
     def _named_in(self, node: ast.AST) -> Iterator[ast.expr]:
@@ -176,6 +177,7 @@ class Casts:
             if isinstance(node.func, ast.Attribute) and node.func.attr in table.DTYPE_METHODS:
                 return
             inner = [node.func.value] if isinstance(node.func, ast.Attribute) and not is_asked else []
+            inner += [node.func] if isinstance(node.func, ast.Call) else []
             for each in (*inner, *node.args, *(each.value for each in node.keywords)):
                 yield from self._named_in(each)
         elif isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
@@ -366,6 +368,10 @@ def _operator(atom: object) -> str:
         is_plain = atom.external.startswith("torch.nn.") and atom.external.endswith(("Loss", ".Sigmoid"))
         return table.LAYERS.get(atom.external.rpartition(".")[2], "") if is_plain else ""
     return operator_name(atom.name) if isinstance(atom, External) else ""
+
+
+def _are_modules(value: Value) -> bool:
+    return bool(value) and all(isinstance(each, Obj) and each.external for each in value)
 
 
 def _is_outside(event: Event) -> bool:

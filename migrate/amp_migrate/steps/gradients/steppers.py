@@ -183,13 +183,22 @@ def loop_over_optimizers(file: File, step: OptimizerStep) -> cst.For | cst.CompF
 
 
 def _follows_zero_grad(file: File, statement: Statement, optimizer: cst.BaseExpression) -> bool:
-    """Whether the line above is `optimizer.zero_grad()`: a scaler has no part in a step that only sets things up."""
-    siblings = file.tree.siblings(statement)
-    index = siblings.index(statement)
-    above = siblings[index - 1] if index else None
+    """Whether `optimizer.zero_grad()` comes right before: a scaler has no part in a step that only sets things up."""
+    above = _before(file, statement)
     if not isinstance(above, cst.Expr) or not isinstance(above.value, cst.Call):
         return False
     return dotted(above.value.func) == f"{dotted(optimizer)}.zero_grad"
+
+
+def _before(file: File, statement: Statement) -> Statement | None:
+    """What runs right before a statement: for the first in an `if` or `else`, what runs before that."""
+    siblings = file.tree.siblings(statement)
+    index = siblings.index(statement)
+    if index:
+        return siblings[index - 1]
+    around = file.tree.parents[file.tree.block(statement)]
+    branching = file.tree.parents[around] if isinstance(around, cst.Else) else around
+    return _before(file, file.tree.statement(branching)) if isinstance(branching, cst.If) else None
 
 
 def _goes_backward(node: cst.FunctionDef) -> bool:

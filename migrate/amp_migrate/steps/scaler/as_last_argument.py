@@ -28,8 +28,9 @@ def hand_on(function: FunctionRef, calls: Sequence[tuple[CallSite, Route]]) -> R
     file, params = function.file, function.node.params
     positional = [*params.posonly_params, *params.params]
     name = file.scopes.free(SCALER_NAMES)
-    is_starred = isinstance(params.star_arg, cst.Param) or params.star_kwarg is not None
-    if name is None or not positional or is_starred or any(arg.star for site, _ in calls for arg in site.call.args):
+    given = [arg for site, _ in calls for arg in site.call.args]
+    is_taken = isinstance(params.star_arg, cst.Param) or any(arg.star or _names(arg, name) for arg in given)
+    if name is None or not positional or is_taken:
         return Refusal(
             file,
             function.node,
@@ -48,6 +49,11 @@ def hand_on(function: FunctionRef, calls: Sequence[tuple[CallSite, Route]]) -> R
         for site, route in calls
     )
     return Route(name, parameters=(NewParameter(function, positional[-1].name.value, name),), arguments=arguments)
+
+
+def _names(argument: cst.Arg, name: str | None) -> bool:
+    """Whether an argument is given by a name: so far, the function's `**` took what it has no parameter for."""
+    return argument.keyword is not None and argument.keyword.value == name
 
 
 def _is_seen(function: FunctionRef, site: CallSite, route: Route) -> bool:

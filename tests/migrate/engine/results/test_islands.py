@@ -224,6 +224,23 @@ def test_a_refused_loss_in_a_module_of_losses() -> None:
 
 
 @pytest.mark.parametrize(
+    ("loss", "kept"),
+    [
+        ("nn.BCELoss()(p, target)", "nn.BCELoss()(p.float(), target)"),
+        ("nn.BCELoss(reduction='none')(p, target).mean()", "nn.BCELoss(reduction='none')(p.float(), target).mean()"),
+        ("nn.BCELoss(p)(p, target)", "nn.BCELoss(p.float())(p.float(), target)"),
+        ("F.binary_cross_entropy(nn.Linear(4, 4)(p), target)", None),
+        ("nn.BCELoss()(F.not_known(p), target)", None),
+    ],
+)
+def test_a_refused_loss_that_is_made_where_it_is_computed(loss: str, kept: str | None) -> None:
+    text = PROBABILITIES.replace("MADE", "Weighted()").replace("COMPUTED", "criterion(out, target.cuda())")
+    after = migrate_text(text.replace("F.binary_cross_entropy(p, target) * 2", loss), Settings()).after
+    assert ("scaler.step(optimizer)" in after) is (kept is not None)
+    assert kept is None or f"        {OFF}\n            return {kept}\n" in after
+
+
+@pytest.mark.parametrize(
     ("made", "computed"),
     [
         ("{'l1': nn.L1Loss, 'mse': nn.MSELoss}[kind]()", "criterion(out, target.cuda())"),

@@ -262,3 +262,35 @@ def test_optimizer_that_steps_twice_on_the_same_gradients_is_left(leaves: Check)
         """,
         "steps twice",
     )
+
+
+def test_a_step_on_gradients_that_are_just_cleared_has_no_part_in_the_training(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ MODEL
+          optimizer.zero_grad()
+          if start == 0:
+              optimizer.step()
+          else:
+              optimizer.step()
+          for x, y in loader:
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss.backward()
+        ~     optimizer.step()
+              optimizer.zero_grad()
+        """
+    )
+
+
+def test_a_step_behind_a_loop_over_cleared_gradients_is_one_of_the_training(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ MODEL
+          optimizer.zero_grad()
+          for x, y in loader:
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss.backward()
+          else:
+        ~     optimizer.step()
+        """
+    )

@@ -81,6 +81,30 @@ def test_function_that_is_given_the_loss_only_goes_backward(rewrites: Check) -> 
     )
 
 
+def test_function_that_hands_the_rest_of_its_arguments_on(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+        - def backward(loss, optimizer, **kwargs):
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward(**kwargs)
+        + def backward(loss, optimizer, scaler, **kwargs):
+        +     scaler.scale(loss).backward(**kwargs)
+
+          def main():
+              MODEL
+        -     model, optimizer = amp.initialize(model, optimizer)
+        +     scaler = torch.amp.GradScaler("cuda")
+              for x, y in loader:
+                  optimizer.zero_grad()
+        ~         loss = nn.functional.mse_loss(model(x), y)
+        -         backward(loss, optimizer, retain_graph=True)
+        +         backward(loss, optimizer, retain_graph=True, scaler=scaler)
+        ~         optimizer.step()
+        """
+    )
+
+
 def test_gan_whose_methods_go_backward_for_the_one_that_steps(rewrites: Check) -> None:
     rewrites(
         """
@@ -381,6 +405,14 @@ def test_parts_that_do_not_fit_together_stay_on_the_shim(rest: str, reason: str,
     plan = migrate(_HELPER + "".join(f"        {line}\n" for line in rest.splitlines()))
     assert "from amp_shim import amp\n" in plan.after
     assert reason in {finding.message.partition(": ")[2] for finding in plan.findings}
+
+
+@pytest.mark.parametrize("given", ["**options", "scaler=1.0"])
+def test_function_whose_other_arguments_may_be_a_scaler_stays_on_the_shim(given: str, migrate: Check) -> None:
+    head = _HELPER.replace("optimizer):", "optimizer, **options):", 1).replace("(loader)", "(loader, options)")
+    plan = migrate(f"{head}        backward(loss, optimizer, {given})\n        optimizer.step()\n")
+    assert "from amp_shim import amp\n" in plan.after
+    assert any("backward() cannot take one more argument" in finding.message for finding in plan.findings)
 
 
 def test_function_that_clips_under_the_scale_for_a_caller_that_steps(rewrites: Check) -> None:
