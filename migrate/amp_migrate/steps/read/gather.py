@@ -186,12 +186,10 @@ class Gatherer:
             calls = () if backward.part is not None else tuple(find(backward.loss, cst.Call))
             if any(self.roles.losses.reaches_banned(self.file, call) for call in calls):
                 return self.obstacles.without_name(backward.statement)
-            if backward.part is not None:
-                is_computed = has_forward or backward.computes
-            else:
-                if self.is_mixed and not has_forward and not members:
-                    has_forward = self.slices.assume_forward(found)
-                is_computed = has_forward or bool(members) or any(map(self._computes, calls))
+            is_computed = has_forward or backward.computes or (bool(members) and backward.part is None)
+            if self.is_mixed and not is_computed:
+                is_computed = self.slices.assume_forward(body, found, backward.statement)
+            is_computed = is_computed or any(map(self._computes, calls))
             if not is_computed:
                 without_forward = without_forward or self.obstacles.without_forward(backward)
             marked.append(replace(backward, inline=True) if calls else backward)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import builtins
 import re
+import sys
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -14,10 +16,19 @@ from amp_migrate.steps.model.training_step import Backward
 from amp_migrate.steps.regions.find_regions import RegionFinder
 from amp_migrate.steps.statements.data_flow import reads, targets
 from amp_migrate.steps.statements.no_grad import is_quiet
+from amp_migrate.tables import operators
 from amp_migrate.trees.nodes import LOOP_TYPES, Block, Statement, block_of, blocks, nested_statements, statements
 from amp_migrate.trees.own_calls import calls_of
 
 _BUILTINS = frozenset(dir(builtins))
+# What tensors and Python's own objects can do, of which no forward is one.
+_PLAIN_METHODS = (
+    frozenset(operators.RESULT)
+    | frozenset(operators.AUTOCAST)
+    | frozenset(operators.DTYPE_METHODS)
+    | {name for each in (dict, list, set, str, int, object) for name in dir(each)}
+)
+_LIBRARIES = frozenset((*sys.stdlib_module_names, "numpy", "torch"))
 # Functions that give back another module, and run none.
 _COPIES = re.compile(r"_*(deep)?(copy|clone)(_|$)")
 
@@ -91,14 +102,47 @@ class Slices:
         needed = frozenset().union(*map(effects.reads, found))
         return found | {each for each in forwards if effects.writes(each) & needed}
 
-    def assume_forward(self, found: list[Statement]) -> bool:
-        """Take a method of a slice that subclasses fill in, or that is inherited from out of sight, for the forward."""
+    def assume_forward(self, body: Block, found: list[Statement], at: Statement) -> bool:
+        """Take for the forward what a slice calls that cannot be seen: the loss has its gradient from somewhere.
+
+        That is a method which subclasses fill in or which is inherited from out of sight; else what is called in the
+        loop, where nothing that was given before it has a gradient in every round; else what calls its object before.
+        """
         for statement in found:
             value = statement.value if isinstance(statement, cst.Assign) else None
             if isinstance(value, cst.Call) and self._is_out_of_sight(value):
                 self.regions.assume(statement)
                 return True
-        return False
+        effects = self.regions.effects
+        unknown = [
+            each
+            for each in found
+            if any(map(self._is_unknown, calls_of(each)))
+            and effects.reads(each).isdisjoint(effects.writes(each))  # `loss = reduced(loss)` goes on from a loss
+            and not is_quiet(self.file, each)
+        ]
+        before = {each: list(self._on_its_objects(each, body, at)) for each in unknown}
+        loops = [loop for loop in self.tree.ancestors(at) if isinstance(loop, LOOP_TYPES)]
+        in_loops = ([each for each in unknown if loop in self.tree.ancestors(each)] for loop in loops)
+        taken = next(filter(None, in_loops), [each for each in unknown if before[each]])
+        for each in taken:
+            found += (other for other in before[each] if other not in found)
+            for assumed in (each, *before[each]):
+                self.regions.assume(assumed)
+        return bool(taken)
+
+    def _on_its_objects(self, unknown: Statement, body: Block, at: Statement) -> Iterator[Statement]:
+        """The statements before `at` that call the object of a method: `learner(x)` for `learner.calculate_loss()`."""
+        owners = {(dotted(call.func) or "").rpartition(".")[0] for call in calls_of(unknown) if self._is_unknown(call)}
+        owners -= {"", "self"}
+        order = self.tree.order
+        for statement in nested_statements(body) if owners else ():
+            if blocks(statement) or order[statement] >= order[at] or statement in self.dead or statement is unknown:
+                continue
+            called = [dotted(each.func) or "" for each in calls_of(statement) if self._is_unknown(each)]
+            is_same = any(not owners.isdisjoint((path, path.rpartition(".")[0])) for path in called)
+            if is_same and not is_quiet(self.file, statement):
+                yield statement
 
     def _hands_out(self, statement: Statement, at: Statement) -> bool:
         """Whether a statement is a loop over something that was computed, and `at` comes after it."""
@@ -124,6 +168,16 @@ class Slices:
         body = self.tree.body(target)
         calls = (call for call in self.file.calls if self.tree.body(call) is body)
         return any(path in (object_path(c.func), _stepped(c)) for c in calls)
+
+    def _is_unknown(self, call: cst.Call) -> bool:
+        """Whether nothing is known of what a call runs, not even that it is no forward."""
+        path, full = dotted(call.func), self.file.names.callee(call)
+        if path is None or self.roles.project.called(self.file, call) is not None:
+            return False
+        owner, _, name = path.rpartition(".")
+        if full.partition(".")[0] in _LIBRARIES:
+            return False
+        return name not in (_PLAIN_METHODS if owner else _BUILTINS)
 
     def _is_out_of_sight(self, call: cst.Call) -> bool:
         path, owner = dotted(call.func) or "", self.tree.owner_class(call)

@@ -1,0 +1,115 @@
+"""Apex steps whose forward is in code that cannot be seen: Apex had it in mixed precision wherever it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Check = Callable[..., Any]
+
+
+def test_function_that_a_loop_is_given_computes_the_loss(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+          def main(loader, compute):
+              MODEL
+        -     model, optimizer = amp.initialize(model, optimizer)
+        +     scaler = torch.amp.GradScaler("cuda")
+              for batch in loader:
+                  optimizer.zero_grad()
+        ~         loss = compute(batch)
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -         optimizer.step()
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+        """
+    )
+
+
+def test_object_of_a_class_out_of_sight_runs_the_forward_before_it_gives_the_loss(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+          from elsewhere import Learner
+          def main(x, y):
+              MODEL
+        -     model, optimizer = amp.initialize(model, optimizer)
+        +     scaler = torch.amp.GradScaler("cuda")
+              learner = Learner(model)
+              optimizer.zero_grad()
+        -     learner(x, accumulate=True)
+        -     learner(y, accumulate=True)
+        -     loss = learner.calculate_loss()
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         learner(x, accumulate=True)
+        +         learner(y, accumulate=True)
+        +         loss = learner.calculate_loss()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_object_that_is_given_computes_a_loss_for_another_function_that_goes_backward(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+          class Trainer:
+              def __init__(self, task, model):
+                  self.task = task
+                  self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -         model, self.optimizer = amp.initialize(model, self.optimizer)
+        +         self.scaler = torch.amp.GradScaler("cuda")
+              def backward(self, loss):
+        -         with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        +         self.scaler.scale(loss).backward()
+              def train(self, loader):
+                  for batch in loader:
+                      self.optimizer.zero_grad()
+        ~             result = self.task.compute(*batch)
+                      self.backward(result["loss"])
+        -             self.optimizer.step()
+        +             self.scaler.step(self.optimizer)
+        +             self.scaler.update()
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    "computed",
+    [
+        "for loss in given:\n            loss = reduced(loss)",
+        "for x in loader:\n            loss = given[0].mean()",
+        "for x in loader:\n            loss = given[len(x)].mean() / math.isqrt(len(x))",
+        "for x in loader:\n            with torch.no_grad():\n                t = seen(x)\n            loss = t",
+        "if True:\n            loss = compute(given)",
+    ],
+)
+def test_loss_that_may_have_its_gradient_from_elsewhere_stays_on_the_shim(computed: str, migrate: Check) -> None:
+    plan = migrate(
+        f"""
+    import math
+    from apex import amp
+    from elsewhere import compute, reduced, seen
+    def main(loader, given):
+        MODEL
+        model, optimizer = amp.initialize(model, optimizer)
+        {computed}
+            optimizer.zero_grad()
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+            optimizer.step()
+    """
+    )
+    assert "from amp_shim import amp\n" in plan.after
+    assert any("the forward pass behind `loss` is not in this function" in each.message for each in plan.findings)
