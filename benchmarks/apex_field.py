@@ -43,7 +43,7 @@ def measured(folder: Path) -> dict[str, Any]:
     """Migrate a copy of a repository, and count its steps before and after."""
     with tempfile.TemporaryDirectory() as name:
         copy = Path(name) / folder.name
-        shutil.copytree(folder, copy, ignore=shutil.ignore_patterns(".git", "*.ipynb"))
+        shutil.copytree(folder, copy, ignore=shutil.ignore_patterns(".git", "*.ipynb"), symlinks=True)
         before, dead_before = set(steps(copy)), len(list(dead_imports(copy)))
         command = [sys.executable, "-c", MIGRATE, "--format", "json", str(copy)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
