@@ -124,12 +124,12 @@ class StepMigration:
         for file in files:
             if self._is_of_apex(file):
                 continue
-            for read in fp32.read_steps(file, self.roles, self._steppers):
-                obstacle = self._obstacle(file) or self._withdrawn(file, read)
+            for read in fp32.read_steps(file, self.roles, self._steppers, self._obstacle):
+                withdrawn = self._withdrawn(file, read)
                 if isinstance(read, Refusal):
                     self._refuse(read)
-                elif obstacle is not None:
-                    self._refuse(obstacle, read.step)
+                elif withdrawn is not None:
+                    self._refuse(withdrawn, read.step)
                 else:
                     found.append(read)
         joined = Joiner(self.project, self._gather_again, self._steppers).join(found)

@@ -152,3 +152,44 @@ def test_files_in_which_a_function_of_a_step_is_only_a_word_are_not_parsed(
     before = done()
     assert len(migrate([tmp_path], Settings()).changed) == 1
     assert since(before)[Work.LIBCST_FILES] == parsed
+
+
+TESTING = """
+import torch
+from library.make import make_model
+
+
+def test_gradients():
+    model = make_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loss = model(torch.ones(2, 8).cuda()).mean()
+    loss.backward()
+    optimizer.step()
+"""
+MAKING = """
+from library.parts_0 import add_parts
+
+
+def make_model(parser=None):
+    return add_parts(parser)
+"""
+ADDING = """
+from library.parts_{1} import add_parts as add_more
+
+
+def add_parts(parser):
+    parser.add_argument("--part-{0}")
+    return add_more(parser)
+"""
+
+
+@pytest.mark.parametrize(("name", "parsed"), [("tests/test_model.py", 1), ("train_model.py", 1 + 1 + 8)])
+def test_what_a_unit_test_computes_is_not_looked_for_in_the_project(tmp_path: Path, name: str, parsed: int) -> None:
+    for path, text in {name: TESTING, "library/make.py": MAKING}.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    for number in range(8):
+        (tmp_path / "library" / f"parts_{number}.py").write_text(ADDING.format(number, number + 1))
+    before = done()
+    migrate([tmp_path], Settings())
+    assert since(before)[Work.LIBCST_FILES] == parsed

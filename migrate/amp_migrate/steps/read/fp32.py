@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import libcst as cst
@@ -32,11 +32,14 @@ _GRADIENTS = frozenset({"gradient", "grad_tensors"})
 _BACKWARD_KEYWORDS = frozenset({"gradient", "retain_graph", "create_graph", "inputs"})
 
 
-def read_steps(file: File, roles: Roles, steppers: Steppers | None) -> Iterator[Gathered | Refusal]:
+def read_steps(
+    file: File, roles: Roles, steppers: Steppers | None, unfit: Callable[[File], Refusal | None]
+) -> Iterator[Gathered | Refusal]:
     """What each function of a file that goes backward has of an FP32 training step, in source order.
 
     Args:
         steppers: knows functions that step for others; None where nobody has to know of steps.
+        unfit: why no step of a file is to be moved. What such a step computes is not looked for: it takes the project.
     """
     imported = {
         binding.imported.partition(".")[0]
@@ -65,9 +68,11 @@ def read_steps(file: File, roles: Roles, steppers: Steppers | None) -> Iterator[
                 backwards.append(read)
             if read is not None:
                 left.append(statement)
-        stepped = () if steppers is None else steppers.calls(file, body)
         if refusal is not None or backwards:
-            found = refusal or gatherer.gather(function, backwards, stepped_elsewhere=stepped)
+            found: Gathered | Refusal | None = refusal or unfit(file)
+            if found is None:
+                stepped = () if steppers is None else steppers.calls(file, body)
+                found = gatherer.gather(function, backwards, stepped_elsewhere=stepped)
             yield replace(found, left=tuple((file, e) for e in left)) if isinstance(found, Refusal) else found
 
 
