@@ -47,6 +47,7 @@ class Act(Enum):
     REGION = "an autocast region begins"
     RUN = "a module runs"
     REFUSED = "autocast refuses a loss"
+    UNREAD_LOSS = "a loss goes backward that code which is not read computes in a region"
     NO_KERNEL = "no kernel takes half precision"
     MISMATCH = "operands differ in precision"
     OVERFLOW = "a constant does not fit into a low value"

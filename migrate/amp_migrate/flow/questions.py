@@ -42,6 +42,7 @@ CACHE_MENDED = (2, 15)
 WRONG_BY_ITSELF = {
     Act.WEIGHT_CAST: "a weight's cast was kept without a gradient, and serves where one is wanted",
     Act.REFUSED: "autocast refuses it",
+    Act.UNREAD_LOSS: "the loss is computed under autocast by code that could not be read",
     Act.NO_KERNEL: "no kernel takes half precision",
     Act.MISMATCH: "operands differ in precision",
     Act.OVERFLOW: "a constant does not fit into float16",
@@ -194,6 +195,8 @@ class Questions:
             if event.code in self.analysis.given_up or not event.seen_by:
                 continue  # nobody knows in which states it is reached; or it is not
             what = WRONG_BY_ITSELF.get(event.act)
+            if event.act is Act.UNREAD_LOSS and event.site in self._foreign:
+                continue  # told already, of what it is given
             if what is not None:
                 # Where a tensor may be in another precision as well, it is wrong only in the calls in which it is low.
                 is_sure = event.act not in _NOT_ALWAYS or any(event.sure_in.values())
@@ -214,6 +217,11 @@ class Questions:
                 if True in halved:
                     yield Fault(event.site, UNSCALED_LOSS, False not in halved)
             yield from self._wrong_states(event)
+
+    @cached_property
+    def _foreign(self) -> frozenset[Site]:
+        """Where code that is not read gets what is low for certain."""
+        return frozenset(each.site for each in self.events(Act.FOREIGN) if any(each.sure_in.values()))
 
     def is_scaled_in_vain(self, event: Event) -> bool:
         """Whether a loss goes backward scaled, in a program that computes nothing in half precision."""

@@ -87,6 +87,7 @@ _RUNS = frozenset(
         WRONG_BY_ITSELF[Act.ON_CPU],
         WRONG_BY_ITSELF[Act.FOREIGN],
         WRONG_BY_ITSELF[Act.HALF_ARRAY],
+        WRONG_BY_ITSELF[Act.UNREAD_LOSS],
         SAVED_LOW,
         UNSAVED,
         _NOT_CLEARED_IN_SIGHT,
@@ -113,6 +114,7 @@ class Trouble(Enum):
     ON_CPU = "a script that is for the CPU: autocast for a GPU does nothing in it"
     IDLE = "low precision that does nothing at all"
     UNSAVED = "a scaler that begins anew where its optimizer goes on"
+    UNREAD = "a loss that nobody has seen, in a region: original code that has none says nothing of it"
     NORM_TWICE = "a gradient penalty through a norm: bfloat16 has the range for it"
     OTHER = "any other"
 
@@ -135,6 +137,7 @@ _TROUBLES = {
     WRONG_BY_ITSELF[Act.GAUGE]: Trouble.READ_SCALED,
     UNSCALED_LOSS: Trouble.UNSCALED,
     UNSAVED: Trouble.UNSAVED,
+    WRONG_BY_ITSELF[Act.UNREAD_LOSS]: Trouble.UNREAD,
 }
 
 

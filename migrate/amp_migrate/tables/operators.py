@@ -236,6 +236,13 @@ PROPORTIONAL = VIEWS | frozenset(
         "cumsum sort topk trace masked_fill where pad index_put scatter masked_scatter lerp dist quantile flatten to"
     ).split()
 )
+# A loss comes out where losses go in: parts of it, and sums and multiples.
+LINEAR = VIEWS | frozenset(
+    (
+        "sum nansum mean nanmean add sub subtract mul multiply div divide true_divide neg negative positive stack cat "
+        "concat where float to index getitem"
+    ).split()
+)
 # The size of what goes in does not matter.
 SIZELESS = frozenset(name for name, kind in RESULT.items() if kind in (INTEGER, BOOLEAN)) | frozenset(
     "sign sgn normalize cosine_similarity zeros_like ones_like empty_like rand_like randn_like full_like".split()

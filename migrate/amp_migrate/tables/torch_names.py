@@ -133,6 +133,14 @@ MODULE_FACTORIES = (
 OPTIMIZER_FACTORIES = ("torch.optim.", "apex.optimizers.", "apex.contrib.optimizers.")
 SCHEDULER_FACTORIES = ("torch.optim.lr_scheduler.", "torch.optim.swa_utils.")
 
+# Packages whose own recipes train under autocast with a scaler: the losses in their models are made for it.
+TRAINED_WITH_AMP = frozenset(
+    (
+        "accelerate detectron2 diffusers espnet2 fairseq mmcv mmdet mmengine mmpretrain mmseg monai open_clip "
+        "sentence_transformers speechbrain timm torch torchaudio torchvision transformers ultralytics"
+    ).split()
+)
+
 # What else has losses that go backward and optimizers that step: code that imports one of these, and not torch.
 OTHER_FRAMEWORKS = frozenset(
     "chainer jittor keras megengine mindspore mxnet oneflow paddle paddlenlp ppdet ppcls tensorflow".split()

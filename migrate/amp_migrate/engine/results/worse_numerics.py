@@ -59,11 +59,16 @@ _EXACT = "let its inputs be float32 (.float()) where autocast is switched off"
 _IN_FLOAT32 = f"{_EXACT}, or use --dtype bf16"
 _BEFORE_IT_ROUNDS = "let the sigmoid or softmax that gives it see float32 (.float()), or the loss see logits"
 _BEHIND = "let what comes out of the region be float32 (.float())"
+_IN_IT = (
+    "look in it for BCELoss, which autocast refuses, and for sums, powers and logarithms of what autocast computes in "
+    "half precision: they need torch.amp.autocast(..., enabled=False), and float32 inputs (.float())"
+)
 _FOR_TOLD = _IN_ANY_CASE | {
     Trouble.BEHIND: _BEHIND,
     Trouble.CLIPPED: UNSCALE_FIRST,
     Trouble.ROUNDED: _EXACT,
     Trouble.PROBABILITY: _BEFORE_IT_ROUNDS,
+    Trouble.UNREAD: _IN_IT,
     Trouble.UNSAVED: "save scaler.state_dict() there, too, and load it where the optimizer is loaded",
 }
 _CODES = {Trouble.PROBABILITY: ROUNDED_PROBABILITY.code, Trouble.UNSAVED: SCALER_NOT_SAVED.code}
@@ -138,6 +143,8 @@ def worse_numerics(
         if step.code == APEX_STEP.code:
             # Unknown code gets them scaled in the body of `amp.scale_loss`, too: to be reduced over all processes.
             found = [e for e in found if e.trouble is not Trouble.READ_SCALED or OUT_OF_SIGHT not in e.message]
+            # What it computes of a loss in mixed precision Apex has shown: its lists are autocast's.
+            found = [e for e in found if e.trouble is not Trouble.UNREAD]
         found = [harm for harm in found if harm.is_told and (harm.trouble is not Trouble.ON_CPU or is_for_gpu)]
         sure = [harm for harm in found if harm.is_sure]
         if any(harm.trouble is Trouble.CACHE for harm in sure) and name not in settings.uncached:

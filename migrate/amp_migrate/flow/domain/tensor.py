@@ -65,7 +65,7 @@ A_PIECE: frozenset[Any] = frozenset({None})
 
 _FACTS = (
     *("precision", "rank", "place", "tags", "flows", "regions"),
-    *("leaf", "reach", "surely", "units", "reads", "born", "spared", "piece"),
+    *("leaf", "reach", "surely", "units", "reads", "born", "spared", "piece", "unread"),
 )
 
 
@@ -88,6 +88,8 @@ class Tensor(Numbered):
         spared: the leaves of which a test in some function tells whether a backward pass comes to them.
         piece: where it got its name, if it is a piece of what was made, or one of many; `None` before it has one, and
             empty for the whole.
+        unread: where code that nobody could read computed it in a region, if nothing has been made of it since but
+            sums, parts and multiples: a loss that goes backward is then one that nobody has seen.
     """
 
     __slots__ = (
@@ -106,6 +108,7 @@ class Tensor(Numbered):
             "surely",
             "tags",
             "units",
+            "unread",
         ),
     )
 
@@ -125,10 +128,12 @@ class Tensor(Numbered):
         born: frozenset[Site],
         spared: frozenset[Spared] = NOTHING,
         piece: frozenset[Site | None] = NOTHING,
+        unread: frozenset[Site] = NOTHING,
     ) -> None:
         self.precision, self.rank, self.place, self.tags, self.flows = precision, rank, place, tags, flows
         self.regions, self.leaf, self.reach, self.surely = regions, leaf, reach, surely
         self.units, self.reads, self.born, self.spared, self.piece = units, reads, born, spared, piece
+        self.unread = unread
 
     def but(self, **changes: Any) -> Tensor:
         """This tensor with other facts."""
@@ -200,6 +205,7 @@ def _join_tensors(a: Tensor, b: Tensor) -> Tensor:
         born if len(born) <= _MOST_ORIGINS else NOTHING,
         a.spared & b.spared,
         a.piece | b.piece,
+        a.unread | b.unread,
     )
 
 

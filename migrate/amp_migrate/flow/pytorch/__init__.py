@@ -68,6 +68,7 @@ from amp_migrate.flow.pytorch import (
     operators,
     switches,
     tensors,
+    unread,
     variances,
 )
 from amp_migrate.flow.source import Site
@@ -92,6 +93,7 @@ class PyTorch:
         working: the regions in which something is, or may be, computed in low precision.
         moments: what means and products are made of.
         guards: what is kept from singular points in vain.
+        called: the full names of what was called of other packages, by place.
         asked: for each unknown object, the methods that are called on it: what it is shows in what is done with it.
     """
 
@@ -115,6 +117,7 @@ class PyTorch:
         self.working: set[Site] = set()
         self.moments = variances.Moments()
         self.guards = guards.Guards()
+        self.called: dict[Site, str] = {}
         self.asked: dict[tuple[object, ...], set[str]] = {}
 
     # Names
@@ -608,7 +611,8 @@ class PyTorch:
         if name in ("parse_args", "parse_known_args"):
             space = one(Opaque((frame.site(node), "args")))
             return space if name == "parse_args" else one(Tup((space, UNKNOWN)))
-        return modules.unknown_result(frame, NEVER, args, node)
+        of = unread.name_of(frame, one(owner))
+        return modules.unknown_result(frame, NEVER, args, node, name=of and f"{of}.{name}")
 
     def _own_function(self, frame: Frame, owner: Atom, args: Arguments, node: ast.AST) -> Value:
         """`apply` of a function of autograd's own: `forward` runs without recording, `backward` without autocast."""

@@ -52,7 +52,7 @@ from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import attributes, builtins, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
-from amp_migrate.flow.pytorch import arrays, gradients, modules, ranks, switches, tensors
+from amp_migrate.flow.pytorch import arrays, gradients, modules, ranks, switches, tensors, unread
 from amp_migrate.flow.pytorch.operators import facet, operate
 from amp_migrate.tables import operators as table
 from amp_migrate.tables.torch_names import SCHEDULER_FACTORIES
@@ -426,11 +426,12 @@ def _foreign(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
             frame.write(owner, f"<{index}>", value, strong=False)
         for word, value in args.keywords.items():
             frame.write(owner, f"<{word}>", value, strong=False)
+        unread.noted(frame, name, node)
         is_known = name.startswith((*_SILENT, "contextlib."))
         return one(owner) if is_known else join(one(owner), one(Opaque((frame.site(node), last))))
     if name.startswith("math."):
         return some("float")
-    return modules.unknown_result(frame, NEVER, args, node)
+    return modules.unknown_result(frame, NEVER, args, node, name=name)
 
 
 # By name

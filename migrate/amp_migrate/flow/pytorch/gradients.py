@@ -337,6 +337,8 @@ def backward(frame: Frame, loss: Value, args: Arguments, node: ast.AST) -> None:
     _note_low_weights(frame, reach, node)
     kinds = [_kind(each) for each in units]
     event.scaler = join(event.scaler, frozenset(each.scaler for each in kinds if each.scaler is not None))
+    for site in NOTHING.union(*(each.unread for each in tensors)):
+        analysis.event(frame, Act.UNREAD_LOSS, node, site=site, why=analysis.pytorch.called[site])
     registered = frame.analysis.pytorch.registry.optimizers
 
     def change(machine: Machine, targets: Mapping[Atom, bool | None], is_any: bool) -> Iterable[Machine]:

@@ -58,7 +58,7 @@ from amp_migrate.flow.python import attributes, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.classes import external_bases
 from amp_migrate.flow.python.frame import Frame
-from amp_migrate.flow.pytorch import gradients
+from amp_migrate.flow.pytorch import gradients, unread
 from amp_migrate.flow.pytorch.operators import halved, operate
 from amp_migrate.flow.source import Site
 from amp_migrate.tables import operators as table
@@ -371,11 +371,14 @@ def _layer(frame: Frame, owner: Obj, name: str, args: Arguments, node: ast.AST) 
     return operate(frame, op, operands, node, whole)
 
 
-def unknown_result(frame: Frame, callee: Value, args: Arguments, node: ast.AST, *, is_module: bool = False) -> Value:
+def unknown_result(
+    frame: Frame, callee: Value, args: Arguments, node: ast.AST, *, is_module: bool = False, name: str = ""
+) -> Value:
     """What something unknown gives: nobody knows its shape; its tensors may be low where autocast is on.
 
     Args:
         is_module: whether it is a module, whose result depends on its parameters.
+        name: its full name, where it is of another package, and `callee` does not say so.
     """
     frame.analysis.pytorch.works(frame)
     given = [each for value in args.all() for each in tensors_in(value)]
@@ -408,6 +411,7 @@ def unknown_result(frame: Frame, callee: Value, args: Arguments, node: ast.AST, 
         units=PURE if whole is None else whole.units,
         reads=NOTHING if whole is None else whole.reads,
         born=frozenset({frame.site(node)}),
+        unread=unread.noted(frame, name or unread.name_of(frame, callee), node),
     )
     if is_module and autocast.may_be_on and autocast.cache & ON:
         for module in callee:

@@ -257,6 +257,7 @@ def _facts(
         born,
         spared_of(tensors) if reach else NOTHING,
         tensors[0].piece if is_view else NOTHING,
+        NOTHING.union(*(each.unread for each in tensors)) if is_view or name in table.LINEAR else NOTHING,
     )
 
 

@@ -1,0 +1,57 @@
+"""What code computes that is not among the files, and of no package that is known to train under autocast."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+
+from amp_migrate.flow.domain.atoms import Atom, Class, Obj, Opaque, Value
+from amp_migrate.flow.domain.tensor import NOTHING
+from amp_migrate.flow.python.classes import external_bases
+from amp_migrate.flow.python.frame import Frame
+from amp_migrate.flow.source import Site
+from amp_migrate.tables.torch_names import TRAINED_WITH_AMP
+
+
+def noted(frame: Frame, callee: str, node: ast.AST) -> frozenset[Site]:
+    """Note what is called in a place; the place, if what it gives is computed in a region by code that nobody knows.
+
+    Args:
+        callee: its full name; empty where nobody can say.
+    """
+    if not callee:
+        return NOTHING
+    site = frame.site(node)
+    frame.analysis.pytorch.called.setdefault(site, callee)
+    is_known = _package(callee) in TRAINED_WITH_AMP or _package(callee) in sys.stdlib_module_names
+    return NOTHING if is_known or not frame.now.context.cuda.may_be_on else frozenset({site})
+
+
+def name_of(frame: Frame, callee: Value) -> str:
+    """The full name of what is called, by what it was taken from; empty where that is of no other package."""
+    return next(iter(sorted(filter(None, (_name_of(frame, each) for each in callee if isinstance(each, Atom))))), "")
+
+
+def _name_of(frame: Frame, atom: Atom) -> str:
+    if isinstance(atom, Obj):
+        return next(_names_of_class(frame, atom), "")
+    if not isinstance(atom, Opaque) or not atom.path:
+        return ""
+    root, *steps = atom.path
+    if isinstance(root, Site):
+        found = frame.analysis.pytorch.called.get(root, "")
+        steps = [each for each in steps if each[:1] in ".[("]
+    else:
+        found = next(_names_of_class(frame, root), "") if isinstance(root, Obj) else ""
+    return found and found + "".join(steps)
+
+
+def _names_of_class(frame: Frame, owner: Obj) -> Iterator[str]:
+    """The classes of other packages that an object is of, in which there may be what nobody has read."""
+    bases = external_bases(frame, owner.made_of) if isinstance(owner.made_of, Class) else [owner.external]
+    return (each for each in bases if _package(each) not in ("builtins", "torch"))
+
+
+def _package(name: str) -> str:
+    return name.lstrip(".").partition(".")[0]

@@ -1,0 +1,131 @@
+"""A loss that code computes which is not among the files is told where a step moves, and no other network is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from amp_migrate.engine.migrate import migrate, migrate_text
+from amp_migrate.settings import Settings
+
+HEAD = """\
+import maps, timm, torch, torchvision, transformers
+from maps import losses
+from torch import nn
+
+
+class Own(maps.Planner):
+    def log(self, value):
+        print(value)
+
+
+class Judge(nn.Module):
+    def forward(self, out, target):
+        return (out - target).square().mean()
+
+
+head, judge = nn.Linear(9, 3).cuda(), Judge()
+"""
+EPOCH = """\
+optimizer = torch.optim.Adam(model.parameters())
+for x, target in loader:
+    {forward}
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+COMPUTED = "the loss is computed under autocast by code that could not be read: "
+GIVEN = "code that could not be read gets a half-precision value: "
+
+
+def told(made: str, forward: str) -> list[tuple[str, str]]:
+    """The line that each finding about risky numerics is of, and what it says."""
+    text = f"{HEAD}model = {made}\n{EPOCH.format(forward=forward)}"
+    plan = migrate_text(text, Settings())
+    assert "autocast(" in plan.after
+    lines = text.splitlines()
+    return [(lines[each.line - 1].strip(), each.message) for each in plan.findings if each.code == "AMP504"]
+
+
+@pytest.mark.parametrize(
+    ("made", "forward", "name"),
+    [
+        ("maps.Planner(16).cuda()", "loss = model.train_step(x, target)", "maps.Planner.train_step"),
+        ("maps.Planner(16).cuda()", "loss, log = model(x, target)", "maps.Planner"),
+        ("maps.build('small').to('cuda')", "loss = model(x, target)", "maps.build()"),
+        ("maps.build('small').to('cuda')", "loss = model(x, target).loss / 4", "maps.build()"),
+        ("maps.zoo.Planner().cuda()", "loss = sum(model(x, target).values())", "maps.zoo.Planner"),
+        ("nn.DataParallel(maps.Planner().cuda())", "loss = model(x, target).mean()", "maps.Planner"),
+        ("Own(16).cuda()", "loss = 0.5 * model.train_step(x, target)", "maps.Planner.train_step"),
+        ("maps.Planner(16).cuda()", "loss = losses.focal(model(x), target)", "maps.losses.focal"),
+        (
+            "maps.Planner(16).cuda()",
+            "loss = nn.functional.l1_loss(head(model(x)), target) + model.penalty()",
+            "maps.Planner.penalty",
+        ),
+    ],
+)
+def test_a_loss_that_nobody_has_read_is_told_where_it_is_computed(made: str, forward: str, name: str) -> None:
+    assert told(made, forward) == [(forward, COMPUTED + name)]
+
+
+@pytest.mark.parametrize(
+    ("made", "forward"),
+    [
+        ("maps.Planner(16).cuda()", "loss = nn.functional.cross_entropy(model(x), target)"),
+        ("maps.Planner(16).cuda()", "loss = judge(model(x), target)"),
+        ("maps.Planner(16).cuda()", "loss = judge(head(model.features(x)), target)"),
+        ("maps.Planner(16).cuda()", "loss = -(model(x).log_softmax(1) * target).sum()"),
+        ("torchvision.models.detection.ssd300_vgg16().cuda()", "loss = sum(model(x, target).values())"),
+        ("transformers.AutoModel.from_pretrained('a').cuda()", "loss = model(x, labels=target).loss"),
+        ("timm.create_model('a').cuda()", "loss = nn.functional.cross_entropy(model(x), target)"),
+    ],
+)
+def test_a_network_that_nobody_has_read_is_not_told_where_its_loss_is_in_sight_or_its_package_known(
+    made: str, forward: str
+) -> None:
+    assert told(made, forward) == []
+
+
+def test_a_loss_is_told_once_that_gets_half_precision_for_certain() -> None:
+    forward = "loss = losses.focal(model(x), target)"
+    assert told("nn.Linear(9, 3).cuda()", forward) == [(forward, f"{GIVEN}maps.losses.focal")]
+
+
+def test_of_a_model_of_unknown_callers_nothing_is_told() -> None:
+    text = f"{HEAD}\n\ndef train(model):\n" + "".join(
+        f"    {line}\n" for line in EPOCH.format(forward="loss = model(x, target)").splitlines()
+    )
+    plan = migrate_text(text, Settings())
+    assert "autocast(" in plan.after
+    assert "AMP504" not in {each.code for each in plan.findings}
+
+
+@pytest.mark.parametrize("is_given", [False, True])
+def test_a_file_that_is_not_given_is_told_like_a_package(tmp_path: Path, is_given: bool) -> None:
+    step = EPOCH.format(forward="loss = model.train_step(x, target)")
+    script = f"import torch\nfrom models.planner import Planner\n\nmodel = Planner(16).cuda()\n{step}"
+    (tmp_path / "train.py").write_text(script)
+    if is_given:
+        (tmp_path / "models").mkdir()
+        (tmp_path / "models" / "planner.py").write_text(
+            "from torch import nn\n\n\nclass Planner(nn.Module):\n"
+            "    def __init__(self, size):\n        super().__init__()\n        self.head = nn.Linear(size, 3)\n\n"
+            "    def train_step(self, x, target):\n        return nn.functional.cross_entropy(self.head(x), target)\n"
+        )
+    summary = migrate([tmp_path], Settings())
+    told = [each.message for plan in summary.plans for each in plan.findings if each.code == "AMP504"]
+    assert told == ([] if is_given else [f"{COMPUTED}models.planner.Planner.train_step"])
+
+
+def test_what_apex_ran_in_mixed_precision_is_not_told() -> None:
+    text = (
+        "import maps, torch\nfrom apex import amp\n\nmodel = maps.Planner().cuda()\n"
+        "optimizer = torch.optim.Adam(model.parameters())\n"
+        "model, optimizer = amp.initialize(model, optimizer, opt_level='O1')\n"
+        "for x in loader:\n    loss = model(x)\n    optimizer.zero_grad()\n"
+        "    with amp.scale_loss(loss, optimizer) as scaled:\n        scaled.backward()\n    optimizer.step()\n"
+    )
+    plan = migrate_text(text, Settings())
+    assert "autocast(" in plan.after
+    assert "AMP504" not in {each.code for each in plan.findings}
