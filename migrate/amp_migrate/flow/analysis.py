@@ -789,8 +789,8 @@ class Analysis:
         found.sure_in[frame.task] = found.sure_in.get(frame.task, True) and is_sure
         context = frame.now.context
         found.context = context if found.context is None else found.context.join(context)
-        about = facts.get("optimizer", NEVER)
-        states = ((world.now, world.facts, about) for world in frame.now.worlds)
+        about = self.pytorch.there(frame.now.worlds, facts.get("optimizer", NEVER))
+        states = ((world.now, world.facts, about(world.now)) for world in frame.now.worlds)
         found.seen_by.setdefault(frame.task, set()).update(states)
         frame.task.happened[found] = None
         return found

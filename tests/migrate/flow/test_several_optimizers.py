@@ -7,6 +7,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+from amp_migrate.flow.events import Act
 from amp_migrate.flow.questions import faults
 
 Tell = Callable[..., Any]
@@ -159,3 +160,76 @@ def test_an_optimizer_of_another_package_is_one_thing(told: Tell, clear: str) ->
     text = f"from transformers import AdamW\noptimizer = AdamW(g.parameters())\nfor x in loader:\n    {clear}{STEP}"
     assert not told_of(told, NETS + text)
     assert told_of(told, NETS + text.replace(clear, "pass"))
+
+
+OF_TWO_BRANCHES = """
+import numpy
+
+model = nn.Linear(8, 8).cuda()
+groups = [{{"params": [value], "lr": 0.1}} for name, value in model.named_parameters()]
+if kind == "adam":
+    optimizer = optim.Adam(groups)
+{otherwise}:
+    optimizer = optim.SGD(groups)
+scaler = torch.amp.GradScaler("cuda")
+
+
+def clip(model, most):
+    total = numpy.sqrt(sum(each.grad.norm() ** 2 for each in model.parameters()))
+    for each in model.parameters():
+        each.grad.mul_(most / max(total, most))
+
+
+for x in loader:
+    with torch.amp.autocast("cuda", dtype=torch.float16):
+        loss = model(x).mean()
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    {before}
+    clip(model, 10.0)
+    {behind}
+    scaler.step(optimizer)
+    scaler.update()
+"""
+
+
+@pytest.mark.parametrize("otherwise", ["else", 'elif kind == "sgd"'])
+@pytest.mark.parametrize(
+    ("before", "behind", "is_used_scaled"),
+    [
+        ("scaler.unscale_(optimizer)", "pass", False),
+        ("pass", "scaler.unscale_(optimizer)", True),
+        ("pass", "pass", True),
+        ("scaler.unscale_(optimizer) if often else None", "pass", True),
+        ("scaler.unscale_(optimizer); scaler.scale(model(x).mean()).backward()", "pass", True),
+    ],
+)
+def test_gradients_are_those_of_the_one_optimizer_that_a_branch_has_made(
+    told: Tell, otherwise: str, before: str, behind: str, is_used_scaled: bool
+) -> None:
+    text = OF_TWO_BRANCHES.format(otherwise=otherwise, before=before, behind=behind)
+    found = [each.what for each in faults(told(text).analysis)]
+    assert any("scale is in it" in each for each in found) is is_used_scaled
+    assert is_used_scaled or not found
+
+
+def test_an_optimizer_that_was_made_before_is_there_beside_one_that_a_branch_makes(told: Tell) -> None:
+    text = """
+        class Trainer:
+            def __init__(self):
+                self.net = nn.Linear(8, 8).cuda()
+                self.opt = optim.Adam(self.net.parameters())
+
+            def tune(self, again):
+                opt = self.opt
+                if again:
+                    opt = optim.SGD(self.net.parameters())
+                for x in loader:
+                    opt.zero_grad()
+                    self.net(x).mean().backward()
+                    opt.step()
+
+        trainer = Trainer()
+        """
+    events = told(dedent(text)).events(Act.STEP)
+    assert {atom.external for each in events for atom in each.optimizer} == {"torch.optim.Adam", "torch.optim.SGD"}

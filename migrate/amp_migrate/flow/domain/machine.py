@@ -69,12 +69,17 @@ class Grad(Numbered):
 UNKNOWN_GRAD = Grad(UNKNOWN)
 NO_GRAD = Grad(EMPTY)
 LOST_GRAD = Grad(LOST)
-_LOSSES = {"grad": LOST_GRAD, "stage": LOST}
+_LOSSES = {"grad": LOST_GRAD, "stage": LOST, "made": LOST}
 
 
 def grad_key(owner: object) -> Key:
     """Where the state of the gradients of an optimizer, or of a tensor with one of its own, is kept."""
     return ("grad", owner)
+
+
+def made_key(optimizer: object) -> Key:
+    """Where it is kept that an optimizer was made on the way."""
+    return ("made", optimizer)
 
 
 class Machine(Numbered):

@@ -63,6 +63,9 @@ def call(frame: Frame, callee: Value, args: Arguments, node: ast.AST) -> Value:
     aside = _known_as_unknown(callee)
     for atom in sorted(callee, key=repr):
         frame.state = before.copy()
+        frame.state.worlds = frame.analysis.pytorch.worlds_with(frame, atom, callee)
+        if before.worlds and not frame.state.worlds:
+            continue
         value = call_atom(frame, atom, args, node)
         if atom not in aside:
             found = join(found, value)

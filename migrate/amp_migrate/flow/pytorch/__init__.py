@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, ClassVar
 
 from amp_migrate.flow.domain.atoms import (
@@ -32,6 +32,7 @@ from amp_migrate.flow.domain.atoms import (
     tup,
 )
 from amp_migrate.flow.domain.contexts import OFF, Context
+from amp_migrate.flow.domain.machine import Machine, Worlds, made_key
 from amp_migrate.flow.domain.tensor import (
     ANYWHERE,
     BF16,
@@ -155,6 +156,25 @@ class PyTorch:
             return False
         is_part = all(each in self.registry.optimizers or each in self.registry.scalers for each in value)
         return True if value and is_part else None
+
+    @staticmethod
+    def there(worlds: Worlds, optimizers: Value) -> Callable[[Machine], Value]:
+        """Those of the optimizers that a place may be about which are there on one of the ways to it."""
+        if len(optimizers) < 2:
+            return lambda _: optimizers
+        are_there = gradients.there(worlds, [each for each in optimizers if isinstance(each, Atom)])
+        return lambda machine: frozenset(are_there(machine)) or optimizers
+
+    def worlds_with(self, frame: Frame, atom: Atom | Tensor, among: Value) -> Worlds:
+        """The ways on which something is there that may be called: of several optimizers, each is where it was made."""
+        owners = [each.owner for each in among if isinstance(each, Native)]
+        optimizers = [each for each in owners if each in self.registry.optimizers]
+        worlds = frame.now.worlds
+        if len(optimizers) < 2 or not isinstance(atom, Native) or atom.owner not in optimizers:
+            return worlds
+        frame.task.touched.update(map(made_key, optimizers))
+        are_there = gradients.there(worlds, optimizers)
+        return frozenset(each for each in worlds if atom.owner in are_there(each.now))
 
     @staticmethod
     def is_module_name(name: str) -> bool:

@@ -49,9 +49,11 @@ from amp_migrate.flow.domain.machine import (
     Key,
     Machine,
     World,
+    Worlds,
     assuming_all,
     changed,
     grad_key,
+    made_key,
     merged,
 )
 from amp_migrate.flow.domain.tensor import (
@@ -291,6 +293,15 @@ def _change(frame: Frame, keys: Iterable[Key], change: Callable[[Machine], Itera
     frame.now.worlds = changed(frame.now.worlds, change)
 
 
+def there(worlds: Worlds, optimizers: Sequence[Atom]) -> Callable[[Machine], list[Atom]]:
+    """Those of some optimizers that one variable may hold, or one parameter may have, which are there on a way.
+
+    Where one of two branches makes it, the other's is not; what is made on none of the ways, somebody else has made.
+    """
+    seen = {each for each in optimizers if any(world.now.get(made_key(each)) is True for world in worlds)}
+    return lambda machine: [each for each in optimizers if each not in seen or machine.get(made_key(each))]
+
+
 def new_leaf(frame: Frame, leaf: Atom) -> None:
     """A tensor gets a gradient of its own from now on: it has none yet."""
     _change(frame, [grad_key(leaf)], lambda machine: (machine.but({grad_key(leaf): NO_GRAD}),))
@@ -427,10 +438,16 @@ def states_of(frame: Frame, leaves: frozenset[Atom]) -> tuple[Units, list[Key]]:
     may_be_any = _UNKNOWN_LEAF in leaves
     with_gradients = {leaf: None for world in frame.now.worlds for leaf in world.now.gradients()}
     keys += [grad_key(leaf) for leaf in standalone_leaves(with_gradients) if may_be_any or leaf in leaves]
+    optimizers = frame.analysis.pytorch.registry.optimizers
+    sure = [each for each in found if overlap(optimizers[each], leaves)]
+    are_there = there(frame.now.worlds, sure)
     units: Units = NOTHING
     for world in frame.now.worlds:
+        not_made = {grad_key(each) for each in sure}.difference(map(grad_key, are_there(world.now)))
         for key in keys:
-            units |= units_of_grad(world.now.get(key, UNKNOWN_GRAD))
+            if key not in not_made:
+                units |= units_of_grad(world.now.get(key, UNKNOWN_GRAD))
+    frame.task.touched.update(map(made_key, sure))
     frame.task.touched.update(keys)
     frame.task.touched.add(AGAIN)
     return units or PURE, keys
@@ -585,7 +602,8 @@ def make_optimizer(frame: Frame, optimizer: Obj, args: Arguments, node: ast.AST)
     frame.analysis.event(frame, Act.OPTIMIZER_MADE, node, optimizer=one(optimizer), leaves=leaves or NOTHING)
     if optimizer not in frame.analysis.plural:
         gone = [("stepped", scaler, optimizer) for scaler in frame.analysis.pytorch.registry.scalers]
-        changes = {grad_key(optimizer): NO_GRAD, ("fresh", optimizer): True, **dict.fromkeys(gone)}
+        made: dict[Key, object] = {("fresh", optimizer): True, made_key(optimizer): True}
+        changes = {grad_key(optimizer): NO_GRAD, **made, **dict.fromkeys(gone)}
         _change(frame, changes, lambda machine: (machine.but(changes),))
 
 
@@ -805,11 +823,15 @@ def _one_by_one(
         return
 
     def one_of_them(machine: Machine) -> Iterable[Machine]:
-        gradients = {grad_key(each): (machine.grad(each) or UNKNOWN_GRAD) for each in known}
+        meant = are_there(machine) or known
+        if len(meant) == 1:
+            return [change(meant[0], machine)]
+        gradients = {grad_key(each): (machine.grad(each) or UNKNOWN_GRAD) for each in meant}
         guessed = machine.but({key: grad.but(guessed=True) for key, grad in gradients.items()})
-        return [change(each, guessed) for each in known]
+        return [change(each, guessed) for each in meant]
 
-    _change(frame, [key for each in known for key in keys(each)], one_of_them)
+    are_there = there(frame.now.worlds, known)
+    _change(frame, [key for each in known for key in (made_key(each), *keys(each))], one_of_them)
 
 
 def _keys(scaler: Atom) -> Callable[[Atom], list[Key]]:
@@ -926,7 +948,7 @@ def handed_on(frame: Frame, value: Value, node: ast.AST) -> None:
 
     def concerned(machine: Machine) -> set[Key]:
         known = machine.gradients()
-        return {key for key in machine.keys if any(each in key for each in gone)} | {
+        return {key for key in machine.keys if key[0] != "made" and any(each in key for each in gone)} | {
             grad_key(atom) for atom, grad in known.items() if grad.scaler in gone
         }
 
