@@ -40,6 +40,7 @@ class Backward:
         inline: whether the loss is computed in this very expression, so that it needs a name and a region first.
         part: where the call is of a function of the project that goes backward, that function; the loss is the call.
         computes: whether that function runs the forward, too.
+        of_object: whether the loss is kept by the object whose method that function is.
         steps: whether it steps the optimizer, too.
         wrapped: whether it is a wrapper's `optimizer.backward(loss)`, which is given the loss.
     """
@@ -50,6 +51,7 @@ class Backward:
     inline: bool = False
     part: FunctionRef | None = None
     computes: bool = False
+    of_object: bool = False
     steps: bool = False
     wrapped: bool = False
 

@@ -188,7 +188,7 @@ class Gatherer:
                 return self.obstacles.without_name(backward.statement)
             is_computed = has_forward or backward.computes or (bool(members) and backward.part is None)
             if self.is_mixed and not is_computed:
-                is_computed = self.slices.assume_forward(body, found, backward.statement)
+                is_computed = self.slices.assume_forward(body, found, backward)
             is_computed = is_computed or any(map(self._computes, calls))
             if not is_computed:
                 without_forward = without_forward or self.obstacles.without_forward(backward)

@@ -102,12 +102,14 @@ class Slices:
         needed = frozenset().union(*map(effects.reads, found))
         return found | {each for each in forwards if effects.writes(each) & needed}
 
-    def assume_forward(self, body: Block, found: list[Statement], at: Statement) -> bool:
+    def assume_forward(self, body: Block, found: list[Statement], backward: Backward) -> bool:
         """Take for the forward what a slice calls that cannot be seen: the loss has its gradient from somewhere.
 
         That is a method which subclasses fill in or which is inherited from out of sight; else what is called in the
         loop, where nothing that was given before it has a gradient in every round; else what calls its object before.
+        Or the object that keeps the loss has run a forward before: `trainer.forward(x)`, then `trainer.optimize()`.
         """
+        at = backward.statement
         for statement in found:
             value = statement.value if isinstance(statement, cst.Assign) else None
             if isinstance(value, cst.Call) and self._is_out_of_sight(value):
@@ -129,7 +131,28 @@ class Slices:
             found += (other for other in before[each] if other not in found)
             for assumed in (each, *before[each]):
                 self.regions.assume(assumed)
+        if not taken and backward.of_object and isinstance(backward.call.func, cst.Attribute):
+            keeper = reads([backward.call.func.value])
+            taken = self._forwards_of(keeper, [*(block_of(loop) for loop in loops), body], at)
+            found += taken
         return bool(taken)
+
+    def _forwards_of(self, keeper: frozenset[str], scopes: list[Block], at: Statement) -> list[Statement]:
+        """The statements before `at` in which a method of an object runs a forward, in the narrowest scope of some."""
+        order = self.tree.order
+        for scope in scopes:
+            taken = [
+                each
+                for each in nested_statements(scope)
+                if order[each] < order[at]
+                and not blocks(each)
+                and each not in self.dead
+                and any(_is_method_of(call, keeper) for call in self.regions.forwards(each))
+                and not is_quiet(self.file, each)
+            ]
+            if taken:
+                return taken
+        return []
 
     def _on_its_objects(self, unknown: Statement, body: Block, at: Statement) -> Iterator[Statement]:
         """The statements before `at` that call the object of a method: `learner(x)` for `learner.calculate_loss()`."""
@@ -189,6 +212,10 @@ class Slices:
                 isinstance(each, (cst.Raise, cst.Pass, cst.Expr)) for each in statements(block_of(function.node))
             )
         return not self.file.class_attribute(owner, path) and not self.roles.losses.is_call(self.file, call)
+
+
+def _is_method_of(call: cst.Call, keeper: frozenset[str]) -> bool:
+    return isinstance(call.func, cst.Attribute) and reads([call.func.value]) == keeper
 
 
 def _stepped(call: cst.Call) -> str | None:

@@ -21,6 +21,7 @@ from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.gradients.steppers import Steppers
 from amp_migrate.steps.model.training_step import Backward, TrainingStep
 from amp_migrate.steps.read.gather import Gathered
+from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.trees.nodes import Statement, find
 
 _ANY = re.compile("")
@@ -117,6 +118,7 @@ class Joiner:
                 site.call,
                 part=function,
                 computes=part.without_forward is None,
+                of_object=all(map(_is_kept, part.step.backwards)),
                 steps=part.without_step is None,
             )
             self._remote.setdefault(caller, {})[site.call] = call
@@ -251,6 +253,11 @@ class Joiner:
 def key_of(step: TrainingStep) -> Key:
     """What a part of a step is known by: its function."""
     return step.file, step.function
+
+
+def _is_kept(backward: Backward) -> bool:
+    """Whether a loss is an attribute of the object, read here or in another of its methods."""
+    return all(each.startswith("self.") for each in reads([backward.loss]))
 
 
 def _position(key: Key) -> int:

@@ -85,6 +85,55 @@ def test_object_that_is_given_computes_a_loss_for_another_function_that_goes_bac
     )
 
 
+TRAINER = """
+from apex import amp
+class Trainer:
+    def __init__(self):
+        self.model = nn.Linear(2, 2)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.model, self.optimizer = amp.initialize(self.model, self.optimizer)
+    def forward(self, x, y):
+        self.losses = {"all": nn.functional.mse_loss(self.model(x), y)}
+    def backward(self, loss):
+        with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+            scaled_loss.backward()
+    def optimize(self):
+        self.optimizer.zero_grad()
+        self.backward(self.losses["all"])
+        self.optimizer.step()
+def main(loader):
+    trainer = Trainer()
+    for x, y in loader:
+        BEFORE
+        trainer.optimize()
+"""
+
+
+def test_object_that_keeps_the_loss_runs_the_forward_before_it_goes_backward(migrate: Check) -> None:
+    plan = migrate(TRAINER.replace("BEFORE", "trainer.forward(x, y)"))
+    region = 'with torch.amp.autocast(device_type="cuda", dtype=torch.float16):'
+    assert f"        {region}\n            trainer.forward(x, y)\n        trainer.optimize()\n" in plan.after
+    assert "        self.scaler.step(self.optimizer)\n        self.scaler.update()\n" in plan.after
+    assert "amp_shim" not in plan.after
+
+
+@pytest.mark.parametrize(
+    ("before", "call"),
+    [
+        ("other.forward(x, y)", "trainer.optimize()"),
+        ("with torch.no_grad(): trainer.forward(x, y)", "trainer.optimize()"),
+        ("trainer.forward(x, y)", "trainer.optimize(x)"),  # a loss that is given is no other
+    ],
+)
+def test_forward_that_brings_no_loss_is_none_of_the_step(before: str, call: str, migrate: Check) -> None:
+    text = TRAINER.replace("BEFORE", before).replace("trainer.optimize()", call)
+    if call != "trainer.optimize()":
+        text = text.replace("optimize(self)", "optimize(self, loss)").replace('self.losses["all"])', "loss)")
+    plan = migrate(text.replace("trainer = Trainer()", "trainer = Trainer()\n    other = Trainer()"))
+    assert "from amp_shim import amp\n" in plan.after
+    assert any("the forward pass behind" in each.message for each in plan.findings)
+
+
 @pytest.mark.parametrize(
     "computed",
     [
