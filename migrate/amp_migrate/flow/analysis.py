@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from amp_migrate.flow.domain.atoms import (
@@ -315,10 +316,15 @@ class Analysis:
 
     def _give_up(self, task: Task) -> None:
         """Let a function that does not come to rest give anything."""
-        self.given_up[task.code] = None
+        self.gives_up(task.code, task.context)
         task.give_up()
         for caller in list(task.callers):
             self._outdate(caller)
+
+    def gives_up(self, code: Code, context: Context) -> None:
+        """Note a function that does not come to rest: in the regions that it runs in, anything may be computed."""
+        self.given_up[code] = None
+        self.pytorch.works_in(context)
 
     def _interpret(self, task: Task) -> None:
         self.interpreted += 1
@@ -518,11 +524,35 @@ class Analysis:
         is_bound = module is not None and name in module.code.bound
         return NEVER if strict and not is_bound else one(Opaque((file, name)))
 
-    def globals_of(self, frame: Frame, file: str) -> Iterator[Value]:
-        """What all names of a file are."""
+    def global_at(self, frame: Frame, owner: FileModule, name: object) -> Value:
+        """What a file has under a key of `globals()`; any of it where nobody knows the key."""
+        return self.global_of(frame, owner.file, name) if isinstance(name, str) else self.any_global(frame, owner.file)
+
+    def any_global(self, frame: Frame, file: str, depth: int = 0) -> Value:
+        """What of a file a run chooses by a name: anything that can be called, or another file of its package.
+
+        Where there are classes, what is made only as the file runs (`args`, `model`) is not among it.
+        """
         self._bring_module(file)
+        module = self.module(file)
+        if module is None or depth > _DEEPEST:
+            return UNKNOWN
+        stars = self._stars.get(file, {})
+        found = NEVER if all(stars.values()) and _binds_in_sight(module) else UNKNOWN
+        for star in (each for each, inside in stars.items() if inside):
+            found = join(found, self.any_global(frame, star, depth + 1))
+        made = NEVER
         for name in self.heap.names(FileModule(file), frame.task):
-            yield self.heap.read(FileModule(file), name, frame.task)
+            for each in self.global_of(frame, file, name):
+                if isinstance(each, (Opaque, Obj)):
+                    made = join(made, one(each))
+                elif isinstance(each, (Class, Func, Wrapped)) or (
+                    isinstance(each, External) and "." in each.name and name not in module.owners
+                ):
+                    found = join(found, one(each))
+        parts = (self.locate(each, file) for each in sorted(module.relative_imports))
+        found = join(found, frozenset(FileModule(each) for each in parts if each is not None))
+        return found if any(isinstance(each, Class) for each in found) else join_all((found, made, UNKNOWN))
 
     def locate(self, dotted: str, importer: str) -> str | None:
         """The file that an import means."""
@@ -801,12 +831,17 @@ def _binds_no_more(module: Module | None) -> bool:
     if module is None:
         return False
     stars = (each for each in ast.walk(module.tree) if isinstance(each, ast.ImportFrom) and each.names[0].name == "*")
-    names = {each.id for each in ast.walk(module.tree) if isinstance(each, ast.Name)}
-    return (
-        not any(stars)
-        and names.isdisjoint(("globals", "exec", "setattr", "__path__"))
-        and "__getattr__" not in module.code.bound
-    )
+    return not any(stars) and _binds_in_sight(module)
+
+
+def _binds_in_sight(module: Module) -> bool:
+    """Whether all names of a file are bound where a reader sees it, be it by a star; `globals()[name]` only reads."""
+    nodes = list(ast.walk(module.tree))
+    names = Counter(each.id for each in nodes if isinstance(each, ast.Name))
+    reads = (each.value for each in nodes if isinstance(each, ast.Subscript) and isinstance(each.ctx, ast.Load))
+    harmless = sum(isinstance(each, ast.Call) and ast.unparse(each.func) == "globals" for each in reads)
+    is_plain = names.keys().isdisjoint(("exec", "setattr", "__path__")) and names["globals"] <= harmless
+    return is_plain and "__getattr__" not in module.code.bound
 
 
 def _is_called_by_torch(code: Code) -> bool:

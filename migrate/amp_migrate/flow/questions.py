@@ -228,11 +228,13 @@ class Questions:
         return event.act is Act.BACKWARD and bool(event.scaler) and not self.has_regions
 
     def idle_regions(self) -> list[Fault]:
-        """The regions for training, if low precision does nothing in any of them; none where that is not certain."""
+        """The regions for training, if low precision does nothing in any of them; none where that is not certain.
+
+        What is not followed into works where it is called, for all that anybody knows; elsewhere it does not matter.
+        """
         pytorch = self.analysis.pytorch
-        training = [site for site, mode in pytorch.opened.items() if mode & ON]
-        is_certain = self.analysis.is_complete and not self.analysis.not_followed
-        if not is_certain or not pytorch.working.isdisjoint(training):
+        training = {site for site, mode in pytorch.opened.items() if mode & ON}
+        if pytorch.working & training or any(code.has(each) for each in training for code in self.analysis.given_up):
             return []
         return [Fault(site, IDLE) for site in sorted(training)]
 

@@ -62,6 +62,11 @@ class Code:
         """Whether it is a function, and not the body of a module or class."""
         return isinstance(self.node, FUNCTIONS)
 
+    def has(self, site: Site) -> bool:
+        """Whether a place is within it."""
+        own = self.site
+        return site.file == self.file and (self.parent is None or (own[1:3] <= site[1:3] and site[3:] <= own[3:]))
+
     @cached_property
     def captured(self) -> frozenset[str]:
         """The names bound here that a function inside reads or rebinds."""
@@ -139,6 +144,18 @@ class Module:
     def code(self) -> Code:
         """The module's own code."""
         return self.codes[self.tree]
+
+    @cached_property
+    def owners(self) -> frozenset[str]:
+        """The names of which attributes are taken."""
+        taken = (each.value for each in ast.walk(self.tree) if isinstance(each, ast.Attribute))
+        return frozenset(each.id for each in taken if isinstance(each, ast.Name))
+
+    @cached_property
+    def relative_imports(self) -> frozenset[str]:
+        """The files of its own package that it imports from, as they are written."""
+        imports = (each for each in ast.walk(self.tree) if isinstance(each, ast.ImportFrom) and each.level)
+        return frozenset("." * each.level + each.module for each in imports if each.module)
 
     @property
     def functions(self) -> Iterator[Code]:

@@ -615,3 +615,25 @@ def test_a_forward_that_casts_its_inputs_gets_float32(told: Tell) -> None:
     assert precision(answer, "self.labels") == INT
     bare = moved(told, text.replace('(device_type="cuda", cast_inputs=torch.float32)', '(device_type="cuda")'))
     assert precision(bare, "self.seen") == F16
+
+
+@pytest.mark.parametrize(("rounds", "is_idle"), [(1, False), (30, True)])
+def test_a_region_in_which_something_is_given_up_may_compute_anything(
+    told: Tell, monkeypatch: pytest.MonkeyPatch, rounds: int, is_idle: bool
+) -> None:
+    monkeypatch.setattr("amp_migrate.flow.python.statements._MOST_ROUNDS", rounds)
+    found = told(
+        """
+        table = nn.Embedding(9, 8).cuda()
+
+        def look(x):
+            for each in (1, 2, 3):
+                x = x * each
+
+        with torch.autocast("cuda", dtype=torch.float16):
+            look(table(index))
+            loss = table(index).sum()
+        loss.backward()
+        """
+    ).analysis
+    assert bool(Questions(found).idle_regions()) is is_idle

@@ -241,7 +241,7 @@ def _getattr(frame: Frame, args: Arguments, node: ast.AST) -> Value:
         return attributes.resolve(frame, join(found, default))
     found = default
     for atom in owner:
-        found = join(found, _any_attribute(frame, atom))
+        found = join(found, any_attribute(frame, atom))
     return attributes.resolve(frame, found)
 
 
@@ -254,7 +254,7 @@ def _eval(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     called = made.func if isinstance(made, ast.Call) else made
     if not isinstance(called, ast.Attribute) or called.attr != _HOLE or not isinstance(called.value, ast.Name):
         return UNKNOWN
-    found = join_all(_any_attribute(frame, each) for each in frame.analysis.evaluate(frame, called.value))
+    found = join_all(any_attribute(frame, each) for each in frame.analysis.evaluate(frame, called.value))
     if isinstance(made, ast.Call):
         return UNKNOWN if made.args or made.keywords else frame.analysis.call(frame, found, Arguments(), node)
     return found
@@ -276,11 +276,10 @@ def _filled(node: ast.AST | None) -> str:
     return _HOLE
 
 
-def _any_attribute(frame: Frame, atom: object) -> Value:
+def any_attribute(frame: Frame, atom: object) -> Value:
     """What an attribute of an unknown name may be: anything of the project that the object is known to hold."""
     if isinstance(atom, FileModule):
-        inside = frame.analysis.globals_of(frame, atom.file)
-        return join(join_all(inside), UNKNOWN)
+        return frame.analysis.any_global(frame, atom.file)
     if isinstance(atom, Obj):
         names = frame.analysis.heap.names(atom, frame.task)
         return join(join_all(frame.read(atom, each) for each in names), UNKNOWN)
@@ -313,7 +312,12 @@ def _type(frame: Frame, args: Arguments, node: ast.AST) -> Value:
 
 
 def _vars(frame: Frame, args: Arguments, node: ast.AST) -> Value:
-    return UNKNOWN
+    """`vars(module)` has what the module has, and is taken for it; so is `globals()`."""
+    return frozenset(each for each in _first(args) if isinstance(each, FileModule)) or UNKNOWN
+
+
+def _globals(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    return one(FileModule(frame.module.file))
 
 
 def _divmod(frame: Frame, args: Arguments, node: ast.AST) -> Value:
@@ -350,5 +354,6 @@ _BY_NAME: dict[str, Callable[[Frame, Arguments, ast.AST], Value]] = {
     "next": _next,
     "type": _type,
     "vars": _vars,
+    "globals": _globals,
     "divmod": _divmod,
 }

@@ -223,7 +223,9 @@ def _item(frame: Frame, atom: Atom | Tensor, index: Value, node: ast.Subscript) 
         return frame.analysis.pytorch.part_of_array(atom)
     if isinstance(atom, (Const, Some)):
         return some("str") if atom.kind == "str" else UNKNOWN if atom.kind != "NoneType" else NEVER
-    if isinstance(atom, (External, FileModule)):
+    if isinstance(atom, FileModule):  # `globals()[name]`
+        return frame.analysis.global_at(frame, atom, constant(index))
+    if isinstance(atom, External):
         return one(atom)  # `list[int]`, `Optional[Tensor]`
     return UNKNOWN
 

@@ -306,7 +306,11 @@ class PyTorch:
 
     def works(self, frame: Frame) -> None:
         """Note that something is, or may be, computed in low precision."""
-        cuda = frame.now.context.cuda
+        self.works_in(frame.now.context)
+
+    def works_in(self, context: Context) -> None:
+        """The same of the regions that are on in a context."""
+        cuda = context.cuda
         if cuda.may_be_on:
             self.working |= cuda.regions | cuda.outermost
 

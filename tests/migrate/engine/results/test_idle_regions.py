@@ -1,0 +1,103 @@
+"""A step in which nothing computes in half precision is left, whatever chooses its model, and lies around it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from amp_migrate.engine.migrate import migrate
+from amp_migrate.settings import Settings
+
+MODELS = """\
+import torch
+from torch import nn
+
+
+class Products(nn.Module):
+    def __init__(self, entities, relations, size):
+        super().__init__()
+        self.entities, self.relations = nn.Embedding(entities, size), nn.Embedding(relations, size)
+
+    def forward(self, head, relation, tail):
+        return (self.entities(head) * self.relations(relation) * self.entities(tail)).sum(-1)
+
+
+class Distances(Products):
+    def forward(self, head, relation, tail):
+        return -(self.entities(head) + self.relations(relation) - self.entities(tail)).norm(p=1, dim=-1)
+
+
+def chosen(name):
+    return globals()[name]
+"""
+LINEAR = """
+
+class Layers(nn.Module):
+    def __init__(self, entities, relations, size):
+        super().__init__()
+        self.entities, self.last = nn.Embedding(entities, size), nn.Linear(size, 1)
+
+    def forward(self, head, relation, tail):
+        return self.last(self.entities(head) * self.entities(tail))
+"""
+READING = """\
+from torch.utils.data import Dataset
+
+
+class Triples(Dataset):
+    def __init__(self, path):
+        self.rows = [tuple(map(int, line.split())) for line in open(path)]
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, index):
+        return self.rows[index]
+"""
+SCRIPT = """\
+import argparse
+import torch
+import torch.nn.functional as F
+from torch.utils.data import DataLoader
+import models
+from models import *
+from reading import Triples
+
+args = argparse.ArgumentParser().parse_args()
+data = Triples(args.path)
+print(len(data), data[0])
+loader = DataLoader(data, batch_size=10, shuffle=True)
+{chosen}
+model = kind(100, 10, 32).cuda()
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+for head, relation, tail, wrong in loader:
+    optimizer.zero_grad()
+    right = model(head.cuda(), relation.cuda(), tail.cuda())
+    loss = F.relu(1 - right + model(head.cuda(), relation.cuda(), wrong.cuda())).mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("chosen", "is_left_with_layers"),
+    [
+        ("kind = {'products': Products, 'distances': Distances}[args.model]", True),
+        ("kind = Products if args.model == 'products' else Distances", True),
+        ("kind = getattr(models, args.model)", False),
+        ("kind = vars(models)[args.model]", False),
+        ("kind = models.chosen(args.model)", False),
+        ("kind = eval('models.{}'.format(args.model))", False),
+    ],
+)
+@pytest.mark.parametrize("has_layers", [False, True])
+def test_embeddings_and_their_products_are_left_whatever_chooses_them(
+    tmp_path: Path, chosen: str, is_left_with_layers: bool, has_layers: bool
+) -> None:
+    (tmp_path / "models.py").write_text(MODELS + LINEAR if has_layers else MODELS)
+    (tmp_path / "reading.py").write_text(READING)
+    (tmp_path / "train.py").write_text(SCRIPT.format(chosen=chosen))
+    found = migrate([tmp_path], Settings()).findings
+    (said,) = [each for each in found if each.code in ("AMP501", "AMP590")]
+    left = "left as it was: nothing is computed in half precision"
+    assert said.message.startswith(left) is (is_left_with_layers or not has_layers)
