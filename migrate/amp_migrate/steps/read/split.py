@@ -60,6 +60,8 @@ class Joiner:
         self._remote: dict[Key, dict[cst.Call, Backward]] = {}
         self._sites: dict[Key, list[tuple[Key, CallSite]]] = {}
         self._failed: dict[Key, Refusal | None] = {}
+        # The functions that are given a loss, or what keeps it, by callers who cannot all be seen.
+        self._given: dict[Key, str] = {}
 
     def join(self, found: Sequence[Gathered]) -> list[Gathered | Refusal | Split]:
         """The steps of a project, given what each of its functions has, in the order of those.
@@ -101,6 +103,8 @@ class Joiner:
         sites = None if node is None else self._sites_of(self._project.reference(file, node))
         if node is None or not sites:
             self._failed[key] = None
+            if node is not None and part.without_forward is not None and _is_given(node, part.step.backwards):
+                self._given[key] = node.name.value
             return []
         self._sites[key] = []
         for site in sites:
@@ -204,7 +208,9 @@ class Joiner:
                 for each in (originals[other] for other in group if other in originals):
                     alone = each.alone()
                     if isinstance(alone, Refusal):
-                        yield replace(reason or alone, left=each.step.places)
+                        names = [self._given[other] for other in group if other in self._given]
+                        seen = f"not every call of {names[0]}() can be seen: " if names else ""
+                        yield replace(reason or replace(alone, hint=f"{seen}{alone.hint}"), left=each.step.places)
                     elif each.is_whole and not each.step.called_parts:
                         yield alone
                     else:
@@ -253,6 +259,12 @@ class Joiner:
 def key_of(step: TrainingStep) -> Key:
     """What a part of a step is known by: its function."""
     return step.file, step.function
+
+
+def _is_given(node: cst.FunctionDef, backwards: Sequence[Backward]) -> bool:
+    """Whether a function goes backward by what its callers give it."""
+    parameters = {each.name.value for each in find(node.params, cst.Param)}
+    return any(not parameters.isdisjoint(reads([each.loss])) for each in backwards)
 
 
 def _is_kept(backward: Backward) -> bool:

@@ -162,3 +162,33 @@ def test_loss_that_may_have_its_gradient_from_elsewhere_stays_on_the_shim(comput
     )
     assert "from amp_shim import amp\n" in plan.after
     assert any("the forward pass behind `loss` is not in this function" in each.message for each in plan.findings)
+
+
+@pytest.mark.parametrize(
+    ("head", "loss", "unseen"),
+    [
+        (
+            "class Hook:\n    def after(self, runner):",
+            'runner.outputs["loss"]',
+            "not every call of after() can be seen: ",
+        ),
+        ("if True:\n    def go_back(loss):", "loss", "not every call of go_back() can be seen: "),
+        ("if True:\n    def train(loader):", "compute().mean()", ""),
+    ],
+)
+def test_what_is_left_says_whose_callers_cannot_be_seen(head: str, loss: str, unseen: str, migrate: Check) -> None:
+    plan = migrate(
+        f"""
+from apex import amp
+from elsewhere import compute, register
+MODEL
+model, optimizer = amp.initialize(model, optimizer)
+{head}
+        with amp.scale_loss({loss}, optimizer) as scaled_loss:
+            scaled_loss.backward()
+        optimizer.step()
+register(go_back)
+"""
+    )
+    (told,) = (each for each in plan.findings if "the forward pass behind" in each.message)
+    assert told.hint.startswith(f"{unseen}put forward and loss into")
