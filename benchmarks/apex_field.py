@@ -51,7 +51,8 @@ def measured(folder: Path) -> dict[str, Any]:
             sys.exit(f"{folder.name}: exit code {done.returncode}: {done.stderr[-500:]}")
         findings = json.loads(done.stdout)["findings"]
         left, dead = set(steps(copy)) & before, [*dead_imports(copy)]
-    reasons = [each["message"].removeprefix(_PREFIX) for each in findings if each["code"] == "AMP290"]
+    told = [each["message"].removeprefix(_PREFIX) for each in findings if each["code"] == "AMP290"]
+    reasons = [each.replace(f"{copy}/", "") for each in told]
     return {
         "repository": folder.name,
         "commit": _commit(folder),
