@@ -48,7 +48,10 @@ def _load(frame: Frame, atom: Atom | Tensor, name: str, node: ast.AST) -> Value:
     if isinstance(atom, Obj):
         return load_of_object(frame, atom, name, node)
     if isinstance(atom, FileModule):
-        return frame.analysis.global_of(frame, atom.file, name)
+        # A module's namespace has what the module has, and is taken for it.
+        found = one(atom) if name == "__dict__" else frame.analysis.global_of(frame, atom.file, name)
+        is_method = name == "get" and found == one(Opaque((atom.file, name)))
+        return one(Native(name, atom)) if is_method else found
     if isinstance(atom, External):
         return frame.analysis.external_attribute(frame, atom, name)
     if isinstance(atom, Opaque):

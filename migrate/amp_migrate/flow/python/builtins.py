@@ -312,7 +312,9 @@ def _type(frame: Frame, args: Arguments, node: ast.AST) -> Value:
 
 
 def _vars(frame: Frame, args: Arguments, node: ast.AST) -> Value:
-    """`vars(module)` has what the module has, and is taken for it; so is `globals()`."""
+    """`vars(module)` has what the module has, and is taken for it; so are `globals()` and a script's own `vars()`."""
+    if not args.positional and not frame.code.is_function:
+        return _globals(frame, args, node)
     return frozenset(each for each in _first(args) if isinstance(each, FileModule)) or UNKNOWN
 
 

@@ -225,6 +225,9 @@ def _item(frame: Frame, atom: Atom | Tensor, index: Value, node: ast.Subscript) 
         return some("str") if atom.kind == "str" else UNKNOWN if atom.kind != "NoneType" else NEVER
     if isinstance(atom, FileModule):  # `globals()[name]`
         return frame.analysis.global_at(frame, atom, constant(index))
+    if isinstance(atom, External) and atom.name == "sys.modules":
+        is_own = isinstance(node.slice, ast.Name) and node.slice.id == "__name__"
+        return one(FileModule(frame.module.file)) if is_own else UNKNOWN
     if isinstance(atom, External):
         return one(atom)  # `list[int]`, `Optional[Tensor]`
     return UNKNOWN
@@ -298,6 +301,9 @@ def lacks(call: Native) -> bool:
 def method(frame: Frame, call: Native, args: list[Value], keywords: dict[str, Value], node: ast.Call) -> Value:
     """A call of a method of a list, dictionary, set, tuple, string or number."""
     owner, name = call.owner, call.name
+    if isinstance(owner, FileModule):  # `globals().get(name)`
+        default = args[1] if len(args) > 1 else NONE_VALUE
+        return join(frame.analysis.global_at(frame, owner, constant(args[0]) if args else None), default)
     if isinstance(owner, Obj) and owner.made_of in (LIST, SET):
         return _list_method(frame, owner, name, args, node)
     if isinstance(owner, Obj) and owner.made_of is DICT:

@@ -193,6 +193,30 @@ for x, target in loader:
     loss.backward()
     optimizer.step()
 """
+LOSSES = """\
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Entropy(nn.Module):
+    def forward(self, p, target):
+        return F.binary_cross_entropy(p, target)
+
+
+class ByHand(nn.Module):
+    def forward(self, p, target):
+        return -(target * torch.log(p) + (1 - target) * torch.log(1 - p)).mean()
+
+
+class Other(nn.Module):
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = weight
+
+    def forward(self, p, w):
+        return F.binary_cross_entropy(p, w)
+"""
 REFUSED = "kept in float32: autocast refuses it: "
 CHOSEN = f"{REFUSED}a loss that a word chooses, which may be BCELoss"
 
@@ -216,8 +240,20 @@ def test_a_loss_that_autocast_refuses_or_may_refuse(made: str, message: str) -> 
     assert migrate_text(plan.after, Settings()).after == plan.after
 
 
-def test_a_refused_loss_in_a_module_of_losses() -> None:
-    text = PROBABILITIES.replace("MADE", "Weighted()").replace("COMPUTED", "criterion(out, target.cuda())")
+@pytest.mark.parametrize(
+    "made",
+    [
+        "Weighted()",
+        "globals()[kind]()",
+        "globals().get(kind)()",
+        "vars()[kind]()",
+        "vars(sys.modules[__name__])[kind]()",
+        "sys.modules[__name__].__dict__[kind]()",
+        "getattr(sys.modules[__name__], kind)()",
+    ],
+)
+def test_a_refused_loss_in_a_module_of_losses(made: str) -> None:
+    text = f"import sys\n{PROBABILITIES}".replace("MADE", made).replace("COMPUTED", "criterion(out, target.cuda())")
     after = migrate_text(text, Settings()).after
     assert f"        {OFF}\n            return F.binary_cross_entropy(p.float(), target) * 2\n" in after
     assert "        loss = criterion(out, target.cuda())\n    scaler.scale(loss)" in after
@@ -238,6 +274,20 @@ def test_a_refused_loss_that_is_made_where_it_is_computed(loss: str, kept: str |
     after = migrate_text(text.replace("F.binary_cross_entropy(p, target) * 2", loss), Settings()).after
     assert ("scaler.step(optimizer)" in after) is (kept is not None)
     assert kept is None or f"        {OFF}\n            return {kept}\n" in after
+
+
+def test_a_criterion_that_a_word_chooses_from_a_module_is_one_of_its_classes_that_fit(tmp_path: Path) -> None:
+    (tmp_path / "losses").mkdir()
+    (tmp_path / "losses/__init__.py").write_text("from .all import *\n")
+    (tmp_path / "losses/all.py").write_text(LOSSES)
+    script = tmp_path / "train.py"
+    text = f"import losses\n{PROBABILITIES}".replace("COMPUTED", "criterion(out, target.cuda())")
+    for made in ("losses.__dict__[kind]()", "vars(losses)[kind]()", "getattr(losses, kind)()"):
+        script.write_text(text.replace("MADE", made))
+        after = {each.source.path.name: each.after for each in migrate([tmp_path], Settings()).changed}
+        assert f"        {OFF}\n            return F.binary_cross_entropy(p.float(), target)\n" in after["all.py"]
+        assert "return F.binary_cross_entropy(p, w)" in after["all.py"]  # whose constructor wants an argument
+        assert "torch.sigmoid(self.body(x).float())" in after["train.py"]  # for the logarithm
 
 
 @pytest.mark.parametrize(
