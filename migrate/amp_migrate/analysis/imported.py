@@ -10,14 +10,24 @@ from amp_migrate.analysis.project import Project
 
 def imported_files(project: Project, file: File) -> Iterator[File]:
     """The modules that a file imports, or imports something from, each once."""
+    modules = (project.library.module(name, file) for name in _imported(file))
+    return (module for module in dict.fromkeys(modules) if module is not None)
+
+
+def imported_names(project: Project, file: File) -> frozenset[str]:
+    """The names of these files, none of which is parsed for it."""
+    names = (project.library.name_of_module(name, file) for name in _imported(file))
+    return frozenset(name for name in names if name is not None)
+
+
+def _imported(file: File) -> Iterator[str]:
     names: list[str] = []
     for scope in file.scopes.all():
         names += scope.star_imports
         for bindings in scope.bindings.values():
             for binding in bindings:
                 names += (binding.imported, binding.imported.rpartition(".")[0])
-    modules = (project.library.module(name, file) for name in dict.fromkeys(names) if name.strip("."))
-    return (module for module in dict.fromkeys(modules) if module is not None)
+    return (name for name in dict.fromkeys(names) if name.strip("."))
 
 
 def loaded_by(project: Project, files: Iterable[File]) -> frozenset[File]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Protocol
 
 from amp_migrate.analysis.files import File
@@ -22,16 +22,20 @@ class Library(Protocol):
         """The files that may call a method of that name, among those whose text matches `beside` somewhere."""
 
     def defining(
-        self, name: str, *beside: str, text: Callable[[str], bool] | None = None, calling: bool = False
+        self, name: str, *beside: str, text: Callable[[str], bool] | None = None, idle: Container[str] | None = None
     ) -> Iterator[File]:
         """The files that may define a function or method of that name, contain all words `beside`, and fit `text`.
 
         Args:
-            calling: whether those will do whose functions of that name call something.
+            idle: what is called for nothing, functions as `len` and methods as `.reset`: files will do in which one of
+                that name calls something else. All will, if None.
         """
 
     def module(self, dotted_name: str, importer: File) -> File | None:
         """The file that `import dotted_name` in `importer` loads; None where it is not one of the project's."""
+
+    def name_of_module(self, dotted_name: str, importer: File) -> str | None:
+        """The name of the file that `module` would give, which is not parsed for it."""
 
     def brings(self, importer: File, file: File, imports: int) -> bool:
         """Whether a file gets another by way of at most so many imports."""

@@ -55,7 +55,7 @@ class Project:
         self._objects = Objects(self._definitions.of)
         self._references: dict[cst.FunctionDef, tuple[CallSite, ...] | None] = {}
         self._methods: dict[str, list[cst.FunctionDef]] = {}
-        self._named: dict[tuple[str, str, bool], Iterator[FunctionRef]] = {}
+        self._named: dict[tuple[str, str, frozenset[str] | None], Iterator[FunctionRef]] = {}
         self._called: dict[cst.Call, FunctionRef | None] = {}
 
     def reference(self, file: File, node: cst.FunctionDef) -> FunctionRef:
@@ -105,34 +105,36 @@ class Project:
             return None if method is None else [method]
         return self._objects.methods(file, node.value, name)
 
-    def may_call(self, file: File, call: cst.Call, about: str, *, calling: bool = False) -> Iterator[FunctionRef]:
+    def may_call(
+        self, file: File, call: cst.Call, about: str, idle: frozenset[str] | None = None
+    ) -> Iterator[FunctionRef]:
         """The functions a call may run: the one it means, or methods of that name where the object is unknown.
 
         Files are parsed as they are come to: who needs no more of them parses no more.
 
         Args:
             about: a word that a file must contain for its methods to count.
-            calling: whether methods that call nothing may be left out.
+            idle: functions as `len`, methods as `.reset`; methods that call nothing else may be left out.
         """
         function = self.called(file, call)
         if function is not None:
             return iter((function,))
         if not isinstance(call.func, cst.Attribute) or file.names.full(call.func):
             return iter(())
-        return self._methods_named(call.func.attr.value, about, calling)
+        return self._methods_named(call.func.attr.value, about, idle)
 
     def only_method(self, file: File, call: cst.Call, about: str) -> FunctionRef | None:
         """The only method of the project that a call on an object of unknown class may mean; `about` as above."""
         found = list(islice(self.may_call(file, call, about), 2))
         return found[0] if len(found) == 1 and self.is_only_method(found[0]) else None
 
-    def _methods_named(self, name: str, about: str, calling: bool) -> Iterator[FunctionRef]:
+    def _methods_named(self, name: str, about: str, idle: frozenset[str] | None) -> Iterator[FunctionRef]:
         """The methods of the project's classes that have a name of their own, not one that everything has."""
         if name in _COMMON_METHODS:
             return iter(())
-        key = (name, about, calling)
+        key = (name, about, idle)
         if key not in self._named:
-            files = self.library.defining(name, about, calling=calling)
+            files = self.library.defining(name, about, idle=idle)
             self._named[key] = (self.reference(file, each) for file in files for each in file.methods.get(name, ()))
         self._named[key], found = tee(self._named[key])  # each goes on where nobody has looked yet
         return found

@@ -29,6 +29,9 @@ _MODULE_NAME = re.compile(r"(^|[._])(model|net|network|ddp_model)_?\d*$", re.IGN
 # How the name of a function begins that does something with a module.
 _DOES = re.compile(rf"_*({'|'.join((*table.BOOKKEEPING_PREFIXES, *table.MODULE_VERBS))})_", re.IGNORECASE)
 
+# Python's own functions that call nothing of what they are given.
+_ASKING = frozenset("bool getattr hasattr int isinstance issubclass len print range setattr super".split())
+
 
 class Roles:
     """The roles of objects in one project."""
@@ -205,8 +208,7 @@ class Roles:
                 return False
             if is_class_name(method) and any(b.kind is BindingKind.IMPORT for b in self.bindings(file, receiver)):
                 return False  # `model = model.RNNModel(...)`, of `import model`
-            is_named_so = method.startswith(table.BOOKKEEPING_PREFIXES) or method.endswith(table.BOOKKEEPING_SUFFIXES)
-            return self._computes(file, call) if is_named_so else not self._is_idle(file, call)
+            return self._computes(file, call) if _is_named_so(method) else not self._is_idle(file, call)
         return False
 
     def _is_idle(self, file: File, call: cst.Call) -> bool:
@@ -215,9 +217,9 @@ class Roles:
         first = next(methods, None)
         return first is not None and not any(map(self._uses_weights, itertools.chain((first,), methods)))
 
-    def _methods(self, file: File, call: cst.Call, *, calling: bool = False) -> Iterator[FunctionRef]:
-        """The methods of modules that a call may mean; those alone that call something, if `calling`."""
-        meant = self.project.may_call(file, call, "nn", calling=calling)
+    def _methods(self, file: File, call: cst.Call, idle: frozenset[str] | None = None) -> Iterator[FunctionRef]:
+        """The methods of modules that a call may mean; with `idle`, those that call only such may be left out."""
+        meant = self.project.may_call(file, call, "nn", idle)
         return (each for each in meant if each.owner is not None and self.is_module_class(each.file, each.owner))
 
     def _uses_weights(self, function: FunctionRef, depth: int = 0) -> bool:
@@ -258,7 +260,10 @@ class Roles:
 
     def _computes(self, file: File, call: cst.Call) -> bool:
         """Whether a method of a module is seen to run one: `agent.get_value(x)` may be more than bookkeeping."""
-        return any(map(self._has_forward, self._methods(file, call, calling=True)))
+        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        # One that only hands on to others of its name computes where one of these does.
+        idle = _ASKING | {f".{name}"} if _is_named_so(name) else _ASKING
+        return any(map(self._has_forward, self._methods(file, call, idle)))
 
     def _has_forward(self, function: FunctionRef) -> bool:
         if function.node not in self._forwards:
@@ -271,6 +276,11 @@ class Roles:
     def bindings(self, file: File, node: cst.CSTNode) -> list[Binding]:
         """Where an object gets its value: the name's bindings, or for `self.x` those in all methods of the class."""
         return object_bindings(file, node)
+
+
+def _is_named_so(method: str) -> bool:
+    """Whether a method of a module is called like one that keeps the books."""
+    return method.startswith(table.BOOKKEEPING_PREFIXES) or method.endswith(table.BOOKKEEPING_SUFFIXES)
 
 
 def _is_object(node: cst.CSTNode) -> bool:

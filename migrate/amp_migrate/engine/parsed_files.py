@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
@@ -12,7 +12,7 @@ from amp_migrate.engine.imports.import_graph import ImportGraph
 from amp_migrate.engine.imports.neighbours import Neighbours
 from amp_migrate.engine.results.flow_files import FlowFiles
 from amp_migrate.engine.source import Source
-from amp_migrate.engine.texts.textual_calls import calls_anything, used_names
+from amp_migrate.engine.texts.textual_calls import calls_other, used_names
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.tables.signatures import Version
 
@@ -70,20 +70,21 @@ class ParsedLibrary:
         return self._parsed(each for each in files if beside.search(each.text))
 
     def defining(
-        self, name: str, *beside: str, text: Callable[[str], bool] | None = None, calling: bool = False
+        self, name: str, *beside: str, text: Callable[[str], bool] | None = None, idle: Container[str] | None = None
     ) -> Iterator[File]:
         """The files that may define a function or method of that name, contain all words `beside`, and fit `text`.
 
         Args:
-            calling: whether those will do whose functions of that name call something.
+            idle: what is called for nothing, functions as `len` and methods as `.reset`: files will do in which one of
+                that name calls something else. All will, if None.
         """
         files = self._matching(rf"\bdef[\s\\]+{name}\b", name, *beside)
         fit = (each for each in files if text is None or text(each.text))
-        return self._parsed(each for each in fit if not calling or self._calls(each, name))
+        return self._parsed(each for each in fit if idle is None or self._calls_other(each, name, idle))
 
-    def _calls(self, source: Source, name: str) -> bool:
-        """Whether the functions of that name call something: Python's own parser tells in a tenth of the time."""
-        return self._is_known(source) or calls_anything(source.text, name)
+    def _calls_other(self, source: Source, name: str, idle: Container[str]) -> bool:
+        """Whether the functions of that name call others: Python's own parser tells in a tenth of the time."""
+        return self._is_known(source) or calls_other(source.text, name, idle)
 
     def _is_known(self, source: Source) -> bool:
         return source.path in self._files or source in self._parsed_before
@@ -97,6 +98,11 @@ class ParsedLibrary:
         """The file that `import dotted_name` in `importer` loads; None where it is not one of the project's."""
         found = self._module(dotted_name, importer)
         return None if found is None else self._parse(found)
+
+    def name_of_module(self, dotted_name: str, importer: File) -> str | None:
+        """The name of the file that `module` would give, which is not parsed for it."""
+        found = self._module(dotted_name, importer)
+        return None if found is None else found.name
 
     def text(self, dotted_name: str, importer: File) -> str | None:
         """The text of the file that `import dotted_name` in `importer` loads; None where it is not the project's."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from textwrap import dedent
 
 import libcst as cst
@@ -28,12 +28,16 @@ class Library:
         return self.mentioning(method)
 
     def defining(
-        self, name: str, *beside: str, text: Callable[[str], bool] | None = None, calling: bool = False
+        self, name: str, *beside: str, text: Callable[[str], bool] | None = None, idle: Container[str] | None = None
     ) -> Iterator[File]:
         return self.mentioning(name, *beside)
 
     def module(self, dotted_name: str, importer: File) -> File | None:
         return self.files.get(dotted_name.lstrip("."))
+
+    def name_of_module(self, dotted_name: str, importer: File) -> str | None:
+        found = self.module(dotted_name, importer)
+        return None if found is None else found.name
 
     def brings(self, importer: File, file: File, imports: int) -> bool:
         return importer is not file

@@ -105,8 +105,18 @@ def test_no_file_is_parsed_twice(work: Callable[..., Mapping[Work, int]]) -> Non
     assert found[Work.LIBCST_FILES] == 2 * 4
 
 
-@pytest.mark.parametrize(("told", "parsed"), [("on", 1), ("bool(on)", 1 + 8)])
-def test_models_whose_method_calls_nothing_are_not_parsed_to_see_whether_it_runs_one(
+@pytest.mark.parametrize(
+    ("told", "parsed"),
+    [
+        ("on", 1),
+        ("bool(on)", 1),
+        ("self.first.set_checkpoints(on)", 1),
+        ("self.bool(on)", 1 + 8),
+        ("set_checkpoints(on)", 1 + 8),
+        ('"""\nas told\n""" and shift(on)', 1 + 8),
+    ],
+)
+def test_models_whose_method_runs_nothing_are_not_parsed_to_see_whether_it_runs_one(
     tmp_path: Path, told: str, parsed: int
 ) -> None:
     (tmp_path / "train.py").write_text(TELLING)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -17,6 +18,7 @@ _WORDS = (
     *("sparse", "to_sparse", *(each.rpartition(".")[2] for each in _PRODUCTS)),
     *(word for layout in _LAYOUTS for word in (f"to_sparse_{layout}", f"sparse_{layout}_tensor")),
 )
+_WORD = re.compile(rf"\b(?:{'|'.join(_WORDS)})\b")
 _MAX_IMPORTS = 3
 
 
@@ -40,12 +42,9 @@ class SparseModules:
 
     @cached_property
     def _calls(self) -> list[tuple[File, cst.Call]]:
-        files = (each for word in _WORDS for each in self._project.library.mentioning("forward", word))
+        files = self._project.library.defining("forward", text=lambda text: _WORD.search(text) is not None)
         return [
-            (file, call)
-            for file in dict.fromkeys(files)
-            for call in file.calls
-            if is_sparse(file, call) and _is_of_module(file, call)
+            (file, call) for file in files for call in file.calls if is_sparse(file, call) and _is_of_module(file, call)
         ]
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
+import textwrap
 import warnings
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from functools import lru_cache
 
 from amp_migrate.engine.parts.work import Work, count_lines
 
-_PARTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class _Everything:
@@ -50,18 +52,34 @@ def _parsed(text: str) -> ast.Module | None:
         return None
 
 
-def calls_anything(text: str, name: str) -> bool:
-    """Whether some function or method of that name calls something; true where Python cannot parse the text."""
-    tree = _parsed(text)
-    if tree is None:
-        return True
-    stack: list[ast.AST] = [tree]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name:
-            inside = (each for statement in node.body for each in ast.walk(statement))
-            if any(isinstance(each, ast.Call) for each in inside):
-                return True
-        # Definitions stand among statements: no expression is gone through for them.
-        stack += [each for each in ast.iter_child_nodes(node) if isinstance(each, _PARTS)]
-    return False
+def calls_other(text: str, name: str, idle: Container[str]) -> bool:
+    """Whether some function or method of that name calls something that `idle` does not name.
+
+    True where Python cannot parse the text.
+
+    Args:
+        idle: functions as `len`, methods as `.reset`.
+    """
+    trees = [_parsed(each) for each in _definitions(text, name)]
+    if not trees or None in trees:  # what looked like the end of one is in a string or in brackets
+        trees = [_parsed(text)]
+    return any(tree is None or _calls_other(tree, name, idle) for tree in trees)
+
+
+def _calls_other(tree: ast.Module, name: str, idle: Container[str]) -> bool:
+    functions = (each for each in ast.walk(tree) if isinstance(each, _FUNCTIONS) and each.name == name)
+    inside = (each for function in functions for statement in function.body for each in ast.walk(statement))
+    return any(isinstance(each, ast.Call) and _last_name(each.func) not in idle for each in inside)
+
+
+def _last_name(called: ast.expr) -> str:
+    if isinstance(called, ast.Attribute):
+        return f".{called.attr}"
+    return called.id if isinstance(called, ast.Name) else ""
+
+
+def _definitions(text: str, name: str) -> Iterator[str]:
+    """The functions of that name in a text, each up to the next line that is no deeper."""
+    for head in re.finditer(rf"^([ \t]*)(?:async[ \t]+)?def[ \t]+{name}\b", text, re.MULTILINE):
+        end = re.compile(rf"^(?!{head[1]}[ \t]|[ \t]*(?:#|\r?$))", re.MULTILINE).search(text, head.end())
+        yield textwrap.dedent(text[head.start() : len(text) if end is None else end.start()])

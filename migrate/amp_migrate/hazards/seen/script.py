@@ -10,7 +10,7 @@ from functools import cached_property
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.imported import imported_files
+from amp_migrate.analysis.imported import imported_names
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.hazards.seen import autocast_regions
 from amp_migrate.hazards.seen.autocast_regions import AutocastRegion
@@ -118,7 +118,7 @@ class Script:
         up = max((len(each.relative) for each in self.file.tree.every(cst.ImportFrom)), default=0)
         parts = self.file.name.split("/")
         own = "/".join(parts[: -max(up, 1)])
-        imported = (file.name.rpartition("/")[0] for file in imported_files(self.roles.project, self.file))
+        imported = (name.rpartition("/")[0] for name in imported_names(self.roles.project, self.file))
         # A folder above its own holds other scripts, too.
         return frozenset({own, *(folder for folder in imported if folder and not f"{own}/".startswith(f"{folder}/"))})
 

@@ -26,9 +26,10 @@ def test_a_word_that_is_there_is_never_ruled_out() -> None:
     assert not any(index.rules_out("a.py", [word]) for word in words)
 
 
-def test_most_words_that_are_not_there_are_ruled_out() -> None:
+@pytest.mark.parametrize("words", [500, 20_000])
+def test_most_words_that_are_not_there_are_ruled_out(words: int) -> None:
     index = searched(WordIndex(), 8)
-    index.learn("a.py", b" ".join(f"name_{number}".encode() for number in range(500)))
+    index.learn("a.py", b" ".join(f"name_{number}".encode() for number in range(words)))
     kept = [number for number in range(1000) if not index.rules_out("a.py", [f"other_{number}".encode()])]
     assert len(kept) < 120
     assert index.rules_out("a.py", [b"name_1", b"other_1"])
