@@ -55,6 +55,7 @@ from amp_migrate.flow.task import Task
 
 # A function that is called with more sets of arguments than this is interpreted once for all further ones together.
 _MOST_TASKS = 24
+_MOST_TASKS_OF_THE_REST = 1
 _MOST_ENTRIES = 24
 # So is one that is called from inside itself, deeper than this.
 _MOST_NESTED = 3
@@ -98,6 +99,8 @@ class Analysis:
         not_followed: the functions whose calls gave something unknown, because they are none of the run's business, or
             because it has come to its end.
         given_up: the functions that did not come to rest: what they still changed is anything.
+        unseen: the functions of which nobody knows what they do to a step, because the run had come to its end, or they
+            did not come to rest: they run in a region, or have to do with gradients.
     """
 
     def __init__(
@@ -136,6 +139,7 @@ class Analysis:
         self.interpreted = self.executed = self.consulted = self.evaluated = self.lowered = 0
         self.not_followed: dict[Code, None] = {}
         self.given_up: dict[Code, None] = {}
+        self.unseen: dict[Code, None] = {}
         self._allowance = _STATEMENTS * patience
         self._tasks: dict[tuple[Any, ...], Task] = {}
         self._by_code: dict[Code, list[Task]] = {}
@@ -190,18 +194,21 @@ class Analysis:
 
     @property
     def is_complete(self) -> bool:
-        """Whether a run has come to rest within its allowance: what is given up on the way depends on the order."""
-        return not self.given_up and self.consulted <= self._allowance
+        """Whether a run has come to rest within its allowance, as far as it has to do with a step."""
+        return not self.unseen
 
     def follows(self, code: Code) -> bool:
         """Whether a call of a function is followed into it. One of a file in focus always is."""
         if self._is_asked_about(code):
             return True
-        most = self._allowance * (_FOR_CONSTRUCTORS if code.name == "__init__" else 1)
-        if self.consulted <= most and code.parent not in self.not_followed:
+        if not self.has_come_to_its_end_for(code) and code.parent not in self.not_followed:
             return True
         self.not_followed[code] = None
         return False
+
+    def has_come_to_its_end_for(self, code: Code) -> bool:
+        """Whether a run has come to so many statements that a function which is only consulted is not worth more."""
+        return self.consulted > self._allowance * (_FOR_CONSTRUCTORS if code.name == "__init__" else 1)
 
     def follows_objects(self, code: Code, bases: list[str]) -> bool:
         """Whether an object of a class is looked into. Data sets of other files give what they read."""
@@ -241,7 +248,7 @@ class Analysis:
         known = self._by_code.setdefault(code, [])
         nested = sum(each.code is code for each in self._active)
         again = sum(each.ref is ref for each in known) if nested else 0
-        if len(known) >= _MOST_TASKS or max(nested, again) >= _MOST_NESTED:
+        if len(known) >= self._most_tasks(code) or max(nested, again) >= _MOST_NESTED:
             wide = (code, ref.parent)
             found = self._wide.get(wide)
             if found is None:
@@ -266,6 +273,11 @@ class Analysis:
             known.append(found)
         self._tasks[key] = found
         return found
+
+    def _most_tasks(self, code: Code) -> int:
+        """With how many sets of arguments a function is interpreted; a consulted one with few once half is used up."""
+        is_short = self.consulted > self._allowance // 2 and not self._is_asked_about(code)
+        return _MOST_TASKS_OF_THE_REST if is_short else _MOST_TASKS
 
     def bring(self, task: Task, machines: set[Machine]) -> None:
         """See to it that a task has been run for these states, as far as it has to be."""
@@ -316,14 +328,16 @@ class Analysis:
 
     def _give_up(self, task: Task) -> None:
         """Let a function that does not come to rest give anything."""
-        self.gives_up(task.code, task.context)
+        self.gives_up(task, task.code, task.context)
         task.give_up()
         for caller in list(task.callers):
             self._outdate(caller)
 
-    def gives_up(self, code: Code, context: Context) -> None:
+    def gives_up(self, task: Task, code: Code, context: Context) -> None:
         """Note a function that does not come to rest: in the regions that it runs in, anything may be computed."""
         self.given_up[code] = None
+        if task.touched or context.cuda.may_be_on or any(code.has(site) for site in self.pytorch.opened):
+            self.unseen[code] = None
         self.pytorch.works_in(context)
 
     def _interpret(self, task: Task) -> None:

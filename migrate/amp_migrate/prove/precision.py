@@ -44,6 +44,7 @@ from amp_migrate.flow.questions import (
 from amp_migrate.flow.source import Code, Site
 from amp_migrate.tables.signatures import Version
 
+NOT_LOOKED_AT = "the program is too large to look at all of what low precision does in it"
 Key: TypeAlias = "tuple[str, str, bool, str]"
 Measured: TypeAlias = "Mapping[str, Mapping[int, str]]"
 # A wrong result costs more than the seconds to look further than other questions do.
@@ -116,6 +117,7 @@ class Trouble(Enum):
     UNSAVED = "a scaler that begins anew where its optimizer goes on"
     UNREAD = "a loss that nobody has seen, in a region: original code that has none says nothing of it"
     NORM_TWICE = "a gradient penalty through a norm: bfloat16 has the range for it"
+    UNSEEN = "functions that nobody has looked at"
     OTHER = "any other"
 
 
@@ -242,8 +244,25 @@ def _harms(
             if not (analysis.is_complete or fault.what == WRONG_BY_ITSELF[Act.REFUSED] or _is_own(analysis, fault)):
                 harm = replace(harm, is_sure=False, is_told=False) if harm.casts else None
         found.append((_key(fault), harm))
-    found += [(each, harm) for each, harm in _measured(casts, measured)] if analysis.is_complete else []
+    if not analysis.is_complete:
+        found += [((script, NOT_LOOKED_AT, True, ""), Harm(_at(questions), _unseen(analysis), False, Trouble.UNSEEN))]
+        return found, at
+    found += _measured(casts, measured)
     return found, at
+
+
+def _at(questions: Questions) -> Site:
+    """Where the script's first loss goes backward; its first line where none does."""
+    focus = questions.analysis.focus
+    losses = (each.site for each in questions.events(Act.BACKWARD) if each.site.file in focus)
+    return next(losses, Site(focus[0], 1, 0, 1, 0))
+
+
+def _unseen(analysis: Analysis) -> str:
+    """What is said where an analysis does not come to its end."""
+    first, *others = sorted(analysis.unseen, key=lambda each: (each.file, each.site))
+    more = f" and {len(others)} more" if others else ""
+    return f"{NOT_LOOKED_AT}: {first.name or 'the code'} of {first.file}{more}"
 
 
 def _is_own(analysis: Analysis, fault: Fault) -> bool:

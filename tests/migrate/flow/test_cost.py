@@ -323,3 +323,19 @@ def test_what_a_module_holds_is_read_once_for_its_parameters(monkeypatch: pytest
     told = counted({"a.py": f"{HEAD}net = nn.Sequential(nn.Linear(4, 4), nn.ReLU())\np = net.parameters()\n"}, ["a.py"])
     assert len(read) == 3
     assert max(read.values()) <= told.interpreted
+
+
+def test_what_is_only_consulted_is_joined_sooner_where_half_of_a_run_is_used_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of 20 depths of a package is called with 20 numbers: to tell them all apart takes more than there is."""
+    monkeypatch.setattr(analysis, "_STATEMENTS", 400)
+    depths = "".join(f"def at_{n}(net, k):\n    k = k + 1\n    return at_{n + 1}(net, k)\n\n\n" for n in range(20))
+    library = f"{depths}def at_20(net, k):\n    return net\n"
+    calls = "".join(f"net = at_0(net, {100 * number})\n" for number in range(20))
+    script = f"{HEAD}from library import at_0\nnet = nn.Linear(2, 2)\n{calls}"
+    found = counted({"main.py": script, "library.py": library}, ["main.py"])
+    assert found.is_complete
+    assert not found.not_followed
+    monkeypatch.setattr(analysis, "_MOST_TASKS_OF_THE_REST", 24)
+    assert not counted({"main.py": script, "library.py": library}, ["main.py"]).is_complete

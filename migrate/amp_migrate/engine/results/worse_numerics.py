@@ -59,6 +59,7 @@ _EXACT = "let its inputs be float32 (.float()) where autocast is switched off"
 _IN_FLOAT32 = f"{_EXACT}, or use --dtype bf16"
 _BEFORE_IT_ROUNDS = "let the sigmoid or softmax that gives it see float32 (.float()), or the loss see logits"
 _BEHIND = "let what comes out of the region be float32 (.float())"
+_BY_A_RUN = "let amp-verify compare a run of it with one of the original"
 _IN_IT = (
     "look in it for BCELoss, which autocast refuses, and for sums, powers and logarithms of what autocast computes in "
     "half precision: they need torch.amp.autocast(..., enabled=False), and float32 inputs (.float())"
@@ -69,6 +70,7 @@ _FOR_TOLD = _IN_ANY_CASE | {
     Trouble.ROUNDED: _EXACT,
     Trouble.PROBABILITY: _BEFORE_IT_ROUNDS,
     Trouble.UNREAD: _IN_IT,
+    Trouble.UNSEEN: _BY_A_RUN,
     Trouble.UNSAVED: "save scaler.state_dict() there, too, and load it where the optimizer is loaded",
 }
 _CODES = {Trouble.PROBABILITY: ROUNDED_PROBABILITY.code, Trouble.UNSAVED: SCALER_NOT_SAVED.code}

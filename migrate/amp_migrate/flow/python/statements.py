@@ -259,7 +259,7 @@ def _one_after_another(frame: Frame, node: ast.For | ast.AsyncFor, items: list[V
 def _given_up(frame: Frame, leaving: State | None, before: State | None, head: State | None) -> State | None:
     """The state behind a loop that does not come to rest: what still changed is anything."""
     assert head is not None
-    frame.analysis.gives_up(frame.code, head.context)
+    frame.analysis.gives_up(frame.task, frame.code, head.context)
     if leaving is not None:
         known = {} if before is None else before.names
         changed_names = {name for name, value in head.names.items() if known.get(name) != value}

@@ -956,6 +956,12 @@ def handed_on(frame: Frame, value: Value, node: ast.AST) -> None:
     _change(frame, keys, change)
 
 
+def has_gradients(frame: Frame, atom: Atom | Tensor) -> bool:
+    """Whether something is an optimizer or a scaler, or may hold parameters."""
+    registry = frame.analysis.pytorch.registry
+    return atom in registry.optimizers or atom in registry.scalers or _may_hold_parameters(frame, atom)
+
+
 def _may_hold_parameters(frame: Frame, atom: Atom | Tensor) -> bool:
     """Whether something is a module, or an object of the project, which may have one."""
     if isinstance(atom, Opaque):

@@ -174,8 +174,8 @@ def train(model, loader, optimizer):
         optimizer.step()
 
 
-words = tokenizer()
 model = nn.Linear(8, 4).cuda()
+words = tokenizer(model)
 train(model, loader, torch.optim.SGD(model.parameters(), lr=0.1))
 """
 
@@ -194,8 +194,8 @@ def test_what_is_certain_in_a_script_leaves_it_however_much_is_around_it(
         return found
 
     monkeypatch.setattr(precision, "_read", noting)
-    library = "".join(f"def step_{n}():\n    return [step_{n + 1}()]\n\n\n" for n in range(functions))
-    library += f"def step_{functions}():\n    return []\n\n\ntokenizer = step_0\n"
+    library = "".join(f"def step_{n}(model):\n    return [step_{n + 1}(model)]\n\n\n" for n in range(functions))
+    library += f"def step_{functions}(model):\n    return []\n\n\ntokenizer = step_0\n"
     (tmp_path / "library.py").write_text(library)
     (tmp_path / "train.py").write_text(LONG)
     outcome = migrate([tmp_path], Settings())
