@@ -18,17 +18,29 @@ class Library(Protocol):
     def using(self, identifier: str) -> Iterator[File]:
         """The files that may use something of that name: a variable or attribute, or what an import calls so."""
 
-    def calling(self, method: str, beside: re.Pattern[str]) -> Iterator[File]:
-        """The files that may call a method of that name, among those whose text matches `beside` somewhere."""
+    def calling(
+        self, method: str, beside: re.Pattern[str], among: Callable[[str], bool] | None = None
+    ) -> Iterator[File]:
+        """The files that may call a method of that name, among those whose text matches `beside` somewhere.
+
+        Args:
+            among: says of a file's name whether it is asked about.
+        """
 
     def defining(
-        self, name: str, *beside: str, text: Callable[[str], bool] | None = None, idle: Container[str] | None = None
+        self,
+        name: str,
+        *beside: str,
+        text: Callable[[str], bool] | None = None,
+        idle: Container[str] | None = None,
+        among: Callable[[str], bool] | None = None,
     ) -> Iterator[File]:
         """The files that may define a function or method of that name, contain all words `beside`, and fit `text`.
 
         Args:
             idle: what is called for nothing, functions as `len` and methods as `.reset`: files will do in which one of
                 that name calls something else. All will, if None.
+            among: says of a file's name whether it is asked about.
         """
 
     def module(self, dotted_name: str, importer: File) -> File | None:

@@ -64,21 +64,33 @@ class ParsedLibrary:
         files = self._workspace.mentioning(identifier)
         return self._parsed(each for each in files if self._is_known(each) or identifier in used_names(each.text))
 
-    def calling(self, method: str, beside: re.Pattern[str]) -> Iterator[File]:
-        """The files that may call a method of that name, among those whose text matches `beside` somewhere."""
-        files = self._matching(rf"\.[\s\\]*{method}[\s\\]*\(", method)
+    def calling(
+        self, method: str, beside: re.Pattern[str], among: Callable[[str], bool] | None = None
+    ) -> Iterator[File]:
+        """The files that may call a method of that name, among those whose text matches `beside` somewhere.
+
+        Args:
+            among: says of a file's name whether it is asked about.
+        """
+        files = self._matching(rf"\.[\s\\]*{method}[\s\\]*\(", method, among=among)
         return self._parsed(each for each in files if beside.search(each.text))
 
     def defining(
-        self, name: str, *beside: str, text: Callable[[str], bool] | None = None, idle: Container[str] | None = None
+        self,
+        name: str,
+        *beside: str,
+        text: Callable[[str], bool] | None = None,
+        idle: Container[str] | None = None,
+        among: Callable[[str], bool] | None = None,
     ) -> Iterator[File]:
         """The files that may define a function or method of that name, contain all words `beside`, and fit `text`.
 
         Args:
             idle: what is called for nothing, functions as `len` and methods as `.reset`: files will do in which one of
                 that name calls something else. All will, if None.
+            among: says of a file's name whether it is asked about.
         """
-        files = self._matching(rf"\bdef[\s\\]+{name}\b", name, *beside)
+        files = self._matching(rf"\bdef[\s\\]+{name}\b", name, *beside, among=among)
         fit = (each for each in files if text is None or text(each.text))
         return self._parsed(each for each in fit if idle is None or self._calls_other(each, name, idle))
 
@@ -89,10 +101,13 @@ class ParsedLibrary:
     def _is_known(self, source: Source) -> bool:
         return source.path in self._files or source in self._parsed_before
 
-    def _matching(self, pattern: str, *identifiers: str) -> Iterator[Source]:
+    def _matching(
+        self, pattern: str, *identifiers: str, among: Callable[[str], bool] | None = None
+    ) -> Iterator[Source]:
         """The sources that contain words in a certain place: not every one that contains them is worth a parse."""
         wanted = re.compile(pattern)
-        return (each for each in self._workspace.mentioning(*identifiers) if wanted.search(each.text))
+        files = self._workspace.mentioning(*identifiers, among=among)
+        return (each for each in files if wanted.search(each.text))
 
     def module(self, dotted_name: str, importer: File) -> File | None:
         """The file that `import dotted_name` in `importer` loads; None where it is not one of the project's."""

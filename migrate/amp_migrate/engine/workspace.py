@@ -6,10 +6,10 @@ import mmap
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from amp_migrate.engine.find import prefilter
 from amp_migrate.engine.find.discover import Discovery, FoundFile, discover
@@ -17,6 +17,7 @@ from amp_migrate.engine.find.projects import Projects
 from amp_migrate.engine.find.selection import Selection
 from amp_migrate.engine.find.word_index import WordIndex
 from amp_migrate.engine.imports import resolve_import
+from amp_migrate.engine.imports.imports_of_text import imported_modules
 from amp_migrate.engine.notebooks import notebook
 from amp_migrate.engine.notebooks.installs import names_of
 from amp_migrate.engine.parts.work import Work, count
@@ -32,7 +33,25 @@ if TYPE_CHECKING:
 # A file of this size is data in the shape of a program; its tree would take gigabytes.
 MAX_BYTES = 4 * 2**20
 MAX_NOTEBOOK_BYTES = 64 * 2**20  # most of a notebook is pictures
+_T = TypeVar("_T")
 _RELATIVE = re.compile(r"^[ \t]*from[ \t]*\.", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What was found out about the files on the disk, for all workspaces that are made of one.
+
+    Attributes:
+        index: their words.
+        looked_at: those that are known to parse, or told of.
+        imports: the modules that they may name in their imports.
+        scripts: whether they can be run by their paths.
+    """
+
+    index: WordIndex = field(default_factory=WordIndex)
+    looked_at: set[str] = field(default_factory=set)
+    imports: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    scripts: dict[str, bool] = field(default_factory=dict)
 
 
 class Workspace:
@@ -46,21 +65,18 @@ class Workspace:
         discovery: Discovery,
         texts: Mapping[str, Source] | None = None,
         focus: frozenset[str] | None = None,
-        index: WordIndex | None = None,
         projects: Projects | None = None,
-        looked_at: set[str] | None = None,
+        learned: Learned | None = None,
     ) -> None:
         self._discovery = discovery
         self._by_real = {found.real: found for found in discovery.files}
         self._reals = {found.path: found.real for found in discovery.files}
         self._texts = dict(texts or {})
         self._focus = focus
-        self._index = index or WordIndex()
         self._projects = projects or Projects(tuple(self._by_real), discovery.roots, self._imports_of)
         self._problems = {finding.path: finding for finding in discovery.problems}
-        self._looked_at = set() if looked_at is None else looked_at
+        self._learned = learned or Learned()
         self._installs: dict[Path, frozenset[str]] = {}
-        self._scripts: dict[Path, bool] = {}
 
     @classmethod
     def open(cls, paths: Sequence[Path], scope: Selection | None = None) -> Workspace:
@@ -76,9 +92,7 @@ class Workspace:
     def focused(self, paths: Iterable[Path]) -> Workspace:
         """This workspace with only `paths` as candidates; all of its files still answer every other question."""
         focus = frozenset(map(self._real, paths))
-        return Workspace(
-            replace(self._discovery, problems=()), self._texts, focus, self._index, self._projects, self._looked_at
-        )
+        return Workspace(replace(self._discovery, problems=()), self._texts, focus, self._projects, self._learned)
 
     def seeing(self, files: Iterable[FoundFile], roots: Iterable[str]) -> Workspace:
         """This workspace with `files` to answer questions as well, which are no candidates.
@@ -107,18 +121,14 @@ class Workspace:
             discovery = Discovery(
                 tuple(each for each in self._discovery.files if each.real in files), self._discovery.roots, ()
             )
-            project = Workspace(
-                discovery, self._texts, frozenset(candidates), self._index, self._projects, self._looked_at
-            )
+            project = Workspace(discovery, self._texts, frozenset(candidates), self._projects, self._learned)
             project._problems = self._problems
             yield project
 
     def with_texts(self, sources: Iterable[Source]) -> Workspace:
         """This workspace with `sources` in the place of what the disk holds."""
         texts = {**self._texts, **{os.path.realpath(source.path): source for source in sources}}
-        # The index knows the files as the disk has them, so it is not for this one.
-        discovery = replace(self._discovery, problems=())
-        return Workspace(discovery, texts, self._focus, projects=self._projects)
+        return Workspace(replace(self._discovery, problems=()), texts, self._focus, self._projects, self._learned)
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -158,7 +168,7 @@ class Workspace:
             if real in matter and any(map(prefilter.holds_code, (source.text, *(each.text for each in written)))):
                 yield source
             elif self._is_to_parse(real, "torch" in source.text):
-                self._looked_at.add(real)
+                self._learned.looked_at.add(real)
                 if not parses(source):
                     self.parse(source)
 
@@ -181,20 +191,26 @@ class Workspace:
         Those are files that were named, and those that have to do with PyTorch. Parsing all Python files of a large
         tree would take ten times as long as reading them.
         """
-        return (about_torch or self._by_real[real].named) and real not in self._looked_at
+        return (about_torch or self._by_real[real].named) and real not in self._learned.looked_at
 
-    def mentioning(self, *identifiers: str) -> Iterator[Source]:
-        """The files in which all `identifiers` stand as words, comments and strings included, in order of name."""
+    def mentioning(self, *identifiers: str, among: Callable[[str], bool] | None = None) -> Iterator[Source]:
+        """The files in which all `identifiers` stand as words, comments and strings included, in order of name.
+
+        Args:
+            among: says of a file's name whether it is to be read at all.
+        """
         words = [identifier.encode() for identifier in identifiers]
-        self._index.begin_search()
+        index = self._learned.index
+        index.begin_search()
 
         def wanted(real: str, data: prefilter.Bytes) -> bool:
             if real not in self._texts:
-                self._index.learn(real, data)
+                index.learn(real, data)
             return all(prefilter.has_word(data, word) for word in words)
 
-        files = self._discovery.files
-        return self._reading((each for each in files if not self._index.rules_out(each.real, words)), wanted)
+        files = (each for each in self._discovery.files if among is None or among(display_name(each.path)))
+        wanting = (each for each in files if each.real in self._texts or not index.rules_out(each.real, words))
+        return self._reading(wanting, wanted)
 
     def locate(self, dotted: str, importer: Path) -> Path | None:
         """The file of this workspace that `import dotted` (`.engine` if relative) in `importer` would load; unread."""
@@ -210,10 +226,21 @@ class Workspace:
 
     def _may_be_script(self, importer: Path) -> bool:
         """Whether a file can be run by its path: one that imports relatively is loaded as a part of its package."""
-        if importer not in self._scripts:
-            source = self.file(importer)
-            self._scripts[importer] = source is None or _RELATIVE.search(source.text) is None
-        return self._scripts[importer]
+        return self._of_text(importer, self._learned.scripts, lambda text: _RELATIVE.search(text) is None, True)
+
+    def imported(self, path: Path) -> tuple[str, ...]:
+        """The modules that a file may name in its imports; none where it cannot be read."""
+        return self._of_text(path, self._learned.imports, imported_modules, ())
+
+    def _of_text(self, path: Path, known: dict[str, _T], ask: Callable[[str], _T], unread: _T) -> _T:
+        """What a question to the text of a file gives: for what is on the disk, it is asked once."""
+        real = self._real(path)
+        if real in self._texts:
+            return ask(self._texts[real].text)
+        if real not in known:
+            source = self.file(path)
+            known[real] = unread if source is None else ask(source.text)
+        return known[real]
 
     def installs(self, dotted: str, importer: Path) -> bool:
         """Whether a notebook installs a package by itself, whose released version it then imports.

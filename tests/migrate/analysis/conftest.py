@@ -24,11 +24,18 @@ class Library:
     def using(self, identifier: str) -> Iterator[File]:
         return self.mentioning(identifier)
 
-    def calling(self, method: str, beside: re.Pattern[str]) -> Iterator[File]:
+    def calling(
+        self, method: str, beside: re.Pattern[str], among: Callable[[str], bool] | None = None
+    ) -> Iterator[File]:
         return self.mentioning(method)
 
     def defining(
-        self, name: str, *beside: str, text: Callable[[str], bool] | None = None, idle: Container[str] | None = None
+        self,
+        name: str,
+        *beside: str,
+        text: Callable[[str], bool] | None = None,
+        idle: Container[str] | None = None,
+        among: Callable[[str], bool] | None = None,
     ) -> Iterator[File]:
         return self.mentioning(name, *beside)
 

@@ -203,3 +203,39 @@ def test_what_a_unit_test_computes_is_not_looked_for_in_the_project(tmp_path: Pa
     before = done()
     migrate([tmp_path], Settings())
     assert since(before)[Work.LIBCST_FILES] == parsed
+
+
+LOW = """
+import torch
+
+model = torch.nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cuda")
+for x in range(9):
+    optimizer.zero_grad()
+    with torch.amp.autocast("cuda", dtype=torch.float16):
+        loss = model(torch.ones(2, 4).cuda()).mean()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+MASKING = """
+import torch
+
+
+class Net{0}(torch.nn.Module):
+    def forward(self, x, mask):
+        return (x @ x.T).masked_fill(mask, -1e9).clamp(max=1 - 1e-7)
+"""
+
+
+@pytest.mark.parametrize(("folder", "parsed"), [("other", 1), ("task/models", 1 + 8)])
+def test_models_that_are_none_of_the_scripts_are_not_parsed(tmp_path: Path, folder: str, parsed: int) -> None:
+    texts = {f"{folder}/net_{number}.py": MASKING.format(number) for number in range(8)}
+    texts |= {"task/train.py": LOW, "run.py": f"import {folder.replace('/', '.')}.net_0\nimport task.train\n"}
+    for path, text in texts.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / path).write_text(text)
+    before = done()
+    migrate([tmp_path], Settings())
+    assert since(before)[Work.LIBCST_FILES] == parsed

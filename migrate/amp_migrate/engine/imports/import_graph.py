@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from amp_migrate.engine.imports.imports_of_text import imported_modules
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
 
@@ -17,12 +16,12 @@ class ImportGraph:
         self._workspace = workspace
         self._direct: dict[Path, tuple[Path, ...]] = {}
 
-    def direct(self, source: Source) -> tuple[Path, ...]:
+    def direct(self, path: Path) -> tuple[Path, ...]:
         """The files that a file imports itself; none of them is read."""
-        if source.path not in self._direct:
-            found = (self._workspace.locate(dotted, source.path) for dotted in imported_modules(source.text))
-            self._direct[source.path] = tuple(path for path in found if path is not None)
-        return self._direct[source.path]
+        if path not in self._direct:
+            found = (self._workspace.locate(dotted, path) for dotted in self._workspace.imported(path))
+            self._direct[path] = tuple(each for each in found if each is not None)
+        return self._direct[path]
 
     def brought(self, source: Source) -> frozenset[Path]:
         """The files that a file imports itself, and what the packages among them hand on."""
@@ -35,11 +34,10 @@ class ImportGraph:
     def within(self, source: Source, imports: int) -> frozenset[Path]:
         """The files that a file brings in by way of at most so many imports."""
         found: set[Path] = set()
-        level: Iterable[Source] = [source]
+        level = {source.path}
         for _ in range(imports):
-            paths = {path for each in level for path in self.direct(each)} - found
-            found |= paths
-            level = filter(None, map(self._workspace.file, paths))
+            level = {path for each in level for path in self.direct(each)} - found
+            found |= level
         return frozenset(found)
 
     def groups(self, sources: Iterable[Source]) -> list[list[Source]]:
@@ -57,11 +55,10 @@ class ImportGraph:
 
     def _closure(self, source: Source, goes_on: Callable[[Path], bool]) -> frozenset[Path]:
         found: set[Path] = set()
-        stack = [source]
+        stack = [source.path]
         while stack:
             for path in self.direct(stack.pop()):
                 if path not in found:
                     found.add(path)
-                    imported = self._workspace.file(path) if goes_on(path) else None
-                    stack += [] if imported is None else [imported]
+                    stack += [path] if goes_on(path) else []
         return frozenset(found)

@@ -66,9 +66,11 @@ def detect(script: Script) -> Iterator[Hazard]:
         return
     known = {name for name, _ in script.settings.masked} if script.moved else set()
     library = script.roles.project.library
-    for file in dict.fromkeys(file for method in _METHODS for file in library.calling(method, _HUGE)):
-        if not script.is_below(file) and file.name not in known:
-            continue
+
+    def is_asked(name: str) -> bool:
+        return script.is_below(name) or name in known
+
+    for file in dict.fromkeys(file for method in _METHODS for file in library.calling(method, _HUGE, is_asked)):
         for call in file.calls:
             parts = _parts(file, call)
             if parts is not None and _overflows(script, file, call, *parts):

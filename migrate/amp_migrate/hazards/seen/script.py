@@ -94,8 +94,8 @@ class Script:
             imports: how many imports away they may be, wherever they are.
         """
         library = self.roles.project.library
-        for file in library.calling(method, beside):
-            if self.is_below(file) or (imports and library.brings(self.file, file, imports)):
+        for file in library.calling(method, beside, None if imports else self.is_below):
+            if self.is_below(file.name) or (imports and library.brings(self.file, file, imports)):
                 yield file
 
     def modules(self, text: Callable[[str], bool]) -> Iterator[File]:
@@ -104,10 +104,11 @@ class Script:
         Args:
             text: whether a file with this text is worth a look.
         """
-        return filter(self.is_below, self.roles.project.library.defining("forward", text=text))
+        return self.roles.project.library.defining("forward", text=text, among=self.is_below)
 
-    def is_below(self, file: File) -> bool:
-        return any(not folder or file.name.startswith(f"{folder}/") for folder in self._folders)
+    def is_below(self, name: str) -> bool:
+        """Whether a file stands where those of the script do."""
+        return any(not folder or name.startswith(f"{folder}/") for folder in self._folders)
 
     @cached_property
     def _folders(self) -> frozenset[str]:
