@@ -22,7 +22,10 @@ from amp_migrate.settings import DEFAULT_TORCH, NEWEST_TORCH, OLDEST_TORCH
 from amp_migrate.tables.signatures import Version, written
 
 _FIRST_AMP = (1, 6)
-_PATTERNS = ("pyproject.toml", "setup.cfg", "setup.py", "requirements*.txt", "requirements/*.txt", "environment*.y*ml")
+_PATTERNS = (
+    "pyproject.toml", "setup.cfg", "setup.py", "requirements*.txt", "requirements/*.txt", "environment*.y*ml",
+    "env*/*.y*ml", "conda*/*.y*ml", ".conda/*.y*ml",
+)  # fmt: skip
 _MOST_BYTES = 2**20  # what is larger is no list of requirements
 # `torch>=1.7,<2`, `torch[opt] ~= 2.1; python_version < "3.12"`, conda's `pytorch::pytorch=1.10=py3.9_cuda`.
 _REQUIREMENT = re.compile(
