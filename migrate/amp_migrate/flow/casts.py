@@ -202,7 +202,7 @@ class Casts:
     @staticmethod
     def _is_left(event: Event) -> bool:
         """Whether operands differ because one of them comes out of a region."""
-        return _is_outside(event) and table.RESULT.get(event.why) == table.AGREEING
+        return _is_outside(event) and event.why in table.MUST_AGREE
 
     def _stored(self, event: Event) -> Iterator[FloatCast]:
         """What is put into a more precise buffer, which gets the buffer's precision."""

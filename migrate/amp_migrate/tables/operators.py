@@ -165,6 +165,8 @@ RESULT: dict[str, str] = {
     "nanmedian": WITH_INDICES,
 }
 
+# Operands of several precisions are refused; binary_cross_entropy gives a scalar, and other losses promote.
+MUST_AGREE = frozenset(name for name, kind in RESULT.items() if kind == AGREEING) | {"binary_cross_entropy"}
 # With a `dim`, these give indices as well; without one, a scalar.
 REDUCED_OR_INDEXED = frozenset("max min median nanmedian".split())
 # Without a `dim` these give a scalar.

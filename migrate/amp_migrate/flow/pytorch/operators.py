@@ -476,7 +476,7 @@ def _watch(
         others = [each for each in tensors if each.precision & ~LOW]
         # Autocast makes the operands of `addmm` agree, not those of `addmm_`.
         is_in_place = treatment is None and name in table.AUTOCAST
-        if kind == table.AGREEING and others and (is_left or is_in_place):
+        if name in table.MUST_AGREE and others and (is_left or is_in_place):
             known = [each for each in others if each.precision & (F32 | F64)]
             differs = first.is_low and any(not each.precision & LOW for each in known)
             is_sure = differs and (autocast.on == OFF or is_in_place)
