@@ -21,6 +21,7 @@ from amp_migrate.steps.model.route import Creation, NewArgument, NewParameter, R
 from amp_migrate.steps.scaler.callers import every_call
 from amp_migrate.steps.scaler.optimizer_origin import (
     container,
+    displayed,
     is_anew,
     is_parameter,
     is_same_object,
@@ -56,6 +57,7 @@ class Traveller:
     def _reach(
         self, file: File, optimizers: list[cst.BaseExpression], create: bool, seen: tuple[cst.CSTNode, ...]
     ) -> Route | Refusal:
+        optimizers = [inner for each in optimizers for inner in displayed(each)]
         at = optimizers[0]
         paths = [dotted(container(each)) for each in optimizers]
         if any(path is None for path in paths):

@@ -48,14 +48,26 @@ def _calls(value: cst.BaseExpression) -> bool:
 def other_name(bindings: list[Binding]) -> cst.BaseExpression | None:
     """What a name is another name for: `self.optimizer` for `optimizer = self.optimizer`.
 
-    For what a loop takes out of a collection, that is the collection, which the scaler is kept beside.
+    For what a loop takes out of a collection, that is the collection, which the scaler is kept beside; so it is for
+    what is unpacked from one. A tuple is another name for what stands in it: see `displayed`.
     """
     looped = [collection(binding.node) for binding in bindings]
     if looped and looped[0] is not None and len({dotted(each) for each in looped}) == 1:
         return looped[0]
     value = bindings[0].value if len(bindings) == 1 else None
     value = None if value is None else _gathered(value) or value
-    return None if value is None or is_constant(value, "None") or dotted(container(value)) is None else value
+    source = bindings[0].source if len(bindings) == 1 else None
+    value = source if value is None and dotted(source) is not None else value
+    if value is None or is_constant(value, "None"):
+        return None
+    return value if all(dotted(container(each)) is not None for each in displayed(value)) else None
+
+
+def displayed(value: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What stands in a tuple or list that is written out: beside what has a name there, a scaler may be kept."""
+    if not isinstance(value, (cst.Tuple, cst.List)) or not value.elements:
+        return [value]
+    return [each.value for each in value.elements]
 
 
 def _gathered(value: cst.BaseExpression) -> cst.BaseExpression | None:

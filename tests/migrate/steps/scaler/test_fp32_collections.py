@@ -259,3 +259,60 @@ def test_model_under_a_key_that_says_so(rewrites: Check) -> None:
         ~     STEP
         """
     )
+
+
+@pytest.mark.parametrize(
+    ("kept", "given"),
+    [
+        ("", "(first, second)"),
+        ("", "[first, second]"),
+        ("both = first, second", "both"),
+    ],
+)
+def test_optimizers_that_a_caller_gives_as_one_tuple(migrate: Check, kept: str, given: str) -> None:
+    after = migrate(
+        f"""
+        def train(loader, model, optimizers):
+            first, second = optimizers
+            for x, y in loader:
+                first.zero_grad()
+                second.zero_grad()
+                loss = nn.functional.mse_loss(model(x), y)
+                loss.backward()
+                first.step()
+                second.step()
+
+
+        model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)).cuda()
+        first = torch.optim.SGD(model[0].parameters(), lr=0.1)
+        second = torch.optim.SGD(model[1].parameters(), lr=0.1)
+        {kept}
+        train(loader, model, {given})
+        """
+    ).after
+    assert "def train(loader, model, optimizers, scaler):\n" in after
+    assert "    scaler.step(first)\n        scaler.step(second)\n        scaler.update()\n" in after
+    assert f"train(loader, model, {given}, scaler)\n" in after
+    assert after.count("GradScaler(") == 1
+
+
+@pytest.mark.parametrize("given", ["load()", "(first, load())", "(first, *others)"])
+def test_optimizers_in_a_tuple_that_is_not_written_out(migrate: Check, given: str) -> None:
+    text = f"""
+        def train(loader, model, optimizers):
+            first, second = optimizers
+            for x, y in loader:
+                first.zero_grad()
+                second.zero_grad()
+                loss = nn.functional.mse_loss(model(x), y)
+                loss.backward()
+                first.step()
+                second.step()
+
+
+        first = torch.optim.SGD(model.parameters(), lr=0.1)
+        train(loader, model, {given})
+        """
+    plan = migrate(text)
+    assert not plan.changed
+    assert "no way for a loss scaler" in plan.findings[0].message
