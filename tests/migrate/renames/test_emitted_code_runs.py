@@ -60,6 +60,13 @@ CONSTRUCTS = {
 
         Scaler()
     """,
+    "subclass that names its base": """
+        class Scaler(torch.cuda.amp.GradScaler):
+            def __init__(self, scale):
+                torch.cuda.amp.GradScaler.__init__(self, scale, enabled=False)
+
+        Scaler(8.0)
+    """,
     "test of the version": """
         if torch.__version__ >= "1.6":
             from torch.cuda.amp import GradScaler

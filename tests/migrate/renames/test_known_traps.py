@@ -531,6 +531,37 @@ def test_positional_arguments_of_a_base(rewrites: Check) -> None:
     )
 
 
+def test_arguments_of_a_base_that_is_named(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from torch.cuda.amp import GradScaler
+        + from torch.amp import GradScaler
+
+          class Scaler(GradScaler):
+              def __init__(self, init_scale, most, growth_interval=100):
+        -         GradScaler.__init__(self, init_scale, growth_interval=growth_interval)
+        +         GradScaler.__init__(self, "cuda", init_scale=init_scale, growth_interval=growth_interval)
+                  self.most = most
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    "init",
+    [
+        "        GradScaler.__init__(*args)",
+        "        make = GradScaler.__init__\n        make(self)",
+        "        self.init(2.0)",
+    ],
+)
+def test_a_base_whose_arguments_are_not_seen(leaves: Check, init: str) -> None:
+    leaves(
+        "from torch.cuda.amp import GradScaler\n\n\nclass Scaler(GradScaler):\n"
+        f"    def __init__(self, *args):\n{init}\n",
+        "a class derives from it",
+    )
+
+
 def test_positional_arguments_of_a_partial(rewrites: Check) -> None:
     rewrites(
         """

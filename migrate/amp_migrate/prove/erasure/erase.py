@@ -550,10 +550,15 @@ class Eraser:
     def _is_base_of_scaler(self, node: ast.Call) -> bool:
         """Whether a class that inherits from a scaler hands it its arguments."""
         func, owner = node.func, self._scope.owner
-        if not (isinstance(func, ast.Attribute) and func.attr == "__init__" and isinstance(func.value, ast.Call)):
+        if not (isinstance(func, ast.Attribute) and func.attr == "__init__"):
             return False
-        is_super = isinstance(func.value.func, ast.Name) and func.value.func.id == "super"
-        return is_super and owner is not None and any(self._name(base) in SCALERS for base in owner.bases)
+        base = func.value.func if isinstance(func.value, ast.Call) else None
+        is_super = isinstance(base, ast.Name) and base.id == "super"
+        return (
+            (is_super or self._name(func.value) in SCALERS)
+            and owner is not None
+            and any(self._name(base) in SCALERS for base in owner.bases)
+        )
 
     def _carried(self, node: ast.Call) -> set[int | str]:
         """The arguments of a call, by place or keyword, that go into parameters which are gone."""

@@ -62,13 +62,17 @@ def rewrite_of(
     if convert is None or is_named_only or is_only_tested(file.tree, use.node):
         return Rewrite()
     if isinstance(parent, cst.Call) and parent.func is use.node:
-        return _calls(context, convert, [parent], 0, disabled=disabled)
+        return _calls(context, convert, [(parent, 0)], disabled=disabled)
     if isinstance(parent, cst.Decorator) and use.rename.bare_call:
         made = convert(context, ())
         return made if isinstance(made, Unsure) else Rewrite(made=tuple(made))
     if isinstance(parent, cst.Arg) and isinstance(owner := file.tree.parents[parent], cst.ClassDef):
-        inits = _super_inits(owner)
-        return _calls(context, convert, inits, 0) if inits else _unsure(_BASE, use)
+        inits = _inits_of_base(owner, parent.value)
+        return _calls(context, convert, inits) if inits else _unsure(_BASE, use)
+    deriving = _deriving_class(file, use.node)
+    if deriving is not None:  # whose base is a use of its own, and gives this call its arguments
+        rewrite = _calls(context, convert, _inits_of_base(deriving, use.node))
+        return rewrite if isinstance(rewrite, Unsure) else Rewrite()
     partial = partial_call(file, use.node)
     followed = meant_by_name(project, file, partial or use.node, use.rename.old, handed_on)
     if followed is Followed.WHOLLY and partial is None:
@@ -76,7 +80,7 @@ def rewrite_of(
     if followed is not Followed.NOT or not is_called_by_keyword(project, file, partial or use.node):
         return _unsure(_VALUE, use)
     if partial is not None:
-        return _calls(context, convert, [partial], 1)
+        return _calls(context, convert, [(partial, 1)])
     held = convert(context, ())
     return held if isinstance(held, Unsure) else Rewrite(held=tuple(held))
 
@@ -106,11 +110,11 @@ def _is_class_attribute(file: File, value: cst.CSTNode) -> bool:
 
 
 def _calls(
-    context: UsePlace, convert: Conversion, calls: list[cst.Call], start: int, *, disabled: bool = False
+    context: UsePlace, convert: Conversion, calls: list[tuple[cst.Call, int]], *, disabled: bool = False
 ) -> Rewrite | Unsure:
-    """New arguments for calls, from the argument at `start` on."""
+    """New arguments for calls, of each from a place on."""
     found: list[tuple[cst.Call, tuple[Given, ...]]] = []
-    for call in calls:
+    for call, start in calls:
         new = convert(context, tuple(call.args[start:]))
         if isinstance(new, Unsure):
             return new
@@ -119,20 +123,32 @@ def _calls(
     return Rewrite(tuple(found))
 
 
-def _super_inits(owner: cst.ClassDef) -> list[cst.Call]:
-    """The calls `super().__init__(...)` of a class that has an `__init__` of its own."""
-    return [
+def _inits_of_base(owner: cst.ClassDef, base: cst.BaseExpression) -> list[tuple[cst.Call, int]]:
+    """The calls of a base's `__init__` in that of a class, each with where the base's arguments begin."""
+    calls = (
         call
         for method in find(owner.body, cst.FunctionDef)
         if method.name.value == "__init__"
         for call in walk(method.body)
-        if isinstance(call, cst.Call)
-        and isinstance(call.func, cst.Attribute)
-        and call.func.attr.value == "__init__"
-        and isinstance(call.func.value, cst.Call)
-        and isinstance(call.func.value.func, cst.Name)
-        and call.func.value.func.value == "super"
-    ]
+        if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "__init__"
+    )
+    found = []
+    for call in calls:
+        named = call.func.value if isinstance(call.func, cst.Attribute) else call.func
+        if isinstance(named, cst.Call) and isinstance(named.func, cst.Name) and named.func.value == "super":
+            found.append((call, 0))
+        elif named.deep_equals(base) and call.args and call.args[0].keyword is None and not call.args[0].star:
+            found.append((call, 1))  # `Base.__init__(self, ...)`
+    return found
+
+
+def _deriving_class(file: File, name: cst.CSTNode) -> cst.ClassDef | None:
+    """The class whose `__init__` calls that of a base by the base's name, at this name; None elsewhere."""
+    owner = file.tree.owner_class(name)
+    if owner is None or not any(each.value.deep_equals(name) for each in owner.bases):
+        return None
+    calls = (call.func for call, start in _inits_of_base(owner, name) if start)  # type: ignore[arg-type]
+    return owner if any(isinstance(each, cst.Attribute) and each.value is name for each in calls) else None
 
 
 def _unsure(said: tuple[str, str], use: Use) -> Unsure:
