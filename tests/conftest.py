@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -20,3 +21,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Keep the collector off what was imported: looking through PyTorch again and again takes most of a quick test."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path) -> Path:
+    """The test's own folder, alone: each run of a verification links to what stands beside its script's."""
+    folder = tmp_path / "alone"
+    folder.mkdir()
+    return folder

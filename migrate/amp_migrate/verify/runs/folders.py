@@ -109,6 +109,7 @@ def overlay(folder: Path, changed: Mapping[Path, bytes], destination: Path, with
     real = [*changed, *([without] if without is not None else [])]
     opened = {path.parts[0] for path in real if len(path.parts) > 1}
     replaced = {path.name for path in real if len(path.parts) == 1}
+    resolved = folder.resolve()
     for entry in sorted(folder.iterdir()):
         target = destination / entry.name
         if entry.name in opened:
@@ -120,7 +121,7 @@ def overlay(folder: Path, changed: Mapping[Path, bytes], destination: Path, with
             )
             overlay(entry, inside, target, left_out)
         elif entry.name not in replaced and entry.name != "__pycache__":
-            target.symlink_to(entry.resolve())
+            target.symlink_to(entry.resolve() if entry.is_symlink() else resolved / entry.name)
     for path, data in changed.items():
         if len(path.parts) == 1:
             (destination / path.name).write_bytes(data)

@@ -5,37 +5,26 @@ A step is a moment. With more files there are more of them: `make nightly` has t
 
 from __future__ import annotations
 
-import gc
+import json
 import os
 import re
 import signal
+import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 import pytest
-from amp_migrate.__main__ import main
-from amp_migrate.engine.disk import write
-from amp_migrate.engine.disk.exchange import exchange
-from amp_migrate.engine.disk.folder import Folder
 
-pytestmark = [pytest.mark.usefixtures("toy_planner"), pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")]
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 COMMANDS = [["."], ["--undo"]]
 Snapshot: TypeAlias = "dict[Path, bytes]"
 COUNT = int(os.environ.get("AMP_MIGRATE_KILL_FILES", "3"))
-OLD, NEW = b"amp, old_amp = 1, 2\n", b"amp, new_amp = 1, 2\n"
-
-
-@pytest.fixture(autouse=True)
-def light_forks() -> Iterator[None]:
-    """Keep the collector off what other tests have left: a child that looks at it copies every page."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
+OLD, NEW, EDIT = b"amp, old_amp = 1, 2\n", b"amp, new_amp = 1, 2\n", b"amp = 'mine'\n"
+PROGRAM = Path(__file__).with_name("killed.py")
 
 
 @dataclass(frozen=True)
@@ -49,63 +38,26 @@ class Done:
 class Files:
     """Some files in a folder, and commands that work on them in processes of their own."""
 
-    def __init__(self, tree: Path, records: Path) -> None:
+    def __init__(self, tree: Path, records: Path, forks: subprocess.Popen[str]) -> None:
         self.tree = tree
         self.records = records
+        self.forks = forks
         self.paths = [tree / f"{number}.py" for number in range(COUNT)]
-        for path in self.paths:
-            path.write_bytes(OLD)
         self.said = tree.parent / "said"
         self.disturbed = 0
 
-    def run(self, *args: str, signals: Sequence[tuple[int, int]] = (), meanwhile: Callable[[int], object] = id) -> Done:
-        """`amp-migrate ARGS` in a process of its own.
-
-        Args:
-            signals: numbers of signals, each with the step at which the process gets it. A step is each time that it
-                turns to the file system, and before and after an exchange of names.
-            meanwhile: called at each step.
-        """
+    def run(
+        self, *args: str, signals: Sequence[tuple[int, int]] = (), edits: Sequence[tuple[int, str, str, str]] = ()
+    ) -> Done:
+        """`amp-migrate ARGS` in a process of its own, with `signals` and `edits` as `killed.py` takes them."""
         self.disturbed += bool(signals)
-        child = os.fork()
-        if child:
-            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-            text = self.said.read_text()
-            assert "Traceback" not in text, text
-            return Done(code, text)
-        said = os.open(self.said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        os.dup2(said, 1)
-        os.dup2(said, 2)
-        sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
-        code = 0
-        step = -1
-
-        def count(event: str, _: object) -> None:
-            nonlocal step
-            if (event == "open" or event.startswith("os.")) and event != "os.kill":
-                step += 1
-                meanwhile(step)
-                for when, number in signals:
-                    if when == step:
-                        os.kill(os.getpid(), number)
-
-        def exchanged(folder: Folder, one: str, other: str) -> None:
-            sys.audit("os.exchange")
-            exchange(folder, one, other)
-            sys.audit("os.exchange")
-
-        setattr(write, "exchange", exchanged)  # noqa: B010  # the child's own
-        sys.argv = ["amp-migrate", *args]
-        sys.addaudithook(count)
-        try:
-            main()
-        except SystemExit as done:
-            code = int(done.code or 0)
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            print("steps", step, file=sys.stderr, flush=True)
-            os._exit(code)
+        assert self.forks.stdin is not None
+        assert self.forks.stdout is not None
+        print(json.dumps([args, str(self.said), signals, edits]), file=self.forks.stdin, flush=True)
+        code = int(self.forks.stdout.readline())
+        text = self.said.read_text()
+        assert "Traceback" not in text, text
+        return Done(code, text)
 
     def steps(self, *args: str) -> int:
         """How many steps a command takes that nobody disturbs."""
@@ -139,23 +91,24 @@ class Files:
 
 
 @pytest.fixture
-def files(
-    tree: Path, state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Files]:
-    monkeypatch.chdir(tree)
-    monkeypatch.setattr("signal.signal", signal.signal)
-    files = Files(tree, state)
+def files(tree: Path, state: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Files]:
+    for number in range(COUNT):
+        (tree / f"{number}.py").write_bytes(OLD)
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
-    # The first run loads what later runs find loaded; it is done here, so that no child has to.
-    monkeypatch.setattr("sys.argv", ["amp-migrate", "."])
-    with pytest.raises(SystemExit):
-        main()
-    monkeypatch.setattr("sys.argv", ["amp-migrate", "--undo"])
-    with pytest.raises(SystemExit):
-        main()
+    forks = subprocess.Popen(
+        [sys.executable, str(PROGRAM)],
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     signal.signal(signal.SIGINT, handler)
-    assert files.changed == 0
-    yield files
+    with forks:
+        assert forks.stdout is not None
+        assert forks.stdout.readline() == "ready\n"
+        files = Files(tree, state, forks)
+        yield files
     if COUNT > 3:
         with capsys.disabled():
             print(f"\n{files.disturbed} runs over {COUNT} files were killed or interrupted")
@@ -240,39 +193,15 @@ def test_interrupted_between_any_two_steps(files: Files, command: list[str], tim
     assert len(heard) == (3 if command == ["."] else 2), heard
 
 
-EDIT = b"amp = 'mine'\n"
-
-
-def in_place(path: Path) -> None:
-    with path.open("r+b") as file:
-        file.write(EDIT)
-        file.truncate()
-
-
-def by_rename(path: Path) -> None:
-    new = path.with_suffix(".new")
-    new.write_bytes(EDIT)
-    os.replace(new, path)
-
-
-@pytest.mark.parametrize("edit", [in_place, by_rename])
+@pytest.mark.parametrize("edit", ["in_place", "by_rename"])
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_what_somebody_else_writes_between_any_two_steps_is_kept(
-    files: Files, command: list[str], edit: Callable[[Path], None]
-) -> None:
+def test_what_somebody_else_writes_between_any_two_steps_is_kept(files: Files, command: list[str], edit: str) -> None:
     snapshot, total = before(files, command)
     found = 0
     for step in range(0, total, 2):
         files.reset(snapshot)
         path = files.paths[step // 2 % COUNT]
-        done: list[Path] = []
-
-        def meanwhile(now: int, step: int = step, path: Path = path, done: list[Path] = done) -> None:
-            if now == step and not done:
-                done.append(path)
-                edit(path)
-
-        said = files.run(*command, meanwhile=meanwhile).said
+        said = files.run(*command, edits=[(step, edit, str(path), EDIT.decode())]).said
         assert path.read_bytes() == EDIT, said
         contents = [each.read_bytes() for each in files.paths]
         ((changed, restored),) = re.findall(r"read, (\d+) changed|^(\d+) restored", said, re.M)
