@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from amp_migrate.flow.domain.atoms import (
@@ -252,7 +252,20 @@ def invoke(frame: Frame, function: Func, given: dict[str, Value], node: ast.AST)
     for name, leaf in task.made_leaves.items():
         if (tensor := only(given[name], Tensor)) is not None:
             _require(frame, tensor, leaf)
-    return task.value
+    return _of_this_call(task.value, given.values(), site)
+
+
+def _of_this_call(value: Value, given: Iterable[Value], site: Site) -> Value:
+    """What a call gives, told from what another call of the same function gives: what it makes, each makes anew."""
+    made = [each for each in value if isinstance(each, Tensor)]
+    if not made:
+        return value
+    known = frozenset().union(*(each.born for every in given for each in every if isinstance(each, Tensor)))
+    here = frozenset({site})
+    return frozenset(
+        each.but(piece=here) if isinstance(each, Tensor) and not each.piece and each.born.isdisjoint(known) else each
+        for each in value
+    )
 
 
 def _require(frame: Frame, tensor: Tensor, leaf: Atom) -> None:

@@ -1521,3 +1521,27 @@ def test_what_leaves_a_region_that_a_run_switches_is_float32_for_what_autocast_c
     assert "    print(metrics(logits.float(), PICKED[args.loss]))\n" in after
     as_it_was = SWITCHED.replace("generate(logits.flatten(0, 1), dim=1)", "logits")
     assert "    print(metrics(logits, PICKED[args.loss]))\n" in migrate_text(as_it_was, Settings()).after
+
+
+@pytest.mark.parametrize(("other", "is_gram"), [("keys", False), ("queries", True)])
+def test_a_product_of_what_two_calls_of_a_function_give_is_none_of_a_matrix_with_itself(
+    other: str, is_gram: bool
+) -> None:
+    text = f"""\
+import torch
+from torch import nn
+
+
+def turned(x):
+    return torch.cat([x[..., 1:], x[..., :1]], -1)
+
+
+model, second = nn.Linear(4, 4).cuda(), nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD([*model.parameters(), *second.parameters()], lr=0.1)
+for x, target in loader:
+    queries = turned(model(x.cuda()))
+    keys = turned(second(x.cuda()))
+    loss = (queries @ {other}.t()).square().mean()
+{STEP}"""
+    said = " ".join(each.message for each in migrate_text(text, Settings()).findings)
+    assert ("products of a matrix with itself" in said) is is_gram
