@@ -135,6 +135,13 @@ def test_native_amp_that_another_condition_sets_up(line: str, wrong: Check) -> N
     assert wrong(BEFORE + always, AFTER + always) == ""
 
 
+def test_a_region_that_is_switched_off_asks_for_nothing(wrong: Check) -> None:
+    float32 = "    if args.stage == 1:\n        with torch.autocast('cuda', enabled=False):\n            tell(loader)\n"
+    assert wrong(BEFORE + float32, AFTER + float32) == ""
+    half = float32.replace("enabled=False", "enabled=True")
+    assert "another program" in wrong(BEFORE + half, AFTER + half)
+
+
 def test_a_flag_of_another_function_is_another_flag(wrong: Check) -> None:
     other = '\n\ndef tell(kind):\n    if kind == "apex":\n        print("Apex")\n'
     assert wrong(BEFORE + other, AFTER + other) == ""

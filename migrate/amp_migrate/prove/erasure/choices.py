@@ -142,6 +142,8 @@ class Chooser:
     def _under(
         self, node: ast.AST, scope: Scope, is_meant: Callable[[ast.AST, Scope], bool], known: tuple[str, ...]
     ) -> Iterator[tuple[str, ...]]:
+        if isinstance(node, ast.Call) and self.is_of_torch(node.func, scope) and _is_off(node):
+            return  # it keeps float32, whichever was chosen
         if is_meant(node, scope):
             yield known
         inner = self.scopes.inside(node, scope)
@@ -206,6 +208,12 @@ def _beside(own: Question, atoms: list[Question], other: list[Question]) -> Iter
     mine, theirs = ([each for each in side if each not in rest] for side, rest in (flags, flags[::-1]))
     if mine == [own] and len(theirs) == 1:
         yield theirs[0]
+
+
+def _is_off(call: ast.Call) -> bool:
+    """Whether what a call makes is switched off by a constant."""
+    enabled = (each.value for each in call.keywords if each.arg == "enabled")
+    return any(isinstance(each, ast.Constant) and each.value is False for each in enabled)
 
 
 def _key(node: ast.expr, scope: Scope) -> _Key | None:
