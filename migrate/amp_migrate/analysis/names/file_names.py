@@ -192,11 +192,12 @@ class Names:
         bound = self.scopes.module.bindings.get(name, ())
         imports = [each.node for each in bound if each.kind is BindingKind.IMPORT]
         tree = self.tree
-        is_of_module = statement in imports and self.scopes.of(statement) is self.scopes.module
+        brings_all = isinstance(statement, cst.ImportFrom) and isinstance(statement.names, cst.ImportStar)
+        is_of_module = (brings_all or statement in imports) and self.scopes.of(statement) is self.scopes.module
         later = [
             node
-            for node in (imports[imports.index(statement) + 1 :] if is_of_module else ())
-            if tree.block(tree.statement(node)) is tree.module
+            for node in (imports if is_of_module else ())
+            if tree.order[node] > tree.order[statement] and tree.block(tree.statement(node)) is tree.module
         ]
         said = (node for node in tree.every(cst.Name) if node.value == name)
         return bool(later) and not any(

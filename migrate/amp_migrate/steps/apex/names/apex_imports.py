@@ -107,15 +107,16 @@ class ApexImports:
     def _of_names(self, node: cst.ImportFrom) -> Iterator[Item]:
         origin = import_source(node)
         if isinstance(node.names, cst.ImportStar):
-            fate = self._fate_of_star(origin)
+            fate = self._fate_of_star(node, origin)
             yield Item(-1, origin, fate, is_unused=fate is Fate.GONE)
             return
         for index, alias in enumerate(node.names):
             yield self._item(node, index, f"{origin}.{dotted(alias.name)}", local_name(alias))
 
-    def _fate_of_star(self, origin: str) -> Fate:
+    def _fate_of_star(self, node: cst.ImportFrom, origin: str) -> Fate:
         names = STAR_NAMES.get(origin, ())
-        if names and not any(name in self.file.uses or is_exported(self.project, self.file, name) for name in names):
+        brought = [name for name in names if not self.file.names.is_overwritten(name, node)]
+        if names and not any(name in self.file.uses or is_exported(self.project, self.file, name) for name in brought):
             return Fate.GONE
         return Fate.SHIM if self._is_served(origin) else Fate.STAYS
 

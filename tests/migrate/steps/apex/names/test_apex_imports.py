@@ -237,6 +237,14 @@ def test_star_that_brings_nothing_goes_with_its_guard(migrate: Check) -> None:
     assert "    from amp_shim.fp16_utils import *\n" in used
 
 
+def test_what_a_star_brings_counts_until_it_is_imported_from_elsewhere(migrate: Check) -> None:
+    star, other = "from apex.fp16_utils import *\n", "from mine import network_to_half\n"
+    use = "model = network_to_half(model)\n"
+    assert migrate(star + other + use).after.endswith(f"\n\n{other}{use}")
+    assert "from amp_shim.fp16_utils import *\n" in migrate(other + star + use).after
+    assert "from amp_shim.fp16_utils import *\n" in migrate(star + use + other).after
+
+
 def test_float32_training_beside_an_import_that_nothing_uses_moves_at_once(rewrites: Check) -> None:
     rewrites(
         """
