@@ -70,23 +70,39 @@ def key_beside(optimizers: Iterable[str]) -> str:
 
 
 def saved_entries(file: File, roles: Roles) -> Iterator[SavedEntry]:
-    """Every entry of the form `"optimizer": optimizer.state_dict()`."""
+    """Every entry of the form `"optimizer": optimizer.state_dict()`, or of a name that stands for that state."""
     for call in file.calls:
         optimizer = _state_owner(file, roles, call, "state_dict")
         if optimizer is None or call.args:
             continue
-        parent = file.tree.parents[call]
-        if isinstance(parent, cst.DictElement) and parent.value is call:
-            holder = file.tree.parents[parent]
-            if isinstance(holder, cst.Dict):
-                yield SavedEntry(optimizer, holder, list(holder.elements).index(parent), holder)
-        elif isinstance(parent, cst.Arg) and parent.keyword is not None:
-            made = file.tree.parents[parent]
-            if isinstance(made, cst.Call) and isinstance(made.func, cst.Name) and made.func.value == "dict":
-                yield SavedEntry(optimizer, made, list(made.args).index(parent), made)
-        elif isinstance(parent, cst.Assign) and isinstance(parent.targets[0].target, cst.Subscript):
-            into = file.tree.code(parent.targets[0].target.value)
-            yield SavedEntry(optimizer, parent, 0, (file.tree.block(parent), into))
+        for state in (call, *_uses_of_name(file, call)):
+            entry = _saved_entry(file, optimizer, state)
+            if entry is not None:
+                yield entry
+
+
+def _saved_entry(file: File, optimizer: cst.BaseExpression, state: cst.CSTNode) -> SavedEntry | None:
+    parent = file.tree.parents[state]
+    if isinstance(parent, cst.DictElement) and parent.value is state:
+        holder = file.tree.parents[parent]
+        if isinstance(holder, cst.Dict):
+            return SavedEntry(optimizer, holder, list(holder.elements).index(parent), holder)
+    elif isinstance(parent, cst.Arg) and parent.keyword is not None:
+        made = file.tree.parents[parent]
+        if isinstance(made, cst.Call) and isinstance(made.func, cst.Name) and made.func.value == "dict":
+            return SavedEntry(optimizer, made, list(made.args).index(parent), made)
+    elif isinstance(parent, cst.Assign) and isinstance(parent.targets[0].target, cst.Subscript):
+        into = file.tree.code(parent.targets[0].target.value)
+        return SavedEntry(optimizer, parent, 0, (file.tree.block(parent), into))
+    return None
+
+
+def _uses_of_name(file: File, call: cst.Call) -> Iterator[cst.CSTNode]:
+    """Where a name stands, in the same function, that has this call's result and never anything else."""
+    parent, scope = file.tree.parents[call], file.scopes.of(call)
+    name = parent.targets[0].target if isinstance(parent, cst.Assign) and len(parent.targets) == 1 else None
+    if isinstance(name, cst.Name) and len(scope.bindings.get(name.value, ())) == 1:
+        yield from (use for use in file.uses.get(name.value, ()) if file.scopes.of(use) is scope)
 
 
 def restored_entries(file: File, roles: Roles) -> Iterator[RestoredEntry]:

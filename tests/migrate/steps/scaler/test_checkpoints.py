@@ -70,6 +70,28 @@ def test_entry_by_assignment(rewrites: Check) -> None:
     )
 
 
+def test_entry_by_a_name_that_only_the_state_has(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ MODEL
+        ~ EPOCH
+          kept = optimizer.state_dict()
+        - torch.save({"epoch": epoch, "optimizer": kept}, "last.pt")
+        + torch.save({"epoch": epoch, "optimizer": kept, "scaler": scaler.state_dict()}, "last.pt")
+        """
+    )
+    rewrites(
+        """
+        ~ MODEL
+        ~ EPOCH
+          kept = optimizer.state_dict()
+          if fresh:
+              kept = model.state_dict()
+          torch.save({"epoch": epoch, "kept": kept}, "last.pt")
+        """
+    )
+
+
 def test_restored_where_the_checkpoint_has_it(rewrites: Check) -> None:
     rewrites(
         """
