@@ -261,6 +261,19 @@ def test_model_under_a_key_that_says_so(rewrites: Check) -> None:
     )
 
 
+TRAIN = """
+def train(loader, model, optimizers):
+    first, second = optimizers
+    for x, y in loader:
+        first.zero_grad()
+        second.zero_grad()
+        loss = nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        first.step()
+        second.step()
+"""
+
+
 @pytest.mark.parametrize(
     ("kept", "given"),
     [
@@ -271,24 +284,13 @@ def test_model_under_a_key_that_says_so(rewrites: Check) -> None:
 )
 def test_optimizers_that_a_caller_gives_as_one_tuple(migrate: Check, kept: str, given: str) -> None:
     after = migrate(
-        f"""
-        def train(loader, model, optimizers):
-            first, second = optimizers
-            for x, y in loader:
-                first.zero_grad()
-                second.zero_grad()
-                loss = nn.functional.mse_loss(model(x), y)
-                loss.backward()
-                first.step()
-                second.step()
-
-
-        model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)).cuda()
-        first = torch.optim.SGD(model[0].parameters(), lr=0.1)
-        second = torch.optim.SGD(model[1].parameters(), lr=0.1)
-        {kept}
-        train(loader, model, {given})
-        """
+        f"""{TRAIN}
+model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)).cuda()
+first = torch.optim.SGD(model[0].parameters(), lr=0.1)
+second = torch.optim.SGD(model[1].parameters(), lr=0.1)
+{kept}
+train(loader, model, {given})
+"""
     ).after
     assert "def train(loader, model, optimizers, scaler):\n" in after
     assert "    scaler.step(first)\n        scaler.step(second)\n        scaler.update()\n" in after
@@ -298,21 +300,10 @@ def test_optimizers_that_a_caller_gives_as_one_tuple(migrate: Check, kept: str, 
 
 @pytest.mark.parametrize("given", ["load()", "(first, load())", "(first, *others)"])
 def test_optimizers_in_a_tuple_that_is_not_written_out(migrate: Check, given: str) -> None:
-    text = f"""
-        def train(loader, model, optimizers):
-            first, second = optimizers
-            for x, y in loader:
-                first.zero_grad()
-                second.zero_grad()
-                loss = nn.functional.mse_loss(model(x), y)
-                loss.backward()
-                first.step()
-                second.step()
-
-
-        first = torch.optim.SGD(model.parameters(), lr=0.1)
-        train(loader, model, {given})
-        """
+    text = f"""{TRAIN}
+first = torch.optim.SGD(model.parameters(), lr=0.1)
+train(loader, model, {given})
+"""
     plan = migrate(text)
     assert not plan.changed
     assert "no way for a loss scaler" in plan.findings[0].message
