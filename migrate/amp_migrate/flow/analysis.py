@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -552,7 +551,7 @@ class Analysis:
         if module is None or depth > _DEEPEST:
             return UNKNOWN
         stars = self._stars.get(file, {})
-        found = NEVER if all(stars.values()) and _binds_in_sight(module) else UNKNOWN
+        found = NEVER if all(stars.values()) and module.binds_in_sight else UNKNOWN
         for star in (each for each, inside in stars.items() if inside):
             found = join(found, self.any_global(frame, star, depth + 1))
         made = NEVER
@@ -845,17 +844,7 @@ def _binds_no_more(module: Module | None) -> bool:
     if module is None:
         return False
     stars = (each for each in ast.walk(module.tree) if isinstance(each, ast.ImportFrom) and each.names[0].name == "*")
-    return not any(stars) and _binds_in_sight(module)
-
-
-def _binds_in_sight(module: Module) -> bool:
-    """Whether all names of a file are bound where a reader sees it, be it by a star; `globals()[name]` only reads."""
-    nodes = list(ast.walk(module.tree))
-    names = Counter(each.id for each in nodes if isinstance(each, ast.Name))
-    reads = (each.value for each in nodes if isinstance(each, ast.Subscript) and isinstance(each.ctx, ast.Load))
-    harmless = sum(isinstance(each, ast.Call) and ast.unparse(each.func) == "globals" for each in reads)
-    is_plain = names.keys().isdisjoint(("exec", "setattr", "__path__")) and names["globals"] <= harmless
-    return is_plain and "__getattr__" not in module.code.bound
+    return not any(stars) and module.binds_in_sight
 
 
 def _is_called_by_torch(code: Code) -> bool:

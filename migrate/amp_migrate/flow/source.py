@@ -146,6 +146,16 @@ class Module:
         return self.codes[self.tree]
 
     @cached_property
+    def binds_in_sight(self) -> bool:
+        """Whether all its names are bound where a reader sees it, be it by a star; `globals()[name]` only reads."""
+        nodes = list(ast.walk(self.tree))
+        names = Counter(each.id for each in nodes if isinstance(each, ast.Name))
+        reads = (each.value for each in nodes if isinstance(each, ast.Subscript) and isinstance(each.ctx, ast.Load))
+        harmless = sum(isinstance(each, ast.Call) and ast.unparse(each.func) == "globals" for each in reads)
+        is_plain = names.keys().isdisjoint(("exec", "setattr", "__path__")) and names["globals"] <= harmless
+        return is_plain and "__getattr__" not in self.code.bound
+
+    @cached_property
     def owners(self) -> frozenset[str]:
         """The names of which attributes are taken."""
         taken = (each.value for each in ast.walk(self.tree) if isinstance(each, ast.Attribute))
