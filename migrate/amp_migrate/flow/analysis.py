@@ -34,6 +34,7 @@ from amp_migrate.flow.domain.atoms import (
     widened,
 )
 from amp_migrate.flow.domain.contexts import NO_CONTEXT, Context
+from amp_migrate.flow.domain.dtypes import PRECISIONS
 from amp_migrate.flow.domain.heap import Heap
 from amp_migrate.flow.domain.interned import a_run
 from amp_migrate.flow.domain.machine import EMPTY_MACHINE, START, Machine, World, Worlds
@@ -796,9 +797,7 @@ class Analysis:
 
     def asks_dtype(self, values: list[Value]) -> bool:
         """Whether a comparison is of dtypes."""
-        return any(
-            isinstance(each, External) and each.name in self.pytorch.DTYPES for value in values for each in value
-        )
+        return any(isinstance(each, External) and each.name in PRECISIONS for value in values for each in value)
 
     def constructs(self, code: Code) -> bool:
         """Whether a function makes objects, by itself or by another of its file."""

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import Tup, Value
+from amp_migrate.flow.domain.dtypes import DTYPES, TENSOR_TYPES
 from amp_migrate.flow.domain.tensor import NAMES, OTHER, Tensor, precisions
 from amp_migrate.tables import operators as table
 from torch import nn
@@ -167,3 +168,19 @@ def test_a_scalar_counts_for_less_than_what_surely_has_a_shape(sample: str, pair
 def test_every_operator_of_the_table_is_asked_for() -> None:
     _, used = said(True, PAIRS[0])
     assert sorted((table.RESULT.keys() | table.AUTOCAST.keys()) - used) == []
+
+
+def test_the_table_of_dtypes_is_torchs() -> None:
+    for name, precision in DTYPES.items():
+        dtype = getattr(torch, name.removeprefix("torch."))
+        kind = "complex" if dtype.is_complex else NAME.get(dtype, "int")
+        assert isinstance(dtype, torch.dtype)
+        assert kind == NAMES[precision], name
+
+
+def test_the_table_of_tensor_types_is_torchs() -> None:
+    for name, precision in TENSOR_TYPES.items():
+        *module, kind = name.removeprefix("torch.").split(".")
+        made = getattr(torch.cuda if module else torch, kind)
+        dtype = torch.get_default_dtype() if made is torch.Tensor else made.dtype
+        assert NAME.get(dtype, "int") == NAMES[precision], name

@@ -8,6 +8,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+from amp_migrate.flow.domain.atoms import TRUTHS, const
 from amp_migrate.flow.domain.tensor import BF16, F16, F32, INT
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.overlay import Overlay
@@ -412,6 +413,22 @@ def test_code_that_asks_for_a_dtype(told: Tell) -> None:
     )
     (event,) = answer.events(Act.COMPARES_DTYPE)
     assert event.tensor.precision == F16
+
+
+def test_what_a_comparison_of_dtypes_comes_to(told: Tell) -> None:
+    answer = told(
+        """
+        net = nn.Linear(8, 8).cuda().half()
+        halves = next(net.parameters()).dtype == torch.float16
+        singles = torch.randn(4).dtype == torch.float64
+        labels = torch.zeros(4).type(torch.IntTensor)
+        longs = labels.dtype == torch.int64
+        shorts = labels.dtype == torch.float16
+        """
+    )
+    assert precision(answer, "labels") == INT
+    found = {name: answer.value(name) for name in ("halves", "singles", "longs", "shorts")}
+    assert found == {"halves": const(True), "singles": const(False), "longs": TRUTHS, "shorts": const(False)}
 
 
 def test_the_dtype_of_a_region(told: Tell) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from amp_migrate.flow.domain.interned import Numbered
-from amp_migrate.flow.domain.tensor import BF16, DEVICE, F16, F32, LOW
+from amp_migrate.flow.domain.tensor import BF16, DEVICE, F16, LOW
 from amp_migrate.flow.source import Site
 
 ON, OFF = 1, 2
@@ -111,4 +111,3 @@ class Context(Numbered):
 
 NO_CONTEXT = Context()
 DEFAULT_DTYPE = {"cuda": F16, "cpu": BF16}
-DTYPES = {"torch.float16": F16, "torch.half": F16, "torch.bfloat16": BF16, "torch.float32": F32, "torch.float": F32}

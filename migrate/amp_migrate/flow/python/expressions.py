@@ -34,7 +34,7 @@ from amp_migrate.flow.domain.atoms import (
     tup,
     units_of,
 )
-from amp_migrate.flow.domain.contexts import DTYPES
+from amp_migrate.flow.domain.dtypes import DTYPE_OF, DTYPES
 from amp_migrate.flow.domain.state import meet
 from amp_migrate.flow.domain.tensor import PURE, Tensor, multiplied, powered
 from amp_migrate.flow.python import attributes, containers
@@ -463,7 +463,7 @@ def _equality(operator: ast.cmpop, left: Value, right: Value) -> Value:
             except (TypeError, KeyError):
                 return TRUTHS
         if isinstance(a, External) and isinstance(b, External) and isinstance(operator, (ast.Eq, ast.NotEq)):
-            if a is b:
+            if a is b and (a.name not in DTYPES or DTYPES[a.name] in DTYPE_OF):  # int64 stands for all integers
                 return const(isinstance(operator, ast.Eq))
             if a.name in DTYPES and b.name in DTYPES and DTYPES[a.name] != DTYPES[b.name]:
                 return const(isinstance(operator, ast.NotEq))

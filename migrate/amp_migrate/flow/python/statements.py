@@ -24,7 +24,8 @@ from amp_migrate.flow.domain.atoms import (
     only,
     some,
 )
-from amp_migrate.flow.domain.contexts import DTYPES, Context
+from amp_migrate.flow.domain.contexts import Context
+from amp_migrate.flow.domain.dtypes import DTYPES
 from amp_migrate.flow.domain.machine import World, changed, one_way
 from amp_migrate.flow.domain.state import State, meet
 from amp_migrate.flow.domain.tensor import FLOWS, LOW, SOME_TENSOR, Tensor, told_apart

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from amp_migrate.flow.domain.atoms import (
     NEVER,
@@ -32,16 +32,14 @@ from amp_migrate.flow.domain.atoms import (
     tup,
 )
 from amp_migrate.flow.domain.contexts import OFF, Context
+from amp_migrate.flow.domain.dtypes import PRECISIONS
 from amp_migrate.flow.domain.machine import Machine, Worlds, made_key
 from amp_migrate.flow.domain.tensor import (
     ANYWHERE,
-    BF16,
     BOOL,
-    COMPLEX,
     CPU,
     CUT,
     DEVICE,
-    F16,
     F32,
     F64,
     FLOWS,
@@ -99,14 +97,6 @@ class PyTorch:
     """
 
     KNOWN = frozenset(("torch", "numpy", "builtins", "torchvision", "apex", "os", "sys", "math"))
-    DTYPES: ClassVar = {
-        "torch.float16": F16, "torch.half": F16, "torch.bfloat16": BF16, "torch.float32": F32, "torch.float": F32,
-        "torch.float64": F64, "torch.double": F64, "torch.int64": INT, "torch.long": INT, "torch.int32": INT,
-        "torch.int": INT, "torch.int16": INT, "torch.short": INT, "torch.int8": INT, "torch.uint8": INT,
-        "torch.bool": BOOL, "torch.complex64": COMPLEX, "torch.complex128": COMPLEX, "torch.cfloat": COMPLEX,
-        "torch.cuda.FloatTensor": F32, "torch.cuda.HalfTensor": F16, "torch.FloatTensor": F32, "torch.HalfTensor": F16,
-        "torch.LongTensor": INT, "torch.cuda.LongTensor": INT, "torch.DoubleTensor": F64,
-    }  # fmt: skip
 
     def __init__(self, analysis: Analysis) -> None:
         self.analysis = analysis
@@ -185,10 +175,10 @@ class PyTorch:
         """The precision that a value names, as `torch.float16` and `x.dtype` do; None where it names none."""
         found = 0
         for each in value:
-            if isinstance(each, External) and each.name in self.DTYPES:
-                found |= self.DTYPES[each.name]
-            elif isinstance(each, Const) and each.kind == "str" and str(each.value) in self.DTYPES:
-                found |= self.DTYPES[str(each.value)]
+            if isinstance(each, External) and each.name in PRECISIONS:
+                found |= PRECISIONS[each.name]
+            elif isinstance(each, Const) and each.kind == "str" and str(each.value) in PRECISIONS:
+                found |= PRECISIONS[str(each.value)]
             elif isinstance(each, External) and each.name in ("builtins.float", "builtins.int", "builtins.bool"):
                 found |= {"builtins.float": F64, "builtins.int": INT, "builtins.bool": BOOL}[each.name]
             elif isinstance(each, Some) and each.kind == "dtype":

@@ -29,16 +29,14 @@ from amp_migrate.flow.domain.atoms import (
     tup,
 )
 from amp_migrate.flow.domain.contexts import ON
+from amp_migrate.flow.domain.dtypes import TENSOR_TYPES
 from amp_migrate.flow.domain.tensor import (
     ANYWHERE,
-    BF16,
     BOOL,
     CPU,
     CUT,
     DEVICE,
-    F16,
     F32,
-    F64,
     FLOWS,
     INT,
     OTHER,
@@ -147,17 +145,6 @@ def call(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     return _foreign(frame, name, args, node)
 
 
-# Constructors that are called like types.
-_BY_TYPE = {
-    **dict.fromkeys(("Tensor", "FloatTensor"), F32),
-    **dict.fromkeys(("LongTensor", "IntTensor", "ShortTensor", "CharTensor", "ByteTensor"), INT),
-    "HalfTensor": F16,
-    "BFloat16Tensor": BF16,
-    "DoubleTensor": F64,
-    "BoolTensor": BOOL,
-}
-
-
 def operator_name(name: str) -> str:
     """The operator behind a full name: `softmax` for `torch.nn.functional.softmax`."""
     for prefix in ("torch.nn.functional.", "torch.Tensor.", "torch.special.", "torch.functional.", "torch._C._nn."):
@@ -185,7 +172,7 @@ def _of_torch(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         "scalar_tensor",
     ):
         return _new(frame, op, args, node)
-    by_type = _BY_TYPE.get(op.removeprefix("cuda."))
+    by_type = TENSOR_TYPES.get(name)
     if by_type is not None:  # which takes no tensor of another place
         place = DEVICE if op.startswith("cuda.") else CPU
         return one(made(by_type, SHAPED, place, born=frozenset({frame.site(node)})))

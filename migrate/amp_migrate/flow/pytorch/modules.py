@@ -34,6 +34,7 @@ from amp_migrate.flow.domain.atoms import (
     tup,
 )
 from amp_migrate.flow.domain.contexts import ON
+from amp_migrate.flow.domain.dtypes import DTYPE_OF, DTYPES
 from amp_migrate.flow.domain.tensor import (
     ANYWHERE,
     BUFFER,
@@ -565,7 +566,7 @@ def _parameter(frame: Frame, leaf: Atom) -> Tensor:
 def moved(frame: Frame, owner: Atom, name: str, args: Arguments) -> None:
     """A module is moved to a device, or its weights are cast."""
     pytorch = frame.analysis.pytorch
-    precision = pytorch.DTYPES.get(table.DTYPE_METHODS.get(name, ""))
+    precision = DTYPES.get(table.DTYPE_METHODS.get(name, ""))
     place = {"cuda": DEVICE, "cpu": CPU}.get(name)
     pytorch.places |= place or 0
     if name in ("to", "type"):
@@ -574,8 +575,7 @@ def moved(frame: Frame, owner: Atom, name: str, args: Arguments) -> None:
             place = pytorch.place_of(value) if pytorch.place_of(value) is not None else place
     if precision is None and place is None and name != "requires_grad_":
         return
-    names = {bit: name for name, bit in pytorch.DTYPES.items()}
-    dtypes = frozenset(External(name) for bit, name in names.items() if bit & (precision or 0))
+    dtypes = frozenset(External(name) for bit, name in DTYPE_OF.items() if bit & (precision or 0)) or some("dtype")
     for each in inside(frame, owner):
         if precision is not None:
             frame.write(each, DTYPE, dtypes, strong=False)

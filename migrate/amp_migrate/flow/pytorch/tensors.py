@@ -22,13 +22,13 @@ from amp_migrate.flow.domain.atoms import (
     one,
     some,
 )
+from amp_migrate.flow.domain.dtypes import DTYPE_OF, DTYPES
 from amp_migrate.flow.domain.tensor import (
     ANYWHERE,
     BUFFER,
     CPU,
     CUT,
     DEVICE,
-    F32,
     FLOWS,
     INT,
     LOW,
@@ -82,9 +82,9 @@ def attribute(frame: Frame, tensor: Tensor, name: str, node: ast.AST) -> Value:
 
 def dtype_value(tensor: Tensor) -> Value:
     """The dtype of a tensor as a value: an unknown one where the precision is not certain."""
-    known = {1: "torch.float16", 2: "torch.bfloat16", F32: "torch.float32", 8: "torch.float64", 32: "torch.bool"}
-    if tensor.precision in known:
-        return one(External(known[tensor.precision]))
+    known = DTYPE_OF.get(tensor.precision)
+    if known is not None:
+        return one(External(known))
     return one(Some("dtype")) if tensor.precision != INT else one(External("torch.int64"))
 
 
@@ -92,7 +92,7 @@ def method(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.A
     """A call of a method of a tensor."""
     pytorch = frame.analysis.pytorch
     if name in table.DTYPE_METHODS:
-        return one(cast(tensor, pytorch.DTYPES[table.DTYPE_METHODS[name]]))
+        return one(cast(tensor, DTYPES[table.DTYPE_METHODS[name]]))
     if name in ("to", "type", "type_as"):
         return _to(frame, tensor, args)
     if name in ("cuda", "cpu"):
