@@ -66,7 +66,7 @@ def gradient_uses(
     """
     tree = file.tree
     order = tree.order
-    starts = [order[b.statement] for b in backwards]
+    starts = [order[b.statement] for b in backwards] or [order[body]]
     # An optimizer of the project reads gradients as every other does: in its step.
     own = {b.statement for b in backwards if b.part is not None} | {step.statement for step in steps}
     using = [

@@ -80,7 +80,7 @@ class Obstacles:
         for step in steps:
             if step.call.args and step.part is None:
                 return self._with_arguments(step)
-            if not is_alone(step.statement, step.call):
+            if not (is_alone(step.statement, step.call) or self._keeps_result_of_part(step)):
                 code = self.tree.quote(step.call)
                 if isinstance(step.statement, cst.Expr):
                     hint = f"make it a statement of its own, or {_BF16}"
@@ -96,6 +96,10 @@ class Obstacles:
         where, call = hook
         hint = f"let the hook divide by scaler.get_scale() by hand, or {_BF16}"
         return Refusal(where, call, f"{where.tree.quote(call)} reads gradients before they could be unscaled", hint)
+
+    def _keeps_result_of_part(self, step: OptimizerStep) -> bool:
+        """Whether a statement assigns what a function that steps gives back: that goes on giving it."""
+        return step.part is not None and isinstance(step.statement, cst.Assign) and step.statement.value is step.call
 
     def _with_arguments(self, step: OptimizerStep) -> Refusal:
         """What to say of a step that is given something: a closure, or what the optimizer's own class takes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias, cast
 
 import libcst as cst
@@ -11,15 +12,16 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.plan.move import Refusal
-from amp_migrate.steps.gradients.gradient_uses import needs_true_gradients
+from amp_migrate.steps.gradients.gradient_uses import gradient_uses, needs_true_gradients
 from amp_migrate.steps.gradients.steppers import loop_over_optimizers, optimizer_steps
+from amp_migrate.steps.gradients.updates import place_updates
 from amp_migrate.steps.model.route import Route, ScaledStep
-from amp_migrate.steps.model.training_step import TrainingStep
+from amp_migrate.steps.model.training_step import GradientUse, OptimizerStep, TrainingStep
 from amp_migrate.steps.read.gather import Gathered, Gatherer
 from amp_migrate.steps.read.split import Key, Split, key_of
 from amp_migrate.steps.scaler.as_last_argument import hand_on
 from amp_migrate.steps.statements.looped import is_alone
-from amp_migrate.trees.nodes import block_of, nested_statements, statements
+from amp_migrate.trees.nodes import Block, Statement, block_of, nested_statements, statements
 
 # The way of the scaler to the place where some optimizers are used together.
 Reach: TypeAlias = "Callable[[File, list[cst.BaseExpression]], Route | Refusal]"
@@ -46,11 +48,16 @@ def scale_parts(split: Split, roles: Roles, reach: Reach) -> list[ScaledStep] | 
         assert function is not None
         is_penalty = any(call.part.node is function.node for caller, _ in sites for call in caller.penalty_calls)
         step = (
-            Gatherer(function.file, roles, scales=True).penalty(function) if is_penalty else _stepper(function, roles)
+            Gatherer(function.file, roles, scales=True).penalty(function)
+            if is_penalty
+            else _stepper(function, sites, roles)
         )
         route = step if isinstance(step, Refusal) else hand_on(function, [(s, routes[key_of(c)]) for c, s in sites])
         if isinstance(step, Refusal) or isinstance(route, Refusal):
             return step if isinstance(step, Refusal) else cast(Refusal, route)
+        if step.updates:
+            callers = {key_of(caller) for caller, _ in sites}
+            found = [replace(e, step=replace(e.step, updates=())) if key_of(e.step) in callers else e for e in found]
         found.append(ScaledStep(step, route))
     return found
 
@@ -82,23 +89,32 @@ def _route(
     return hand_on(function, [(site, routes[key_of(caller)]) for caller, site in sites])
 
 
-def _stepper(function: FunctionRef, roles: Roles) -> TrainingStep | Refusal:
-    """The part of a function that does nothing but step: always, and on gradients that nobody reads before."""
+def _stepper(function: FunctionRef, sites: _Sites, roles: Roles) -> TrainingStep | Refusal:
+    """The part of a function that steps and does not go backward; what it reads of gradients, it unscales itself.
+
+    Where it steps only sometimes, it updates the scaler, too: that is for its callers where it always does.
+    """
     file, body = function.file, block_of(function.node)
-    for statement in nested_statements(body):
-        if needs_true_gradients(file, roles, statement):
-            return _read_apart(file, statement)
-    steps = tuple(optimizer_steps(roles, file, body))
-    for each in steps:
-        loop = loop_over_optimizers(file, each)
-        runs = loop if isinstance(loop, cst.For) else each.statement
-        if each.call.args or runs not in statements(body) or not is_alone(each.statement, each.call):
-            return Refusal(
-                file,
-                each.statement,
-                f"{function.name}() does not always step, and scaler.update() would have nothing to go by",
-                "step by scaler.step() in it, and call scaler.update() behind that, by hand",
-            )
+    steps = [*optimizer_steps(roles, file, body)]
+    uses = gradient_uses(file, roles, body, [], steps, frozenset())
+    if isinstance(uses, Refusal):
+        return uses
+    unscaling = any(isinstance(use, GradientUse) for caller, _ in sites for use in caller.gradient_uses)
+    if uses and unscaling:  # a scaler unscales once for each step
+        return _read_apart(file, uses[0].before if isinstance(uses[0], GradientUse) else uses[0].limit)
+    updates: tuple[Statement, ...] | Refusal = ()
+    if any(not _always_runs(file, body, each) for each in steps):
+        updates = place_updates(file, [], steps)
+    stepped = [each.part for caller, _ in sites for each in caller.optimizer_steps]
+    is_all = not unscaling and all(part is not None and part.node is function.node for part in stepped)
+    fit = all(not each.call.args and is_alone(each.statement, each.call) for each in steps)
+    if not fit or isinstance(updates, Refusal) or (updates and not is_all):
+        return Refusal(
+            file,
+            steps[0].statement,
+            f"{function.name}() does not always step, and scaler.update() would have nothing to go by",
+            "step by scaler.step() in it, and call scaler.update() behind that, by hand",
+        )
     return TrainingStep(
         file=file,
         function=function.node,
@@ -106,10 +122,18 @@ def _stepper(function: FunctionRef, roles: Roles) -> TrainingStep | Refusal:
         islands=(),
         extractions=(),
         backwards=(),
-        gradient_uses=(),
-        optimizer_steps=steps,
-        updates=(),
+        gradient_uses=uses,
+        optimizer_steps=tuple(steps),
+        updates=updates,
     )
+
+
+def _always_runs(file: File, body: Block, step: OptimizerStep) -> bool:
+    """Whether a step is made whenever its function is called."""
+    loop = loop_over_optimizers(file, step)
+    runs = loop if isinstance(loop, cst.For) else step.statement
+    before = (each for each in nested_statements(body) if file.tree.order[each] < file.tree.order[runs])
+    return runs in statements(body) and not any(isinstance(each, cst.Return) for each in before)
 
 
 def _read_apart(file: File, statement: cst.CSTNode) -> Refusal:

@@ -409,49 +409,136 @@ def test_helper_among_other_code(leaves: Check) -> None:
     )
 
 
-def test_wrapper_that_does_not_always_step(leaves: Check) -> None:
-    leaves(
+def test_wrapper_that_does_not_always_step_updates_where_it_does(rewrites: Check) -> None:
+    rewrites(
         """
-        class Accumulating:
-            def __init__(self, optimizer):
-                self.optimizer = optimizer
-                self.count = 0
+          class Accumulating:
+              def __init__(self, optimizer):
+                  self.optimizer = optimizer
+                  self.count = 0
 
-            def step_sometimes(self):
-                self.count += 1
-                if self.count % 4 == 0:
-                    self.optimizer.step()
+              def step_sometimes(self):
+                  self.count += 1
+                  if self.count % 4 == 0:
+        ~             self.optimizer.step()
+                      self.optimizer.zero_grad()
 
-        model = nn.Linear(2, 2)
-        wrapped = Accumulating(torch.optim.SGD(model.parameters(), lr=0.1))
-        for x, y in loader:
-            loss = nn.functional.mse_loss(model(x), y)
-            loss.backward()
-            wrapped.step_sometimes()
-        """,
-        "step_sometimes() does not always step",
+          model = nn.Linear(2, 2)
+          wrapped = Accumulating(torch.optim.SGD(model.parameters(), lr=0.1))
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss.backward()
+              wrapped.step_sometimes()
+        """
     )
 
 
-def test_wrapper_that_clips_before_it_steps(leaves: Check) -> None:
+def test_method_that_clips_before_it_steps_unscales_there(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Trainer:
+              def __init__(self):
+                  self.net = nn.Linear(2, 2)
+                  self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+        +         self.scaler = torch.amp.GradScaler("cuda")
+
+              def optimizer_step(self, limit):
+                  if limit:
+        +             self.scaler.unscale_(self.optimizer)
+                      nn.utils.clip_grad_norm_(self.net.parameters(), limit)
+        -         self.optimizer.step()
+        +         self.scaler.step(self.optimizer)
+                  self.optimizer.zero_grad()
+
+              def train(self, loader):
+                  for i, (x, y) in enumerate(loader):
+        ~             loss = nn.functional.mse_loss(self.net(x), y)
+        -             loss.backward()
+        +             self.scaler.scale(loss).backward()
+                      if i % 4 == 3:
+                          self.optimizer_step(1.0)
+        +                 self.scaler.update()
+        """
+    )
+
+
+def test_method_that_returns_where_it_does_not_step_yet(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Trainer:
+              def __init__(self):
+                  self.net = nn.Linear(2, 2)
+                  self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+        +         self.scaler = torch.amp.GradScaler("cuda")
+
+              def optimizer_step(self, i):
+                  if i % 4:
+                      return None
+        +         self.scaler.unscale_(self.optimizer)
+                  norm = nn.utils.clip_grad_norm_(self.net.parameters(), 1.0)
+        -         self.optimizer.step()
+        +         self.scaler.step(self.optimizer)
+        +         self.scaler.update()
+                  self.optimizer.zero_grad()
+                  return norm
+
+              def train(self, loader):
+                  for i, (x, y) in enumerate(loader):
+        ~             loss = nn.functional.mse_loss(self.net(x), y)
+        -             loss.backward()
+        +             self.scaler.scale(loss).backward()
+                      norm = self.optimizer_step(i)
+        """
+    )
+
+
+def test_method_that_clips_gradients_which_its_caller_has_read(leaves: Check) -> None:
     leaves(
         """
-        class Clipping:
-            def __init__(self, model, optimizer):
-                self.model, self.optimizer = model, optimizer
+        class Trainer:
+            def __init__(self):
+                self.net = nn.Linear(2, 2)
+                self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
 
-            def clip_and_step(self):
-                nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+            def optimizer_step(self):
+                nn.utils.clip_grad_norm_(self.net.parameters(), 1.0)
                 self.optimizer.step()
+                self.optimizer.zero_grad()
 
-        model = nn.Linear(2, 2)
-        wrapped = Clipping(model, torch.optim.SGD(model.parameters(), lr=0.1))
-        for x, y in loader:
-            loss = nn.functional.mse_loss(model(x), y)
-            loss.backward()
-            wrapped.clip_and_step()
+            def train(self, loader):
+                for x, y in loader:
+                    loss = nn.functional.mse_loss(self.net(x), y)
+                    loss.backward()
+                    print(sum(p.grad.norm() for p in self.net.parameters()))
+                    self.optimizer_step()
         """,
         "gradients are read in a function that does not also go backward and step",
+    )
+
+
+def test_method_that_steps_only_sometimes_beside_another_step(leaves: Check) -> None:
+    leaves(
+        """
+        class Trainer:
+            def __init__(self):
+                self.net = nn.Linear(2, 2)
+                self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+                self.head = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+            def optimizer_step(self, i):
+                if i % 4 == 3:
+                    self.optimizer.step()
+
+            def train(self, loader):
+                for i, (x, y) in enumerate(loader):
+                    loss = nn.functional.mse_loss(self.net(x), y)
+                    self.net.zero_grad()
+                    loss.backward()
+                    self.optimizer_step(i)
+                    self.head.step()
+        """,
+        "optimizer_step() does not always step",
     )
 
 
