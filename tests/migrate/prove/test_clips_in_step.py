@@ -61,6 +61,22 @@ def test_a_clip_of_each_group_before_the_step_is_the_clip_in_it(wrong: Check) ->
     assert wrong(BEFORE, AFTER.replace("group", "each_group").replace("param_each_groups", "param_groups")) == ""
 
 
+def _under_a_test(text: str, first: str, last: str) -> str:
+    """The lines from one to another under `if args.do_train:`."""
+    start, end = text.index(first), text.index(last)
+    inside = "".join(f"    {line}" for line in text[start:end].splitlines(keepends=True))
+    return f"{text[:start]}        if args.do_train:\n{inside}{text[end:]}"
+
+
+def test_a_test_that_optimizer_and_step_both_stand_under_is_none_of_the_clip(wrong: Check) -> None:
+    starts = "        if args.fp16:", "        scaler = "
+    whole = [_under_a_test(f"{t}END", first, "END")[:-3] for t, first in zip((BEFORE, AFTER), starts, strict=True)]
+    made = [_under_a_test(t, first, "        for x, y") for t, first in zip((BEFORE, AFTER), starts, strict=True)]
+    assert "    if args.do_train:\n            if args.fp16:" in whole[0]
+    assert wrong(*whole) == ""
+    assert wrong(*made) != ""
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -54,7 +54,7 @@ class Limits:
         self._values = Values(files, follows_optimizers=True) if self.are_known else None
 
     def of(self, optimizer: ast.expr, scope: Scope) -> tuple[Limit, ...]:
-        """The limits of what an optimizer may be."""
+        """The limits of what an optimizer may be, for the step that is written with it."""
         if self._values is None:
             return ()
         made = {each[1] for each in self._values.of(optimizer, scope) if isinstance(each, tuple) and each[0] == "made"}
@@ -64,7 +64,7 @@ class Limits:
                 for call in ast.walk(statement) if isinstance(statement, ast.Assign) else ():
                     if call in made and isinstance(call, ast.Call) and self._values.name(call.func, at) == OPTIMIZER:
                         norms = [each.value for each in call.keywords if each.arg == KEYWORD and not _is_nothing(each)]
-                        tests = list(_tests(getattr(at.node, "body", []), call))
+                        tests = list(_tests(getattr(at.node, "body", []), call, optimizer))
                         test = None if not tests else tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests)
                         found += [Limit(norm, test, at) for norm in norms]
         return tuple(found)
@@ -98,17 +98,17 @@ def named_alike(loop: ast.For) -> ast.For:
     return loop
 
 
-def _tests(body: list[ast.stmt], call: ast.AST) -> Iterator[ast.expr]:
-    """What the branches around a call ask for."""
+def _tests(body: list[ast.stmt], call: ast.AST, step: ast.AST) -> Iterator[ast.expr]:
+    """What the branches around a call ask for: all but those that a step stands in, too."""
     for statement in body:
         if isinstance(statement, ast.If):
-            if _holds(statement.body, call):
+            if _holds(statement.body, call) and not _holds(statement.body, step):
                 yield statement.test
-            elif _holds(statement.orelse, call):
+            elif _holds(statement.orelse, call) and not _holds(statement.orelse, step):
                 yield ast.UnaryOp(ast.Not(), statement.test)
         if _holds([statement], call):
             for name in ("body", "orelse", "finalbody"):
-                yield from _tests(getattr(statement, name, []), call)
+                yield from _tests(getattr(statement, name, []), call, step)
 
 
 def _holds(body: list[ast.stmt], node: ast.AST) -> bool:
