@@ -13,23 +13,26 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import math
 import os
 import random
+import re
 import shutil
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from amp_migrate.settings import Dtype
 from amp_migrate.verify.experiments.ladder import climb
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.programs import program
+from amp_migrate.verify.judge.programs.equality import differences, equality_check, only_rounding
 from amp_migrate.verify.judge.verdict import Limits, Verdict, assess
-from amp_migrate.verify.runs import prepare
+from amp_migrate.verify.runs import kinds, prepare
 from amp_migrate.verify.runs.forks import Forks
 from amp_migrate.verify.runs.kinds import Arm, Run
 from amp_migrate.verify.runs.pool import Pool
@@ -39,8 +42,11 @@ from amp_migrate.verify.runs.target import Target
 from amp_migrate.verify.usage import UsageError
 from faults.field_scripts import SCRIPTS, FieldScript
 from faults.operators import Mutant, mutants
+from faults.rights import KIND as RIGHT
+from faults.rights import rights
 
-SECONDS = 3.0  # of training that a run of the original may take
+STEPS = 36  # of each optimizer, at which a run ends whose script is not at its end before
+ALL, OFF, SAME = "all", "with mixed precision off", "the right migration's"
 COVERED = """
 import atexit, json, os, runpy, sys
 target, found = os.environ["MUTATION_TARGET"], set()
@@ -70,8 +76,11 @@ class Judged:
         outcome: "found", "missed", "no effect" or, of a right one, "right" or "false alarm".
         check: the check that found it.
         sentence: what the user reads.
+        number: tells apart mutants of one operator in one line.
+        runs: which runs were enough for the verdict.
         steps: optimizer steps of the original's run.
         parameters: of the original's optimizers.
+        said: of what was missed, what its very verdict says would have been seen, and was not looked at.
     """
 
     script: str
@@ -84,20 +93,23 @@ class Judged:
     verdict: str
     check: str
     sentence: str
-    suspicion: str
+    number: int
+    runs: str
     steps: int
     parameters: int
     seconds: float
     noise: float
+    suspicion: str = ""
+    said: tuple[str, ...] = ()
 
     @property
-    def key(self) -> tuple[str, str, str, str, str, int]:
+    def key(self) -> tuple[str, str, str, str, str, int, int]:
         """What it is, whatever was said of it."""
-        return self.script, self.arguments, self.dtype, self.kind, self.operator, self.line
+        return self.script, self.arguments, self.dtype, self.kind, self.operator, self.line, self.number
 
 
 class Field:
-    """One script of the field: its folder, its migrations, and the runs of the original."""
+    """One script of the field: its folder, its migrations, and the runs of the original, each of which is made once."""
 
     def __init__(self, script: FieldScript, checkouts: Path, scratch: Path, forks: Forks) -> None:
         self.script = script
@@ -127,19 +139,60 @@ class Field:
         found, wrapper = self._scratch / f"lines{self._count}.json", self._scratch / "covered.py"
         wrapper.write_text(COVERED, encoding="utf-8")
         os.environ.update(MUTATION_TARGET=str(target.file), MUTATION_LINES=str(found))
-        pool = self._pool(Target(wrapper), seconds=2 * SECONDS)
-        pool.make([Run(Arm.MIGRATED, early=True)])
+        self._pool(Target(wrapper)).make([Run(Arm.MIGRATED)])
         return frozenset(json.loads(found.read_text())) if found.exists() else frozenset()
 
+    @property
+    def steps(self) -> int:
+        """Optimizer steps of the original's run."""
+        return len(self._known[kinds.ORIGINAL].trace.steps)
+
     def verify(self, target: Target) -> Evidence:
-        """The runs of a verification; the original's are made once."""
-        pool = self._pool(target, SECONDS)
-        pool.results.update(self._known)
+        """The runs of a verification."""
+        return self._climb(self._pool(target))
+
+    def compare(self, target: Target, right: Evidence) -> tuple[Evidence, str]:
+        """The runs of a verification, but those that cannot change its verdict; and which were enough.
+
+        Who is not the original's program with mixed precision off is not passed, whatever else is run. Where both
+        runs of the script are those of the right migration, to the bit, so is all that follows from them.
+        """
+        pool = self._pool(target)
+        original = self._known[kinds.ORIGINAL]
+        if self._repeats():
+            pool.make([kinds.MIGRATED_OFF])
+            off = pool.results[kinds.MIGRATED_OFF]
+            alone = Evidence(original, off, migrated_off=off, floors=(original,))
+            if not off.ended_well or ((found := differences(alone)) and not only_rounding(found)):
+                return replace(alone, all=(off,)), OFF
+        pool.make([kinds.MIGRATED])
+        runs = pool.results.get(kinds.MIGRATED_OFF), pool.results[kinds.MIGRATED]
+        if runs[0] is not None and all(run is not None and run.ended_well for run in runs):
+            same = replace(right, migrated_off=runs[0], migrated=runs[1], all=(runs[0], runs[1]))
+            if same_runs(same, right):
+                return same, SAME
+        return self._climb(pool), ALL
+
+    def _repeats(self) -> bool:
+        """Whether the original, in float32 as it is, does the same twice, to the bit."""
+        again = replace(kinds.ORIGINAL, again=1, census=False, ranges=False)
+        original = self._known[kinds.ORIGINAL]
+        if original.trace.uses_amp:
+            return False
+        if again not in self._known:
+            pool = self._pool(Target(self.original))
+            pool.make([again])
+            self._known[again] = pool.results[again]
+        return self._known[again].ended_well and not program.differences(original, self._known[again])
+
+    def _climb(self, pool: Pool) -> Evidence:
+        if kinds.ORIGINAL in self._known:
+            pool.results[kinds.PLANT] = self._known[kinds.ORIGINAL]  # it is for what is told beside a verdict
         evidence = climb(pool, timing_pairs=0)
         self._known.update({run: result for run, result in pool.results.items() if run.arm is Arm.ORIGINAL})
         return evidence
 
-    def _pool(self, target: Target, seconds: float) -> Pool:
+    def _pool(self, target: Target) -> Pool:
         self._count += 1
         scratch = self._scratch / f"runs{self._count}"
         setup = Setup(
@@ -151,15 +204,14 @@ class Field:
             scratch=scratch,
             shim=prepare.shim_folder(),
             device="cpu",
-            steps=0,
-            seconds=seconds,
+            steps=STEPS,
             timing_steps=0,
             timeout=180,
             jobs=1,
             synthetic=True,
             forked=True,
         )
-        return Pool(setup, lambda result: None, {}, self._forks)
+        return Pool(setup, lambda result: None, dict(self._known), self._forks)
 
     def forget(self, evidence: Evidence) -> None:
         """Remove what the runs of a migrated script left behind."""
@@ -168,43 +220,46 @@ class Field:
                 shutil.rmtree(result.folder, ignore_errors=True)
 
 
-def judged(
-    field: Field, dtype: str, evidence: Evidence, seconds: float, mutant: Mutant | None, right: Evidence
-) -> Judged:
+def judged(case: Case, field: Field, evidence: Evidence, runs: str, seconds: float) -> Judged:
     """What amp-verify says, and whether that is right."""
+    steps = evidence.original.trace.steps
+    shapes = {step.optimizer: step.shapes for step in steps if step.shapes is not None}
+    mutant = case.mutant
+    about = {
+        "script": field.script.name,
+        "arguments": " ".join(field.script.arguments),
+        "dtype": case.dtype.value,
+        "kind": mutant.kind if mutant else "",
+        "operator": mutant.operator if mutant else "",
+        "line": mutant.line if mutant else 0,
+        "number": case.number,
+        "runs": runs,
+        "steps": len(steps),
+        "parameters": sum(math.prod(shape) for each in shapes.values() for shape in each),
+        "seconds": round(seconds, 1),
+        "noise": max(evidence.noise, default=0.0),
+    }
+    if runs == OFF:
+        check = equality_check(evidence)
+        return Judged(
+            **about, outcome="found", verdict="", check=check.id, sentence=f"{check.title}: {check.detail}"[:300]
+        )
     assessment = assess(evidence, Limits())
     passed = assessment.verdict is Verdict.PASS
-    if mutant is None:
+    if mutant is None or mutant.kind == RIGHT:
         outcome = "right" if passed else "false alarm"
     else:
-        outcome = "found" if not passed else "no effect" if same_runs(evidence, right) else "missed"
+        outcome = "found" if not passed else "no effect" if runs == SAME else "missed"
     check = next((c.id for c in assessment.checks if c.status.value in ("fail", "vacuous", "inconclusive")), "")
-    shapes = {step.optimizer: step.shapes for step in evidence.original.trace.steps if step.shapes is not None}
-    sizes = (size_of(shape) for each in shapes.values() for shape in each)
     return Judged(
-        script=field.script.name,
-        arguments=" ".join(field.script.arguments),
-        dtype=dtype,
-        kind=mutant.kind if mutant else "",
-        operator=mutant.operator if mutant else "",
-        line=mutant.line if mutant else 0,
+        **about,
         outcome=outcome,
         verdict=assessment.verdict.name,
         check=check,
         sentence=assessment.sentence.partition(" (log: ")[0][:300],
         suspicion=assessment.suspicion,
-        steps=len(evidence.original.trace.steps),
-        parameters=sum(sizes),
-        seconds=round(seconds, 1),
-        noise=max(evidence.noise, default=0.0),
+        said=(*assessment.power, *assessment.not_checked) if outcome == "missed" else (),
     )
-
-
-def size_of(shape: tuple[int, ...]) -> int:
-    size = 1
-    for length in shape:
-        size *= length
-    return size
 
 
 def same_runs(evidence: Evidence, right: Evidence) -> bool:
@@ -245,26 +300,69 @@ def sample(found: list[Mutant], most: int, seed: str) -> list[Mutant]:
     return chosen
 
 
-def cases(field: Field, dtype: Dtype, most: int) -> Iterator[tuple[Mutant | None, Target]]:
-    """The right migration, and then its mutants."""
-    target = field.migrated(dtype)
-    yield None, target
-    if most == 0:
-        return
-    text = target.file.read_text(encoding="utf-8")
-    executed = field.executed(target)
-    steps = len(next(iter(field._known.values())).trace.steps)
-    found = []
-    for mutant in mutants(text, executed, steps):
-        try:
-            ast.parse(mutant.text)
-        except SyntaxError:
-            continue
-        found.append(mutant)
-    for mutant in sample(found, most, f"{field.script.name}{field.script.arguments}{dtype.value}"):
-        target.file.write_text(mutant.text, encoding="utf-8")
-        yield mutant, target
-    target.file.write_text(text, encoding="utf-8")
+@dataclass(frozen=True)
+class Case:
+    """One migration to be verified: the right one where `mutant` is None; `number` tells apart those of one line."""
+
+    dtype: Dtype
+    target: Target
+    mutant: Mutant | None
+    number: int = 0
+
+
+class Script:
+    """The cases of one script, some in each round: what is there when time is up is of all scripts and operators."""
+
+    def __init__(self, field: Field) -> None:
+        self.field = field
+        self.rights: dict[Dtype, Evidence] = {}
+        self._targets: dict[Dtype, Target] = {}
+        self._left: dict[tuple[Dtype, bool], list[Case]] = {}
+
+    def round(self, number: int) -> Iterator[Case]:
+        """The cases of a round."""
+        first, second, third = Dtype.FP16, Dtype.BF16, Dtype.AUTO
+        plan: list[tuple[Dtype, int, int]] = [
+            (first, 4, 0), (first, 3, 2), (second, 3, 1), (third, 0, 0), (first, 4, 1), (second, 2, 1),
+        ]  # fmt: skip
+        dtype, wrong, right = plan[number] if number < len(plan) else ((first, second)[number % 2], 4, 0)
+        if dtype not in self._targets:
+            self._targets[dtype] = self.field.migrated(dtype)
+            yield Case(dtype, self._targets[dtype], None)
+        if dtype in self.rights and (wrong or right):
+            if (dtype, True) not in self._left:
+                self._sample(dtype)
+            for wanted, count in ((False, wrong), (True, right)):
+                left = self._left[dtype, wanted]
+                for case in left[:count]:
+                    assert case.mutant is not None
+                    case.target.file.write_text(case.mutant.text, encoding="utf-8")
+                    yield case
+                del left[:count]
+
+    def _sample(self, dtype: Dtype) -> None:
+        target = self._targets[dtype]
+        text = target.file.read_text(encoding="utf-8")
+        executed = self.field.executed(target)
+        seed = f"{self.field.script.name}{self.field.script.arguments}{dtype.value}"
+        found = [each for each in mutants(text, executed, self.field.steps) if _parses(each)]
+        right = [*rights(text)]
+        random.Random(seed).shuffle(right)
+        for wanted, chosen in ((False, sample(found, 400, seed)), (True, right)):
+            seen: Counter[tuple[str, str, int]] = Counter()
+            cases = self._left[dtype, wanted] = []
+            for mutant in chosen:
+                place = (mutant.kind, mutant.operator, mutant.line)
+                cases.append(Case(dtype, target, mutant, seen[place]))
+                seen[place] += 1
+
+
+def _parses(mutant: Mutant) -> bool:
+    try:
+        ast.parse(mutant.text)
+    except SyntaxError:
+        return False
+    return True
 
 
 def main() -> None:
@@ -274,66 +372,89 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--only", default="", help="scripts whose name contains this")
     parser.add_argument("--kind", default="", help="mutants of this kind")
-    parser.add_argument("--most", type=int, default=24, help="mutants of each script and format")
-    parser.add_argument("--dtypes", default="fp16,bf16")
-    parser.add_argument("--keep-missed", type=Path, help="a folder for the texts of mutants that were missed")
+    parser.add_argument("--rounds", type=int, default=20, help="of some cases of each script")
+    parser.add_argument("--minutes", type=float, default=0.0, help="after which no further case is begun")
+    parser.add_argument("--keep", type=Path, help="a folder for the texts of what was missed, and of false alarms")
     options = parser.parse_args()
     done = set()
     if options.output.exists():
         done = {Judged(**json.loads(line)).key for line in options.output.read_text().splitlines()}
     forks = Forks(sys.executable, 1, environment(os.environ, threads=1))
-    counts: Counter[str] = Counter()
-    for script in SCRIPTS:
-        if options.only not in script.name:
-            continue
-        with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
-            for dtype in map(Dtype, options.dtypes.split(",")):
-                scratch = Path(folder) / dtype.value
-                scratch.mkdir()
-                try:
-                    _script(Field(script, options.checkouts, scratch, forks), dtype, options, done, counts)
-                except UsageError as error:
-                    print(f"-- {script.name} {dtype.value}: {str(error).splitlines()[0]}", flush=True)
-                except (OSError, ValueError) as error:
-                    print(f"-- {script.name} {dtype.value}: {type(error).__name__}: {error}", flush=True)
+    measure = Measure(options, done, forks)
+    with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
+        measure.all_rounds(Path(folder))
     forks.close()
-    print(dict(counts))
+    print(dict(measure.counts))
 
 
-def _script(field: Field, dtype: Dtype, options: argparse.Namespace, done: set[object], counts: Counter[str]) -> None:
-    right: Evidence | None = None
-    for mutant, target in cases(field, dtype, options.most):
-        if mutant is not None and options.kind and mutant.kind != options.kind:
-            continue
-        key = (field.script.name, " ".join(field.script.arguments), dtype.value)
-        key += (mutant.kind, mutant.operator, mutant.line) if mutant else ("", "", 0)  # type: ignore[assignment]
-        if mutant is not None and key in done:
-            continue
-        began = time.monotonic()
-        evidence = field.verify(target)
-        if right is None:
-            right = evidence
-            if not evidence.original.ended_well:
-                print(f"-- {field.script.name}: the original: {evidence.original.complaint}", flush=True)
+class Measure:
+    """The whole measurement."""
+
+    def __init__(self, options: argparse.Namespace, done: set[object], forks: Forks) -> None:
+        self._options = options
+        self._done = done
+        self._forks = forks
+        self._end = time.monotonic() + 60 * options.minutes if options.minutes else math.inf
+        self.counts: Counter[str] = Counter()
+
+    def all_rounds(self, scratch: Path) -> None:
+        """Some cases of each script, and again, until there are no more or time is up."""
+        scripts: dict[int, Script] = {}
+        for number, script in enumerate(SCRIPTS):
+            if self._options.only in script.name:
+                folder = scratch / str(number)
+                folder.mkdir()
+                scripts[number] = Script(Field(script, self._options.checkouts, folder, self._forks))
+        for turn in range(self._options.rounds):
+            for number in [*scripts]:
+                try:
+                    self._round(scripts[number], turn)
+                except (UsageError, OSError, ValueError) as error:
+                    print(f"-- {scripts[number].field.script.name}: {type(error).__name__}: {error}"[:300], flush=True)
+                    del scripts[number]
+                if time.monotonic() > self._end:
+                    return
+
+    def _round(self, script: Script, turn: int) -> None:
+        for case in script.round(turn):
+            mutant, right = case.mutant, script.rights.get(case.dtype)
+            name = (script.field.script.name, " ".join(script.field.script.arguments), case.dtype.value)
+            key = (*name, mutant.kind, mutant.operator, mutant.line, case.number) if mutant else (*name, "", "", 0, 0)
+            if mutant is not None and (key in self._done or self._options.kind not in ("", mutant.kind)):
+                continue
+            began = time.monotonic()
+            if right is None:
+                evidence, runs = script.field.verify(case.target), ALL
+                if not evidence.original.ended_well:
+                    raise ValueError(f"the original: {evidence.original.complaint}")
+            else:
+                evidence, runs = script.field.compare(case.target, right)
+            found = judged(case, script.field, evidence, runs, time.monotonic() - began)
+            self._tell(found, key not in self._done)
+            if mutant is None and found.outcome == "right":
+                script.rights[case.dtype] = evidence
+            elif mutant is not None:
+                script.field.forget(evidence)
+            if found.outcome in ("missed", "false alarm") and self._options.keep:
+                self._keep(script, case)
+            if time.monotonic() > self._end:
                 return
-        found = judged(field, dtype.value, evidence, time.monotonic() - began, mutant, right)
-        counts[found.outcome] += 1
-        if key not in done:
-            with open(options.output, "a", encoding="utf-8") as file:
+
+    def _tell(self, found: Judged, new: bool) -> None:
+        self.counts[found.outcome] += 1
+        if new:
+            with open(self._options.output, "a", encoding="utf-8") as file:
                 file.write(json.dumps(asdict(found)) + "\n")
         what = f"{found.script} {found.dtype} {found.operator} :{found.line}"
-        print(f"{found.outcome:11} {what} {found.check} {found.sentence[:120]}", flush=True)
-        if mutant is None:
-            if found.outcome != "right":
-                return
-            continue
-        if found.outcome == "missed" and options.keep_missed:
-            options.keep_missed.mkdir(parents=True, exist_ok=True)
-            name = f"{field.original.stem}-{dtype.value}-{mutant.operator}-{mutant.line}".replace("/", "_").replace(
-                " ", "_"
-            )
-            (options.keep_missed / f"{name}.py").write_text(mutant.text, encoding="utf-8")
-        field.forget(evidence)
+        print(f"{found.outcome:11} {found.seconds:5.1f} {what} {found.check} {found.sentence[:120]}", flush=True)
+
+    def _keep(self, script: Script, case: Case) -> None:
+        folder: Path = self._options.keep
+        folder.mkdir(parents=True, exist_ok=True)
+        mutant = case.mutant
+        what = f"{mutant.operator}-{mutant.line}-{case.number}" if mutant else "right"
+        name = "-".join((*script.field.script.name.split("/")[-2:], case.dtype.value, what))
+        shutil.copy(case.target.file, folder / (re.sub(r"[^\w.=+-]", "_", name) + ".py"))
 
 
 if __name__ == "__main__":
