@@ -45,7 +45,6 @@ from faults.operators import Mutant, mutants
 from faults.rights import KIND as RIGHT
 from faults.rights import rights
 
-STEPS = 36  # of each optimizer, at which a run ends whose script is not at its end before
 ALL, OFF, SAME = "all", "with mixed precision off", "the right migration's"
 COVERED = """
 import atexit, json, os, runpy, sys
@@ -204,7 +203,7 @@ class Field:
             scratch=scratch,
             shim=prepare.shim_folder(),
             device="cpu",
-            steps=STEPS,
+            steps=self.script.steps,
             timing_steps=0,
             timeout=180,
             jobs=1,

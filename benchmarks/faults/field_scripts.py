@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 _MADE = {"words": " ".join(f"word{number * 7919 % 97} the of" for number in range(1500)) + " <eos>\n"}
 
@@ -23,6 +24,7 @@ class FieldScript:
         arguments: what it is run with.
         smaller: texts in it and what stands there instead, for those whose sizes are written down in the code.
         files: further files that it reads, by path beside the script, and what is in them.
+        steps: of each optimizer, at which a run ends whose script is not at its end before.
     """
 
     repository: str
@@ -30,6 +32,7 @@ class FieldScript:
     arguments: tuple[str, ...]
     smaller: tuple[tuple[str, str], ...]
     files: tuple[tuple[str, str], ...]
+    steps: int
 
     @property
     def name(self) -> str:
@@ -37,13 +40,14 @@ class FieldScript:
         return f"{self.repository}/{self.path}"
 
 
-def _read(fields: dict[str, list[list[str]]]) -> FieldScript:
+def _read(fields: dict[str, Any]) -> FieldScript:
     return FieldScript(
         repository=str(fields["repository"]),
         path=str(fields["path"]),
         arguments=tuple(map(str, fields["arguments"])),
         smaller=tuple((old, new) for old, new in fields["smaller"]),
         files=tuple((path, _MADE[made]) for path, made in fields["files"]),
+        steps=int(fields["steps"]),
     )
 
 
