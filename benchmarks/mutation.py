@@ -292,6 +292,7 @@ def sample(found: list[Mutant], most: int, seed: str) -> list[Mutant]:
         rows.append(
             [mutant for number in range(max(map(len, lists))) for each in lists for mutant in each[number : number + 1]]
         )
+    chance.shuffle(rows)  # so that the first few of every script are not of the same kinds
     for number in range(max(map(len, rows), default=0)):
         for row in rows:
             if number < len(row) and len(chosen) < most:
