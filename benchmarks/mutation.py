@@ -143,8 +143,9 @@ class Field:
 
     @property
     def steps(self) -> int:
-        """Optimizer steps of the original's run."""
-        return len(self._known[kinds.ORIGINAL].trace.steps)
+        """Steps of the original's run, of the optimizer that makes the fewest."""
+        made = Counter(step.optimizer for step in self._known[kinds.ORIGINAL].trace.steps)
+        return min(made.values())
 
     def verify(self, target: Target) -> Evidence:
         """The runs of a verification."""
@@ -316,7 +317,8 @@ class Script:
     def __init__(self, field: Field) -> None:
         self.field = field
         self.rights: dict[Dtype, Evidence] = {}
-        self._targets: dict[Dtype, Target] = {}
+        self._targets: dict[Dtype, Target | None] = {}
+        self._begun: set[Dtype] = set()
         self._left: dict[tuple[Dtype, bool], list[Case]] = {}
 
     def round(self, number: int) -> Iterator[Case]:
@@ -327,8 +329,15 @@ class Script:
         ]  # fmt: skip
         dtype, wrong, right = plan[number] if number < len(plan) else ((first, second)[number % 2], 4, 0)
         if dtype not in self._targets:
-            self._targets[dtype] = self.field.migrated(dtype)
-            yield Case(dtype, self._targets[dtype], None)
+            try:
+                self._targets[dtype] = self.field.migrated(dtype)
+            except UsageError as error:
+                print(f"-- {self.field.script.name} {dtype.value}: {error}".splitlines()[0], flush=True)
+                self._targets[dtype] = None
+        target = self._targets[dtype]
+        if target is not None and dtype not in self.rights and dtype not in self._begun:
+            self._begun.add(dtype)
+            yield Case(dtype, target, None)
         if dtype in self.rights and (wrong or right):
             if (dtype, True) not in self._left:
                 self._sample(dtype)
@@ -342,6 +351,7 @@ class Script:
 
     def _sample(self, dtype: Dtype) -> None:
         target = self._targets[dtype]
+        assert target is not None  # one that was verified
         text = target.file.read_text(encoding="utf-8")
         executed = self.field.executed(target)
         seed = f"{self.field.script.name}{self.field.script.arguments}{dtype.value}"
@@ -409,7 +419,7 @@ class Measure:
             for number in [*scripts]:
                 try:
                     self._round(scripts[number], turn)
-                except (UsageError, OSError, ValueError) as error:
+                except (OSError, ValueError) as error:
                     print(f"-- {scripts[number].field.script.name}: {type(error).__name__}: {error}"[:300], flush=True)
                     del scripts[number]
                 if time.monotonic() > self._end:
