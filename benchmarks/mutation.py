@@ -25,6 +25,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from amp_migrate.settings import Dtype
 from amp_migrate.verify.experiments.ladder import climb
@@ -46,6 +47,7 @@ from faults.rights import KIND as RIGHT
 from faults.rights import rights
 
 ALL, OFF, SAME = "all", "with mixed precision off", "the right migration's"
+Key: TypeAlias = tuple[str, str, str, str, str, int, int]
 COVERED = """
 import atexit, json, os, runpy, sys
 target, found = os.environ["MUTATION_TARGET"], set()
@@ -102,7 +104,7 @@ class Judged:
     said: tuple[str, ...] = ()
 
     @property
-    def key(self) -> tuple[str, str, str, str, str, int, int]:
+    def key(self) -> Key:
         """What it is, whatever was said of it."""
         return self.script, self.arguments, self.dtype, self.kind, self.operator, self.line, self.number
 
@@ -225,7 +227,7 @@ def judged(case: Case, field: Field, evidence: Evidence, runs: str, seconds: flo
     steps = evidence.original.trace.steps
     shapes = {step.optimizer: step.shapes for step in steps if step.shapes is not None}
     mutant = case.mutant
-    about = {
+    about: dict[str, Any] = {
         "script": field.script.name,
         "arguments": " ".join(field.script.arguments),
         "dtype": case.dtype.value,
@@ -384,11 +386,10 @@ def main() -> None:
     parser.add_argument("--kind", default="", help="mutants of this kind")
     parser.add_argument("--rounds", type=int, default=20, help="of some cases of each script")
     parser.add_argument("--minutes", type=float, default=0.0, help="after which no further case is begun")
+    parser.add_argument("--again", type=Path, help="only what this file has as missed or as a false alarm")
     parser.add_argument("--keep", type=Path, help="a folder for the texts of what was missed, and of false alarms")
     options = parser.parse_args()
-    done = set()
-    if options.output.exists():
-        done = {Judged(**json.loads(line)).key for line in options.output.read_text().splitlines()}
+    done: set[Key] = {each.key for each in read(options.output)} if options.output.exists() else set()
     forks = Forks(sys.executable, 1, environment(os.environ, threads=1))
     measure = Measure(options, done, forks)
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
@@ -397,12 +398,21 @@ def main() -> None:
     print(dict(measure.counts))
 
 
+def read(path: Path) -> list[Judged]:
+    """What was written of a measurement."""
+    lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return [Judged(**{**line, "said": tuple(line["said"])}) for line in lines]
+
+
 class Measure:
     """The whole measurement."""
 
-    def __init__(self, options: argparse.Namespace, done: set[object], forks: Forks) -> None:
+    def __init__(self, options: argparse.Namespace, done: set[Key], forks: Forks) -> None:
         self._options = options
         self._done = done
+        self._again: set[Key] | None = None
+        if options.again is not None:
+            self._again = {each.key for each in read(options.again) if each.outcome in ("missed", "false alarm")}
         self._forks = forks
         self._end = time.monotonic() + 60 * options.minutes if options.minutes else math.inf
         self.counts: Counter[str] = Counter()
@@ -411,7 +421,9 @@ class Measure:
         """Some cases of each script, and again, until there are no more or time is up."""
         scripts: dict[int, Script] = {}
         for number, script in enumerate(SCRIPTS):
-            if self._options.only in script.name:
+            name = (script.name, " ".join(script.arguments))
+            wanted = self._again is None or any(key[:2] == name for key in self._again)
+            if self._options.only in script.name and wanted:
                 folder = scratch / str(number)
                 folder.mkdir()
                 scripts[number] = Script(Field(script, self._options.checkouts, folder, self._forks))
@@ -430,7 +442,8 @@ class Measure:
             mutant, right = case.mutant, script.rights.get(case.dtype)
             name = (script.field.script.name, " ".join(script.field.script.arguments), case.dtype.value)
             key = (*name, mutant.kind, mutant.operator, mutant.line, case.number) if mutant else (*name, "", "", 0, 0)
-            if mutant is not None and (key in self._done or self._options.kind not in ("", mutant.kind)):
+            unwanted = self._again is not None and key not in self._again
+            if mutant is not None and (key in self._done or unwanted or self._options.kind not in ("", mutant.kind)):
                 continue
             began = time.monotonic()
             if right is None:

@@ -7,7 +7,7 @@ import pytest
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.gates import Status
 from amp_migrate.verify.judge.verdict import Assessment, Limits, Verdict, assess
-from amp_migrate.verify.recorded.recording import Checkpoint, Failure, Trace
+from amp_migrate.verify.recorded.recording import Checkpoint, Counted, Failure, Trace
 
 Make = Callable[..., Trace]
 MakeEvidence = Callable[..., Evidence]
@@ -182,6 +182,27 @@ def test_what_a_stand_in_cannot_show_is_named_only_there(make_evidence: MakeEvid
         items = assess(make_evidence(original=original), NONE).not_checked
         assert any(words in item for item in items) is named
         assert ("speed and memory: a CPU stood in for the GPU" in items) is named
+
+
+def test_what_autocast_would_still_put_into_half_precision_is_said(
+    make_evidence: MakeEvidence, make_trace: Make
+) -> None:
+    def looks(half: int) -> tuple[Counted, ...]:
+        return tuple(
+            Counted(at, (("linear", "float16", 1, half), ("linear", "float32", 1, 100 - half))) for at in (0, 1)
+        )
+
+    def said(half: int, amp: bool = False) -> list[str]:
+        original = make_trace(scale=1024.0 if amp else None)
+        made = make_evidence(original=original, migrated=make_trace(scale=1024.0, counted=looks(half)))
+        first, *others = made.oracles
+        oracles = (replace(first, trace=replace(first.trace, counted=looks(98))), *others)
+        assessment = assess(replace(made, oracles=oracles), NONE)
+        return [item for item in assessment.not_checked if "half precision" in item]
+
+    assert said(97) == []
+    assert said(60) == ["whether more could be in half precision: 60% of the work, where autocast would give 98%"]
+    assert said(60, amp=True) == []
 
 
 def test_metrics_are_left_open_until_whole_trainings_show_one(make_evidence: MakeEvidence) -> None:

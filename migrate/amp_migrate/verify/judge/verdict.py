@@ -269,11 +269,14 @@ def _few_steps(evidence: Evidence) -> str:
 
 
 def _not_checked(evidence: Evidence, found: tuple[Convergence, ...], measured: Speed | None) -> tuple[str, ...]:
+    original = evidence.original.trace
     items = []
     if few := _few_steps(evidence):
         items.append(few)
     if evidence.windows and len(evidence.migrated.trace.losses) > len(evidence.noise):
         items.append(f"losses in mixed precision after the first {len(evidence.noise)}, but that they are finite")
+    if not original.uses_amp and (left := coverage.in_float32(evidence.migrated.trace, evidence.oracle)):
+        items.append(f"whether more could be in half precision: {left}")
     if not evidence.whole:
         items.append("convergence over whole trainings and several seeds: --seeds 5")
     if len(found) < 2:

@@ -68,6 +68,24 @@ def test_no_optimizer_makes_up_for_another(make_trace: Make, second: float, stat
     assert ("optimizer 1" in check.detail) is (status is Status.FAIL)
 
 
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        (1.0, ""),
+        (0.9, ""),
+        (0.6, "60% of the work of optimizer 1, where autocast would give 98%"),
+    ],
+)
+def test_what_is_left_in_float32_is_said_of_the_optimizer_that_has_the_most(
+    make_trace: Make, second: float, said: str
+) -> None:
+    turns = tuple(replace(step, optimizer=step.index % 2) for step in make_trace([1.0] * 4).steps)
+    model = make_trace(steps=turns, counted=counted(dict.fromkeys(range(4), 0.98)))
+    migrated = make_trace(steps=turns, counted=counted({0: 0.95, 1: second, 2: 0.95, 3: second}))
+    assert coverage.in_float32(migrated, model) == said
+    assert coverage.in_float32(migrated, None) == ""
+
+
 def test_without_an_oracle_nothing_is_said(make_trace: Make) -> None:
     assert coverage.coverage(make_trace(), make_trace(counted=counted(all_at(0.0))), None) is None
     assert coverage.coverage(make_trace(), make_trace(), make_trace()) is None

@@ -15,6 +15,7 @@ from amp_migrate.verify.recorded.recording import LOW_DTYPES, Counted, Trace
 
 ENOUGH = 0.5  # of the work that autocast would put into half precision
 _GAPS = 0.25  # of the later looks that may find less
+_NEARLY = 0.9  # of that work: what is missing then is an operation here and there
 _WORSE = (Status.PASS, Status.WARN, Status.FAIL)
 Look: TypeAlias = tuple[int, float, float]
 """An attempt at a step, the share of its work in half precision, and the share that there should be."""
@@ -26,20 +27,39 @@ def coverage(original: Trace, migrated: Trace, oracle: Trace | None) -> Check | 
     model = original if original.uses_amp else oracle
     if model is None:
         return None
-    of_optimizer: dict[int, list[Look]] = {}
-    for optimizer, look in _looks(migrated, model):
-        of_optimizer.setdefault(optimizer, []).append(look)
     found = []
-    for optimizer, looks in sorted(of_optimizer.items()):
-        whose = f" of optimizer {optimizer}" if len(of_optimizer) > 1 else ""
+    for whose, looks in _of_optimizers(migrated, model):
         status, detail = _of_one(looks, whose, in_original=original.uses_amp)
         found.append(Check("G12", title, status, detail))
     return max(found, key=lambda check: _WORSE.index(check.status), default=None)
 
 
+def in_float32(migrated: Trace, oracle: Trace | None) -> str:
+    """What autocast would put into half precision and the script does not, where that is no fault; empty for little."""
+    found = []
+    for whose, looks in _of_optimizers(migrated, oracle) if oracle is not None else ():
+        share, wanted = _shares(looks)
+        if share < _NEARLY * wanted:
+            found.append((share / wanted, f"{share:.0%} of the work{whose}, where autocast would give {wanted:.0%}"))
+    return min(found)[1] if found else ""
+
+
+def _of_optimizers(migrated: Trace, model: Trace) -> list[tuple[str, list[Look]]]:
+    """The looks at the steps of each optimizer, and whose they are, where there are several."""
+    found: dict[int, list[Look]] = {}
+    for optimizer, look in _looks(migrated, model):
+        found.setdefault(optimizer, []).append(look)
+    return [(f" of optimizer {each}" if len(found) > 1 else "", looks) for each, looks in sorted(found.items())]
+
+
+def _shares(looks: Sequence[Look]) -> tuple[float, float]:
+    """The share of the work in half precision, and the share that there should be, over all looks."""
+    return fmean(share for _, share, _ in looks), fmean(wanted for _, _, wanted in looks)
+
+
 def _of_one(looks: Sequence[Look], whose: str, *, in_original: bool) -> tuple[Status, str]:
     """What is to be said of the steps of one optimizer: another one's work does not make up for theirs."""
-    share, wanted = (fmean(each[number] for each in looks) for number in (1, 2))
+    share, wanted = _shares(looks)
     there = (
         f"{wanted:.0%} in the original" if in_original else f"and autocast round the forward passes gives {wanted:.0%}"
     )
