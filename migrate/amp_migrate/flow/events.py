@@ -36,6 +36,7 @@ class Act(Enum):
     CLIP = "gradients are clipped or measured"
     GAUGE = "something is made of a gradient that depends on its size"
     CLOSURE = "a step with a closure"
+    NO_OPTIMIZER = "a scaler gets what has no `param_groups`"
     SCALER_MADE = "a scaler is made"
     OPTIMIZER_MADE = "an optimizer is made"
     HANDED_ON = "a scaler, optimizer, or what holds parameters goes where nobody follows it"

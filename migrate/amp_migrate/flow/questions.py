@@ -55,6 +55,7 @@ WRONG_BY_ITSELF = {
     # batchnorm_double_backward has 1/std, and its cube, in the dtype of the input (FunctionsManual.cpp).
     Act.NORM_TWICE: "a norm is derived twice in float16, where 1/std**3 is infinite for a std below 0.025",
     Act.GAUGE: "a gradient is used while the loss scale is in it",
+    Act.NO_OPTIMIZER: "a scaler takes only what has an optimizer's `param_groups`",
     Act.ON_CPU: "computed in half precision on the CPU",
     Act.FOREIGN: "code that could not be read gets a half-precision value",
     Act.HALF_ARRAY: "code that may not take it gets an array in half precision",
@@ -72,6 +73,7 @@ UNSAVED = "a checkpoint holds the state of an optimizer, and not that of the sca
 _NOT_ALWAYS = frozenset(
     (
         Act.GAUGE,
+        Act.NO_OPTIMIZER,
         Act.REFUSED,
         Act.NO_KERNEL,
         Act.MISMATCH,

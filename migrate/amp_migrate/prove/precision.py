@@ -50,7 +50,7 @@ Measured: TypeAlias = "Mapping[str, Mapping[int, str]]"
 # A wrong result costs more than the seconds to look further than other questions do.
 _PATIENCE = 8
 _BY_ITSELF = frozenset((*WRONG_BY_ITSELF.values(), SAVED_LOW, NO_BFLOAT16))
-_MAY_HARM = frozenset(WRONG_BY_ITSELF[each] for each in (Act.RISK, Act.GAUGE, Act.REFUSED))
+_MAY_HARM = frozenset(WRONG_BY_ITSELF[each] for each in (Act.RISK, Act.GAUGE, Act.REFUSED, Act.NO_OPTIMIZER))
 _NEVER_CLEARED = "gradients are never cleared, and add up: with a scaler, which divides them, only the latest count"
 _NOT_CLEARED_IN_SIGHT = (
     "nothing in sight clears gradients: where nothing does, they add up, and with a scaler, which divides them, only "
@@ -137,6 +137,7 @@ _TROUBLES = {
     _NEVER_CLEARED: Trouble.UNCLEARED,
     _NOT_CLEARED_IN_SIGHT: Trouble.UNCLEARED,
     WRONG_BY_ITSELF[Act.GAUGE]: Trouble.READ_SCALED,
+    WRONG_BY_ITSELF[Act.NO_OPTIMIZER]: Trouble.SCALER,
     UNSCALED_LOSS: Trouble.UNSCALED,
     UNSAVED: Trouble.UNSAVED,
     WRONG_BY_ITSELF[Act.UNREAD_LOSS]: Trouble.UNREAD,

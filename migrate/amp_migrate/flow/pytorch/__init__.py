@@ -356,7 +356,7 @@ class PyTorch:
         """What a class of the project takes from one of another package."""
         if not missing:
             return NEVER
-        if base == "builtins.object":
+        if base in ("builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol"):
             return one(Native(name, holder)) if name in ("__init__", "__new__") else NEVER
         if modules.is_module_name(base) or gradients.is_optimizer_class(base) or base in functions.SCALERS:
             if name in ("__call__", "__getitem__", "__iter__", "__enter__", "__getattr__", "__post_init__"):
@@ -511,7 +511,9 @@ class PyTorch:
         )
         if name == "step" and not is_optimizer and is_scheduler_name(word):
             return NONE_VALUE
-        if name in ("step", "add_param_group") and is_optimizer and "sched" not in word:
+        # No optimizer's `step()` takes a scaler: a wrapper's does, which steps by it what nobody sees.
+        is_wrapper = any(each in registry.scalers for value in args.all() for each in value)
+        if name in ("step", "add_param_group") and is_optimizer and "sched" not in word and not is_wrapper:
             return gradients.optimizer_method(frame, owner, name, args, node)
         if name == "zero_grad":
             if is_optimizer:
@@ -629,7 +631,7 @@ class PyTorch:
                 gradients.handed_on(frame, value, node)
             self.analysis.escaped(value)
         if name in ("parse_args", "parse_known_args"):
-            space = one(Opaque((frame.site(node), "args")))
+            space = one(Opaque((frame.site(node), gradients.ARGUMENTS)))
             return space if name == "parse_args" else one(Tup((space, UNKNOWN)))
         of = unread.name_of(frame, one(owner))
         return modules.unknown_result(frame, NEVER, args, node, name=of and f"{of}.{name}")

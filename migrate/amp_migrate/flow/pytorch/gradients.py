@@ -83,12 +83,14 @@ from amp_migrate.flow.events import A_RUNNING_BUFFER, Act
 from amp_migrate.flow.python import attributes, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
+from amp_migrate.flow.pytorch import unread
 from amp_migrate.flow.source import Code
 
 REGISTRY = External("<optimizers>")
 PARAMETERS = "<parameters>"
 AGAIN = ("again",)
 ENABLED = "<enabled>"
+ARGUMENTS = "args"  # what a command line was parsed into
 MADE_OF = "<made of>"  # the tensor that a leaf was before it got a gradient of its own
 _MOST_UNSURE = 4  # that may get a gradient or not, each by itself: of more, it is lost
 VIRTUAL = External("<the scaler of the plan>")
@@ -731,6 +733,8 @@ def scaler_method(frame: Frame, scaler: Atom, name: str, args: Arguments, node: 
     if name == "is_enabled":
         return frozenset({Some("bool")})
     optimizers = UNKNOWN if first is None else _optimizers_in(first)
+    if name in ("step", "unscale_") and not is_off(frame, scaler):
+        _ask_for_parameters(frame, first or NEVER, node)
     if name == "step":
         if len(args.positional) > 1 or "closure" in args.keywords:
             closure = args.get(1, "closure") or NEVER
@@ -757,6 +761,43 @@ def scaler_method(frame: Frame, scaler: Atom, name: str, args: Arguments, node: 
         analysis.event(frame, Act.SAVED if name == "state_dict" else Act.LOADED, node, scaler=one(scaler))
         return UNKNOWN
     return NONE_VALUE
+
+
+def _ask_for_parameters(frame: Frame, given: Value, node: ast.AST) -> None:
+    """A scaler finds the gradients that it divides by `param_groups`: what wraps an optimizer may not have them."""
+    own = {each: each.made_of for each in given if isinstance(each, Obj) and isinstance(each.made_of, Class)}
+    lacking = [each for each in own if not attributes.load_of_object(frame, each, "param_groups", node)]
+    if lacking:
+        is_sure = len(lacking) == len(given)
+        why = f"{' or '.join(sorted({own[each].code.name for each in lacking}))} has none"
+        frame.analysis.event(frame, Act.NO_OPTIMIZER, node, subject=frozenset(lacking), why=why, is_sure=is_sure)
+    for foreign in (each for each in given if isinstance(each, Obj) and each.external):
+        name = unread.name_of(frame, one(foreign))
+        if name and not unread.is_known(name) and not is_optimizer_class(name):
+            _doubt(frame, foreign, name, node)
+
+
+def _doubt(frame: Frame, owner: Obj, name: str, node: ast.AST) -> None:
+    """Note an object of an unread class that is no optimizer by what it is made of.
+
+    An optimizer of PyTorch's gets parameters when it is made; what gets an optimizer may show its parameters, or not.
+    """
+    given = [frame.read(owner, each) for each in frame.analysis.heap.names(owner, frame.task) if each.startswith("<")]
+    held = [atom for value in given for atom in _held(frame, value)]
+    wraps = any(each in frame.analysis.pytorch.registry.optimizers for each in held)
+    if wraps or not any(_may_hold_leaves(frame, each) for each in held):
+        evidence = "gets an optimizer, which it may not show" if wraps else "gets no parameters where it is made"
+        why = f"{name}, which was not read, {evidence}"
+        frame.analysis.event(frame, Act.NO_OPTIMIZER, node, subject=one(owner), why=why, is_sure=not wraps)
+
+
+def _may_hold_leaves(frame: Frame, atom: Atom | Tensor) -> bool:
+    """Whether something may be parameters, or have some; what stands on a command line has none."""
+    if isinstance(atom, Tensor):
+        return bool(atom.leaf)
+    if isinstance(atom, Opaque):
+        return atom.path[1:2] != (ARGUMENTS,)
+    return isinstance(atom, Obj) and atom.made_of not in (containers.LIST, containers.SET, containers.DICT)
 
 
 def _optimizers_in(value: Value) -> Value:

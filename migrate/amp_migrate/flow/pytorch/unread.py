@@ -24,8 +24,12 @@ def noted(frame: Frame, callee: str, node: ast.AST) -> frozenset[Site]:
         return NOTHING
     site = frame.site(node)
     frame.analysis.pytorch.called.setdefault(site, callee)
-    is_known = _package(callee) in TRAINED_WITH_AMP or _package(callee) in sys.stdlib_module_names
-    return NOTHING if is_known or not frame.now.context.cuda.may_be_on else frozenset({site})
+    return NOTHING if is_known(callee) or not frame.now.context.cuda.may_be_on else frozenset({site})
+
+
+def is_known(callee: str) -> bool:
+    """Whether what has a full name is of Python's own library, or of a package that is trained under autocast."""
+    return _package(callee) in TRAINED_WITH_AMP or _package(callee) in sys.stdlib_module_names
 
 
 def name_of(frame: Frame, callee: Value) -> str:

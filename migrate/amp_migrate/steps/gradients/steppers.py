@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_migrate.analysis.arguments.argument_binding import parameter, passed
+from amp_migrate.analysis.arguments.argument_binding import passed
+from amp_migrate.analysis.arguments.passing import passed_values
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.hops import MAX_HOPS
@@ -76,17 +77,20 @@ class Steppers:
         return None
 
     def _classes(self, file: File, node: cst.BaseExpression, depth: int = 0) -> list[tuple[File, cst.ClassDef]]:
-        """The project's classes that an object may be made from, where it is a parameter, by any caller."""
+        """The project's classes that an object may be made from, where somebody hands it on, by any caller."""
+        if isinstance(node, cst.Call):
+            made = self._roles.project.definition(file, node.func)
+            return [(made[0], made[1])] if made is not None and isinstance(made[1], cst.ClassDef) else []
         found = self._roles.classes(file, node)
-        owner = file.tree.function(node)
-        name = dotted(node)
-        if found or owner is None or name is None or parameter(owner, name) is None or depth == MAX_HOPS:
+        if found or depth == MAX_HOPS:
             return found
-        function = self._roles.project.reference(file, owner)
-        for site in self._roles.project.call_sites(function) or ():
-            given = passed(owner, site.call, name, bound=function.is_bound)
-            if given is not None and given.argument is not None:
-                found.extend(self._classes(site.file, given.argument.value, depth + 1))
+        for binding in self._roles.bindings(file, node):
+            given: list[tuple[File, cst.BaseExpression]] = []
+            if isinstance(binding.node, cst.Param):
+                given = [*passed_values(self._roles.project, file, binding.node)]
+            elif binding.value is not None and dotted(binding.value) not in (None, dotted(node)):
+                given = [(file, binding.value)]  # `self.optimizer = optimizer`
+            found += [each for where, value in given for each in self._classes(where, value, depth + 1)]
         return found
 
     def _meant(self, file: File, call: cst.Call) -> FunctionRef | None:

@@ -620,6 +620,60 @@ def test_wrapper_whose_method_is_called_step(rewrites: Check) -> None:
     )
 
 
+def test_wrapper_in_a_package_that_a_trainer_of_another_file_is_given(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "optim/wrap.py": """
+                  import torch
+
+                  class Optim(object):
+                      def set_parameters(self, params):
+                          self.params = list(params)
+                          self.inner = torch.optim.Adam(self.params)
+
+                -     def step(self):
+                +     def step(self, scaler):
+                -         self.inner.step()
+                +         scaler.step(self.inner)
+            """,
+            "trainer.py": """
+                  import torch
+                  from torch import nn
+
+                  class Trainer:
+                      def __init__(self, model, loader, optimizer):
+                          self.model, self.loader = model, loader
+                          self.optimizer = optimizer
+                +         self.scaler = torch.amp.GradScaler("cuda")
+
+                      def train(self):
+                          for x, y in self.loader:
+                              self.model.zero_grad()
+                -             loss = nn.functional.mse_loss(self.model(x), y)
+                -             loss.backward()
+                +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                +                 loss = nn.functional.mse_loss(self.model(x), y)
+                +             self.scaler.scale(loss).backward()
+                +             self.scaler.unscale_(self.optimizer.inner)
+                              nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+                -             self.optimizer.step()
+                +             self.optimizer.step(self.scaler)
+                +             self.scaler.update()
+            """,
+            "main.py": """
+                  from torch import nn
+                  from optim.wrap import Optim
+                  from trainer import Trainer
+
+                  model = nn.Linear(2, 2).cuda()
+                  optimizer = Optim()
+                  optimizer.set_parameters(model.parameters())
+                  Trainer(model, load(), optimizer).train()
+            """,
+        }
+    )
+
+
 def test_wrapper_that_shows_the_parameters_is_stepped_like_an_optimizer(rewrites: Check) -> None:
     rewrites(
         """
