@@ -126,7 +126,10 @@ class ApexMigration:
         withdrawn = tuple(self._withdrawn(files))
         beside = None if withdrawn else self._beside(files)
         if isinstance(beside, Beside):
-            return self._native_move(files, self._folded_onto_native(files, beside))
+            idle = {file for file, _ in beside.idle}
+            native_files = tuple(file for file in files if file not in idle)
+            folded = self._native_move(native_files, self._folded_onto_native(native_files, beside))
+            return replace(folded, findings=(*folded.findings, *self._kept_idle(beside)))
         known = (*withdrawn, *((beside,) if isinstance(beside, Refusal) else ()))
         script = reader.read(files, known, is_alone=bool(self._on_shim) or not self._native)
         native = _asked_for_shim(script) if self.settings.apex is Apex.SHIM else self._to_native(script)
@@ -218,6 +221,16 @@ class ApexMigration:
                 note = "the script's own native AMP decides about its scale and casts: Apex's options are not asked"
                 told.append(Finding.at(file.tree, call, APEX_LEVEL.code, Kind.NOTE, note))
         return Move(tuple(edits), tuple(told))
+
+    def _kept_idle(self, beside: Beside) -> Iterator[Finding]:
+        """Keep on the shim what only the branches of Apex used: other scripts may ask for it by name."""
+        if self._has_shim:
+            self._on_shim.update(file for file, _ in beside.idle)
+        told = (
+            Refusal(file, node, f"nothing here uses {node.name.value} any more", "delete it, if nobody else does")
+            for file, node in beside.idle
+        )
+        return _told_of_shim(told, has_shim=self._has_shim)
 
     def _is_on_shim(self, file: File) -> bool:
         """Whether a file belongs to a script whose steps stay on the shim, though it may not use `apex.amp` itself."""

@@ -17,6 +17,7 @@ from amp_migrate.plan.code import Code
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.beside.asked import Asked
 from amp_migrate.steps.apex.beside.choice import find_choice
+from amp_migrate.steps.apex.beside.idle_holder import Definition, idle_holder
 from amp_migrate.steps.apex.beside.never_set import find_flag
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_uses
 from amp_migrate.steps.apex.uses.cast_functions import is_needless
@@ -34,6 +35,7 @@ class Beside:
         answers: the other questions that are answered where nothing chooses Apex, each with its answer.
         widened: what asks for native AMP, each with the question that counts what chose Apex.
         always: each `if` of which only what sets native AMP up stays.
+        idle: in files that go on using `apex.amp`, a definition that does, each of which nothing uses any more.
     """
 
     steps: tuple[tuple[File, Statement], ...]
@@ -41,6 +43,7 @@ class Beside:
     answers: tuple[tuple[File, cst.BaseExpression, bool], ...]
     widened: tuple[tuple[File, cst.BaseExpression, Code], ...]
     always: tuple[tuple[File, cst.If], ...]
+    idle: tuple[tuple[File, Definition], ...] = ()
 
 
 def read_beside(project: Project, files: Sequence[File]) -> Beside | Refusal | None:
@@ -64,10 +67,18 @@ def read_beside(project: Project, files: Sequence[File]) -> Beside | Refusal | N
         if isinstance(around, cst.IfExp) and around.test is node:
             parts.append(around.orelse if answer else around.body)
     dead = {each for part in parts for each in walk(part)}
+    changing = {file for file, _ in (*starting, *asked, *choice.always)}
+    idle: list[tuple[File, Definition]] = []
     for file in files:
         for use in amp_uses(file):
-            if use not in dead and not is_needless(file, file.tree.statement(use)):
+            if use in dead or is_needless(file, file.tree.statement(use)):
+                continue
+            if file not in changing and isinstance(file.tree.parents[use], cst.AssignTarget):
+                continue  # `amp = None`, where Apex is missing
+            holder = None if file in changing else idle_holder(project, file, use, dead)
+            if holder is None:
                 return Refusal(file, use, "apex.amp is used where native AMP is not chosen instead", USE_SHIM)
+            idle.append((file, holder))
     asked = [each for each in asked if each[1] not in dead]
     for file, node in asked:
         if not reader.is_understood(file, node):
@@ -83,10 +94,12 @@ def read_beside(project: Project, files: Sequence[File]) -> Beside | Refusal | N
     if elsewhere is not None:
         return Refusal(*elsewhere, "another file asks whether Apex or native AMP is chosen", USE_SHIM)
     widened = ((file, reader.widened(file, node)) for file, node in asked)
+    staying = {file for file, _ in idle}
     return Beside(
-        tuple(scaling),
+        tuple(each for each in scaling if each[0] not in staying),
         tuple(gone),
         tuple(each for each in known if each[1] not in dead),
         tuple((file, *each) for file, each in widened if each is not None),
         choice.always,
+        tuple(dict.fromkeys(idle)),
     )
