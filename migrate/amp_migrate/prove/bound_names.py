@@ -8,9 +8,11 @@ something that is used together with it is without one, too: there the original 
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TypeGuard
 
 from amp_migrate.prove.code.atoms import is_carrier
@@ -243,7 +245,7 @@ class _Walk(Walk[Way]):
         is_none = isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and node.value.value is None
         found = set()
         for way in states:
-            tests = frozenset(each for each in way.tests if not any(name in each[0] for name in changed))
+            tests = frozenset(each for each in way.tests if not any(_says(each[0], name) for name in changed))
             given, none = way.given - names, way.none - names
             found.add(Way(given, none | names, tests) if is_none else Way(given | names, none, tests))
         return frozenset(found)
@@ -271,6 +273,12 @@ class _Walk(Walk[Way]):
                     continue
             found.add(replace(way, tests=way.tests | {(code, outcome)}) if code in self._twice else way)
         return frozenset(found)
+
+
+@cache
+def _says(code: str, name: str) -> bool:
+    """Whether a test reads a name: `x` is not in `backend == "apex"`."""
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", code) is not None
 
 
 def _asked(test: ast.expr) -> ast.expr:

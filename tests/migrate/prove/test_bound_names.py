@@ -165,3 +165,22 @@ def test_a_scaler_that_the_original_has_is_made_on_all_ways_as_before(wrong: Che
     some = after.replace("scaler = ", "if on: scaler = ")
     assert wrong(before, some) == "the result uses `scaler` where it may have no value"
     assert wrong(before.replace("scaler = ", "if on: scaler = "), some) == ""  # as in the original
+
+
+def test_a_test_is_the_same_while_no_name_in_it_changes(wrong: Check) -> None:
+    before = """
+    import torch
+    def fit(model, loader, mode, optimizer):
+        for NAME in loader:
+            if mode == "apex":
+                model(NAME).sum().backward()
+                optimizer.step()
+    """
+    after = before.replace(
+        "        for", '        if mode == "apex": scaler = torch.amp.GradScaler("cuda")\n        for'
+    )
+    after = after.replace("model(NAME).sum().backward()", "scaler.scale(model(NAME).sum()).backward()")
+    after = after.replace("optimizer.step()", "scaler.step(optimizer); scaler.update()")
+    for name, said in (("x", ""), ("mode", "the result uses `scaler` where it may have no value")):
+        text, result = (each.replace("NAME", name) for each in (before, after))
+        assert wrong(text, result) == said  # `x` is only a letter of "apex"
