@@ -17,6 +17,7 @@ from amp_migrate.analysis.bindings import Binding, BindingKind, dotted, import_s
 from amp_migrate.analysis.names.elsewhere import Elsewhere, Nowhere
 from amp_migrate.analysis.names.scopes import Scopes
 from amp_migrate.analysis.names.versions import outcome
+from amp_migrate.tables.apex_names import AMP, API, AS_REGISTERED, SHIM
 from amp_migrate.tables.signatures import FORMS, OLDEST, Version, forms
 from amp_migrate.trees.nodes import find, walk
 from amp_migrate.trees.tree import Tree
@@ -28,6 +29,9 @@ _STAR_PACKAGES = ("torch.cuda.amp", "torch.cpu.amp", "torch.amp")
 # Torch's other packages, and Python's own, do not bring these names; anybody else's may.
 _WITHOUT_AMP = frozenset({"torch", *sys.stdlib_module_names})
 _IMPORTS = (cst.Import, cst.ImportFrom)
+_APEX_PACKAGES = (AMP, f"{SHIM}.amp")
+# What Apex's `amp` has, and PyTorch's has not.
+_OF_APEX = API | {"disable_casts", "float_function", "half_function", "promote_function", *AS_REGISTERED}
 _AMP_PACKAGES = ("torch.cuda.amp.", "torch.cpu.amp.", "torch.amp.")
 
 
@@ -102,7 +106,7 @@ class Names:
             if package is not None:
                 return frozenset({package})
             found: set[str] = set()
-            for base in self._meanings(node.value, seen):
+            for base in _having(self._meanings(node.value, seen), node.attr.value):
                 full = f"{base}.{node.attr.value}" if base else UNKNOWN
                 is_own = not base or base.partition(".")[0] == "torch"
                 found |= {full} if is_own else self._elsewhere.meanings(full, has_torch=self.has_torch)
@@ -250,3 +254,11 @@ class Names:
             for binding in bindings
             if binding.kind is BindingKind.IMPORT
         )
+
+
+def _having(packages: frozenset[str], name: str) -> frozenset[str]:
+    """The packages that may be meant where a name is asked of one: `amp` may be PyTorch's or Apex's, as is chosen."""
+    torch, apex = packages.intersection(_STAR_PACKAGES), packages.intersection(_APEX_PACKAGES)
+    if not torch or not apex:
+        return packages
+    return packages - apex if name in STAR_NAMES else packages - torch if name in _OF_APEX else packages

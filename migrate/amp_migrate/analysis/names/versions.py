@@ -12,9 +12,8 @@ from typing import Protocol
 import libcst as cst
 
 from amp_migrate.analysis.bindings import BindingKind
-from amp_migrate.analysis.names.scopes import Scopes
+from amp_migrate.analysis.names.reaching import VersionTests, flag_of_version, reaching
 from amp_migrate.tables.signatures import FORMS, Version, forms
-from amp_migrate.trees.tree import Tree
 
 _PARSERS = frozenset(
     (
@@ -33,11 +32,8 @@ _MAJOR = re.compile(r"(\d)\.?")
 _MODULES = ("torch.amp", "torch.cuda.amp")
 
 
-class FullNames(Protocol):
+class FullNames(VersionTests, Protocol):
     """What a test is read with: the file, and what its names stand for."""
-
-    tree: Tree
-    scopes: Scopes
 
     def full(self, node: cst.CSTNode) -> str:
         """The full name of what a name stands for; empty where that is not sure."""
@@ -59,8 +55,11 @@ def outcome(names: FullNames, test: cst.BaseExpression, target: Version) -> bool
         return _compared(names, test.left, test.comparisons[0], target)
     if isinstance(test, cst.Call):
         return True if _asks_for_what_is_there(names, test, target) else _has_major(names, test, target)
+    if not isinstance(test, cst.Name):
+        return None
+    flag = flag_of_version(names, test)
     value = _value(names, test)
-    return None if value is test else outcome(names, value, target)
+    return flag if value is test or flag is not None else outcome(names, value, target)
 
 
 def _compared(
@@ -89,9 +88,9 @@ def _compared(
 
 
 def _value(names: FullNames, node: cst.BaseExpression) -> cst.BaseExpression:
-    """What a variable that is assigned once, further up, holds; any other expression as it is."""
+    """What a variable that only one assignment, further up, may have given its value holds; any other as it is."""
     if isinstance(node, cst.Name):
-        bindings = names.scopes.of(node).lookup(node.value)
+        bindings = reaching(names, node)
         value = bindings[0].value if len(bindings) == 1 and bindings[0].kind is BindingKind.ASSIGNMENT else None
         if value is not None and names.tree.order[value] < names.tree.order[node]:
             return value

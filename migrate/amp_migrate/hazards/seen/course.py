@@ -97,7 +97,8 @@ def courses(file: File, roles: Roles, scalers: Scalers, flowing: Flowing) -> Ite
     for function, body in bodies(file) if working else ():
         if body not in working:
             continue
-        events = tuple(_with_reads_elsewhere(file, flowing, body, list(events_in(file, roles, scalers, body))))
+        here = _with_reads_elsewhere(file, flowing, body, list(events_in(file, roles, scalers, body)))
+        events = tuple(each for each in here if not file.names.is_never_run(each.node))
         used = sorted({event.scaler for event in events if event.scaler})
         for scaler in used:
             own = tuple(event for event in events if event.scaler in ("", scaler))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amp_migrate.tables.apex_names import SHIM, SHIM_MODULES
+from amp_migrate.tables.apex_names import API, SHIM, SHIM_MODULES
 from amp_migrate.tables.apex_names import WRAPPERS as _FP16_OPTIMIZERS
 from amp_migrate.tables.apex_natives import NATIVES, public_name
 
@@ -27,6 +27,13 @@ WRAPPERS = frozenset(
         "torch.amp.custom_fwd",
         "torch.amp.custom_bwd",
         *(f"apex.amp.{kind}_function" for kind in ("half", "float", "promote", "bfloat16")),
+    }
+)
+# Of the two packages called `amp`, what is in one, by the name that it would have in the other.
+NOWHERE = frozenset(
+    {
+        *(f"apex.amp.{name}" for name in ("autocast", "GradScaler", "custom_fwd", "custom_bwd")),
+        *(f"torch.amp.{name}" for name in (*API, "disable_casts", "float_function", "half_function")),
     }
 )
 REGISTRIES = frozenset(f"apex.amp.register_{kind}_function" for kind in ("half", "float", "promote", "bfloat16"))

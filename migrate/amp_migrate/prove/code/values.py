@@ -39,6 +39,7 @@ from amp_migrate.prove.code.public_names import (
     FP16_OPTIMIZERS,
     HALVES,
     NO_CONTEXTS,
+    NOWHERE,
     OPTIMIZERS,
     SCALERS,
     WORDS,
@@ -485,7 +486,9 @@ class Values:
                 found.add((each, node.attr))
             elif each != NONE:
                 found |= self._of_any(node.attr)
-        return frozenset(found)
+        # Where a package may be PyTorch's or Apex's, that which has no such name is not meant.
+        missing = {each for each in found if isinstance(each, tuple) and each[1] in NOWHERE}
+        return frozenset(found - missing or found)
 
     def _of_own(self, node: ast.ClassDef, root: ast.ClassDef, name: str) -> Value:
         """An attribute of `self`: a method, or what any method of a related class has put there."""

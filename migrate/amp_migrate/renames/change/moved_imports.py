@@ -197,10 +197,17 @@ def uses_of(file: File, local: str, full: str) -> list[cst.CSTNode]:
             continue
         if is_target(file.tree, node) and file.names.full(node) == full:
             continue  # `except ImportError: autocast = None`, which is never run
+        if isinstance(parent, cst.Attribute) and full in OLD_MODULES and not _asks(file, parent, full):
+            continue  # `amp.initialize`, where `amp` is Apex's on another way
         while isinstance(parent, cst.Attribute) and full in OLD_MODULES:
             top, parent = parent, file.tree.parents[parent]
         found.append(top)
     return found
+
+
+def _asks(file: File, chain: cst.Attribute, module: str) -> bool:
+    """Whether something of a module may be meant by what is asked of a name."""
+    return any(each.startswith(f"{module}.") for each in file.names.meanings(chain))
 
 
 def write_moves(file: File, settings: Settings, moves: Moves) -> Iterator[Edit]:

@@ -20,7 +20,7 @@ from amp_migrate.plan.edit import Edit, Imported, Reimport
 from amp_migrate.renames.find.surroundings import names_a_type
 from amp_migrate.renames.old_modules import NEW_MODULE
 from amp_migrate.tables.signatures import FORMS, forms
-from amp_migrate.trees.nodes import Block, Statement, statements, walk
+from amp_migrate.trees.nodes import Block, Statement, find, statements, walk
 from amp_migrate.write.editor import Editor
 
 # What reads versions, and does nothing when it is imported.
@@ -114,15 +114,27 @@ def _is_used_in(file: File, project: Project, name: str, gone: Collection[cst.CS
 
 def _by_version(file: File, node: cst.If | cst.IfExp, old: Collection[cst.CSTNode]) -> VersionFold | None:
     taken = file.names.outcome(node)
-    if taken is None or isinstance(file.tree.parents[node], cst.If):
+    if taken is None or isinstance(file.tree.parents[node], cst.If) or not _is_asked(file, node.test):
         return None
     kept, gone = (node.body, node.orelse) if taken else (node.orelse, node.body)
     if isinstance(kept, cst.If) or (isinstance(node, cst.IfExp) and "#" in file.tree.code(node)):
         return None  # an `elif` has no place of its own, and a comment would be lost
     kept = kept.body if isinstance(kept, cst.Else) else kept
-    if gone is None or not (_holds(gone, old) or _stands_in(file, gone, kept, old)):
+    if gone is None or _imports_apex(gone) or not (_holds(gone, old) or _stands_in(file, gone, kept, old)):
         return None
     return VersionFold(node, kept, (gone,))
+
+
+def _is_asked(file: File, test: cst.BaseExpression) -> bool:
+    """Whether a test asks for the version itself: what several statements set may be there to be set by hand, too."""
+    return all(len(file.scopes.of(each).lookup(each.value)) < 2 for each in find(test, cst.Name))
+
+
+def _imports_apex(part: cst.CSTNode) -> bool:
+    """Whether a side brings what code that never runs either goes on to ask for."""
+    sources = [import_source(each) for each in find(part, cst.ImportFrom)]
+    sources += [dotted(alias.name) or "" for each in find(part, cst.Import) for alias in each.names]
+    return any(each.partition(".")[0] == "apex" for each in sources)
 
 
 def _by_import(file: File, guard: cst.Try, old: Collection[cst.CSTNode]) -> VersionFold | None:

@@ -94,6 +94,55 @@ TRIED = "import torch\ntry:\n    {}\nexcept ImportError:\n    {}\nhere(autocast)
 OLD = "from torch.cuda.amp import autocast"
 
 
+EITHER = "import torch\nif x:\n    import torch.cuda.amp as amp\nelse:\n    from apex import amp\n"
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [
+        ("amp.autocast", {"torch.cuda.amp.autocast"}),
+        ("amp.GradScaler", {"torch.cuda.amp.GradScaler"}),
+        ("amp.scale_loss", {"apex.amp.scale_loss"}),
+        ("amp.register_half_function", {"apex.amp.register_half_function"}),
+        ("amp.what_both_may_have", {"torch.cuda.amp.what_both_may_have", "apex.amp.what_both_may_have"}),
+        ("amp", {"torch.cuda.amp", "apex.amp"}),
+    ],
+)
+def test_amp_that_is_one_of_two_is_the_one_that_has_what_is_asked(parse: Parse, asked: str, meant: set[str]) -> None:
+    file = parse(f"{EITHER}here({asked})")
+    assert file.names.meanings(marked(file)) == meant
+
+
+BELOW = "torch.__version__ < '1.6'"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_dead"),
+    [
+        (f"if {BELOW}:\n    here(x)", True),
+        (f"FLAG = False\nif {BELOW}:\n    FLAG = True\ndef f():\n    if FLAG:\n        here(x)", True),
+        (f"FLAG = True\nif not {BELOW}:\n    FLAG = False\ndef f():\n    if FLAG and y:\n        here(x)", True),
+        (f"if y:\n    FLAG = {BELOW}\n    if FLAG:\n        here(x)\nelse:\n    FLAG = True", True),
+        (f"FLAG = False\nif {BELOW}:\n    FLAG = True\nif FLAG:\n    z = 1\nelse:\n    here(x)", False),
+        ("FLAG = False\nif FLAG:\n    here(x)", False),  # the user's own: to be set by hand
+        (f"FLAG = False\nif {BELOW}:\n    FLAG = y\nif FLAG:\n    here(x)", True),
+        (f"FLAG = False\nif not {BELOW}:\n    FLAG = y\nif FLAG:\n    here(x)", False),
+        (f"FLAG = {BELOW}\nif y:\n    FLAG = True\nif FLAG:\n    here(x)", False),
+        (f"FLAG = {BELOW}\ndef f():\n    if FLAG:\n        here(x)\nFLAG = True", False),
+        (f"FLAG = {BELOW}\nif FLAG:\n    here(x)\nFLAG = True", True),
+        (f"FLAG = {BELOW}\nfor y in z:\n    if FLAG:\n        here(x)\n    FLAG = True", False),
+        (f"FLAG = {BELOW}\ndef g():\n    global FLAG\n    FLAG = True\nif FLAG:\n    here(x)", False),
+        (f"def g():\n    FLAG = {BELOW}\nif FLAG:\n    here(x)", False),
+        (f"FLAG = {BELOW}\nFLAG |= y\nif FLAG:\n    here(x)", False),
+    ],
+)
+def test_flag_that_the_version_sets_is_known_where_nothing_else_may_have(
+    parse: Parse, text: str, is_dead: bool
+) -> None:
+    file = parse(f"import torch\n{text}\n")
+    assert file.names.is_never_run(marked(file)) is is_dead
+
+
 @pytest.mark.parametrize("stand_in", ["autocast = None", "class autocast: ...", "from mine import autocast"])
 def test_stand_in_for_what_torch_has_counts_for_nothing(parse: Parse, stand_in: str) -> None:
     file = parse(TRIED.format(OLD, stand_in))

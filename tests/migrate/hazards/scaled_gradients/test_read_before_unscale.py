@@ -266,3 +266,25 @@ APEX_BESIDE = """
 def test_apex_beside_gives_true_gradients_and_the_same_optimizer_on_its_own_way(marked: Check, clean: Check) -> None:
     marked(APEX_BESIDE.format(unscale="", mark="  # AMP601"))
     clean(APEX_BESIDE.format(unscale="; scaler.unscale_(optimizer)", mark=""))
+
+
+def test_what_only_an_older_pytorch_runs_is_no_hazard(marked: Check) -> None:
+    marked(
+        """
+        scaler = torch.amp.GradScaler("cuda")
+        OLD = False
+        if torch.__version__ < "1.6":
+            OLD = True
+
+        def step(model, optimizer, x):
+            with torch.amp.autocast("cuda", dtype=torch.float16):
+                loss = model(x).mean()
+            scaler.scale(loss).backward()
+            if OLD:
+                nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            nn.utils.clip_grad_value_(model.parameters(), 1.0)  # AMP601
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+        """
+    )

@@ -15,10 +15,15 @@ _NAMING = (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom, cst.NameI
 
 
 def amp_name(file: File, node: cst.CSTNode) -> str | None:
-    """What a name of `apex.amp` stands for (`scale_loss`); None for any other name.
+    """What a name of `apex.amp` stands for (`scale_loss`); None for any other name, and where it is never run.
 
     A name that is also bound to None or a stub where Apex is missing counts: that is the guard, not another meaning.
     """
+    found = _amp_name(file, node)
+    return None if found is None or file.names.is_never_run(node) else found
+
+
+def _amp_name(file: File, node: cst.CSTNode) -> str | None:
     for full in sorted(file.names.meanings(node)):
         if full.startswith(AMP + "."):
             return full.removeprefix(AMP + ".")
@@ -80,8 +85,10 @@ def amp_calls(file: File, name: str) -> Iterator[cst.Call]:
 def amp_uses(file: File) -> Iterator[cst.Name | cst.Attribute]:
     """Whatever names `apex.amp`, or something of it, but for the imports."""
     for node in file.tree.every(cst.Name, cst.Attribute):
-        names_amp = amp_name(file, node) is not None or AMP in file.names.meanings(node)
-        if names_amp and not isinstance(file.tree.parents[node], _NAMING):
+        if isinstance(file.tree.parents[node], _NAMING):
+            continue
+        is_amp = AMP in file.names.meanings(node) and not file.names.is_never_run(node)
+        if is_amp or amp_name(file, node) is not None:
             yield node
 
 

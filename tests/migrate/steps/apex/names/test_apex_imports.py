@@ -288,3 +288,78 @@ def test_what_nothing_uses_goes(text: str, after: str) -> None:
 )
 def test_what_is_there_to_be_asked_for_or_handed_on_does_not_go(text: str) -> None:
     assert "import optimizers" in migrate_text(text, Settings()).after
+
+
+def test_amp_of_pytorch_or_of_apex_by_the_version(rewrites: Check) -> None:
+    rewrites(
+        """
+          use_amp = True
+          if use_amp:
+              use_torch_amp = torch.__version__ >= "1.6"
+              if use_torch_amp:
+                  import torch.cuda.amp as amp
+              else:
+                  from apex import amp
+          else:
+              use_torch_amp = False
+
+          def fit(model, loader, optimizer, scaler):
+              for x in loader:
+                  optimizer.zero_grad()
+                  if use_torch_amp:
+        -             with amp.autocast():
+        +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                          loss = model(x).mean()
+                      scaler.scale(loss).backward()
+                      scaler.step(optimizer)
+                      scaler.update()
+                  elif use_amp:
+                      with amp.scale_loss(model(x).mean(), optimizer) as scaled_loss:
+                          scaled_loss.backward()
+                      optimizer.step()
+
+          if use_amp and not use_torch_amp:
+              model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        - fit(model, loader, optimizer, amp.GradScaler() if use_torch_amp else None)
+        + fit(model, loader, optimizer, torch.amp.GradScaler("cuda") if use_torch_amp else None)
+        """
+    )
+
+
+def test_flag_that_only_an_older_pytorch_sets_asks_for_no_shim(rewrites: Check) -> None:
+    rewrites(
+        """
+          _use_apex = _use_native_amp = False
+          if version.parse(torch.__version__) < version.parse("1.6"):
+              from apex import amp
+              _use_apex = True
+          else:
+              _use_native_amp = True
+
+          class Trainer:
+              def __init__(self, args, model):
+                  self.args, self.model = args, model
+                  self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                  if args.fp16 and _use_native_amp:
+        -             self.scaler = torch.cuda.amp.GradScaler()
+        +             self.scaler = torch.amp.GradScaler("cuda")
+                  if args.fp16 and _use_apex:
+                      self.model, self.optimizer = amp.initialize(self.model, self.optimizer)
+              def step(self, x):
+                  if self.args.fp16 and _use_native_amp:
+                      with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                          loss = self.model(x).mean()
+                      self.scaler.scale(loss).backward()
+                      self.scaler.unscale_(self.optimizer)
+                      nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+                      self.scaler.step(self.optimizer)
+                      self.scaler.update()
+                  elif self.args.fp16 and _use_apex:
+                      with amp.scale_loss(self.model(x).mean(), self.optimizer) as scaled_loss:
+                          scaled_loss.backward()
+                      nn.utils.clip_grad_norm_(amp.master_params(self.optimizer), 1.0)
+                      self.optimizer.step()
+                  self.optimizer.zero_grad()
+        """,
+        head="import torch\nfrom packaging import version\nfrom torch import nn\n\n",
+    )

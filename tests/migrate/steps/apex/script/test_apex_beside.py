@@ -390,3 +390,38 @@ def test_a_native_scaler_that_is_restored_beside_a_branch_of_apex_that_restores_
 
 def test_shim_that_was_asked_for_keeps_the_branches(migrate: Check) -> None:
     assert "    with amp.scale_loss(loss, optimizer)" in migrate(_SCRIPT, apex=Apex.SHIM).after
+
+
+def test_one_name_for_the_amp_of_both(rewrites: Check) -> None:
+    rewrites(
+        """
+        - if args.backend == "native":
+        + if args.backend in ("native", "apex"):
+        -     from torch.cuda import amp
+        +     from torch import amp
+        - elif args.backend == "apex":
+        -     from apex import amp
+          MODEL
+        - if args.backend == "native":
+        -     scaler = amp.GradScaler()
+        - elif args.backend == "apex":
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + if args.backend in ("native", "apex"):
+        +     scaler = amp.GradScaler("cuda")
+          for x in loader:
+              optimizer.zero_grad()
+        -     if args.backend == "native":
+        -         with amp.autocast():
+        +     if args.backend in ("native", "apex"):
+        +         with amp.autocast(device_type="cuda", dtype=torch.float16):
+                      loss = model(x).mean()
+                  scaler.scale(loss).backward()
+                  scaler.step(optimizer)
+                  scaler.update()
+        -     elif args.backend == "apex":
+        -         loss = model(x).mean()
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -         optimizer.step()
+        """
+    )
