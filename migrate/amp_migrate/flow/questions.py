@@ -175,8 +175,13 @@ class Questions:
     @property
     def hands_on_gradients(self) -> bool:
         """Whether code that nobody follows gets an optimizer, or parameters: it may clear their gradients."""
+        return bool(self.handing_on_gradients)
+
+    @property
+    def handing_on_gradients(self) -> list[Event]:
+        """Where it gets them."""
         scalers = self.analysis.pytorch.registry.scalers
-        return any(not scalers.keys() >= each.subject for each in self.events(Act.HANDED_ON))
+        return [each for each in self.events(Act.HANDED_ON) if not scalers.keys() >= each.subject]
 
     def events(self, *acts: Act) -> list[Event]:
         """What happens of some kinds, in the order of files and places."""
@@ -251,7 +256,8 @@ class Questions:
                 stepping[optimizer].update(event.scaler)
         found: list[Fault] = []
         for event in about_state:
-            scalers = set().union(*(stepping[each] for each in event.optimizer if isinstance(each, Obj)))
+            told_apart = (each for each in event.optimizer if isinstance(each, Atom) and is_one(each))
+            scalers = set().union(*(stepping[each] for each in told_apart))
             is_known = bool(scalers) and all(each in stepping for each in event.optimizer)
             if event.act is Act.SAVED and is_known and scalers.isdisjoint(kept) and self._goes_into_more(event):
                 found.append(Fault(event.site, UNSAVED, event=event))
@@ -284,6 +290,10 @@ class Questions:
                     return True
                 stack += (inner for each in called for inner in callees.get(each, ()))
         return False
+
+    def is_on(self, scaler: object) -> bool:
+        """Whether a scaler is surely switched on."""
+        return isinstance(scaler, Obj) and constant(self.analysis.heap.read(scaler, ENABLED, None)) is True
 
     @cached_property
     def has_regions(self) -> bool:
@@ -333,9 +343,8 @@ class Questions:
         """Whether no guess has led to a state of an optimizer, and its scaler is surely switched on."""
         grad = _grad(machine, optimizer)
         by = scaler or grad.scaler
-        is_on = isinstance(by, Obj) and constant(self.analysis.heap.read(by, ENABLED, None)) is True
         is_single = optimizer is not None and is_one(optimizer) and optimizer not in self.analysis.plural
-        return is_on and is_single and not grad.guessed and not machine.get(GUESSED)
+        return self.is_on(by) and is_single and not grad.guessed and not machine.get(GUESSED)
 
 
 def _are_on_cpu(tensors: Sequence[Tensor]) -> bool:

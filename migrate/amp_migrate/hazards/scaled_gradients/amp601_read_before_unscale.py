@@ -8,6 +8,8 @@ import libcst as cst
 
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import EXAMPLES
+from amp_migrate.flow import events as flow
+from amp_migrate.flow.chains import exclude, steady
 from amp_migrate.hazards.seen.course import Course
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.scaler_events import Act, Event
@@ -77,7 +79,7 @@ def detect(script: Script) -> Iterator[Hazard]:
         told: set[Event] = set()
         for event, seen in course.reached(Act.READ):
             step = _step_after(course, event)
-            if step is None or step in told or not _is_scaled(seen):
+            if step is None or step in told or not _is_scaled(seen) or _is_without_scale(script, course, event):
                 continue
             told.add(step)
             what = script.file.tree.quote(event.node)
@@ -97,6 +99,17 @@ def _is_scaled(seen: Seen) -> bool:
     return any(state.gradients is Gradients.SCALED for state in states) and not any(
         state.gradients in doubtful for state in states
     )
+
+
+def _is_without_scale(script: Script, course: Course, event: Event) -> bool:
+    """Whether tests forbid a read wherever a loss is scaled that goes backward in the function, or in what it calls."""
+    start = script.flowing.code_of(course.file, course.function)
+    backwards = [each for each in script.flowing.questions.events(flow.Act.BACKWARD) if each.scaler]
+    if start is None:
+        return False
+    tests = steady(script.flowing.tests(course.file, event.statement), start)
+    ways = [way for each in backwards for way in script.chains.to(each, start)]
+    return bool(ways) and all(exclude(tests, way) for way in ways)
 
 
 def _divides_by_hand(course: Course) -> bool:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 import libcst as cst
 
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.flow import events as flow
-from amp_migrate.flow.domain.machine import MIXED, SCALED, TRUE
+from amp_migrate.flow.chains import exclude, steady, tests_of
+from amp_migrate.flow.domain.machine import MIXED, SCALED, TRUE, Facts
 from amp_migrate.flow.domain.tensor import PURE
 from amp_migrate.flow.pytorch.gradients import AGAIN
 from amp_migrate.hazards.seen.hazard import Hazard
@@ -67,8 +69,16 @@ _HINT = "write {}.scale(loss).backward() with this loss"
 
 
 def detect(script: Script) -> Iterator[Hazard]:
+    """Every backward whose gradients go through the scaler's step and are not those of a scaled loss alone."""
+    told: set[cst.CSTNode] = set()
+    for hazard in chain(_added(script), _in_courses(script), _beside(script), _not_cleared(script)):
+        if hazard.node not in told:
+            told.add(hazard.node)
+            yield hazard
+
+
+def _in_courses(script: Script) -> Iterator[Hazard]:
     """Every backward of a plain loss whose gradients always go through the scaler's step, and every crossed scaler."""
-    yield from _added(script)
     for course in script.courses:
         for event, seen in course.reached(Act.UNSCALE, Act.SCALER_STEP):
             if seen.always(lambda state: state.is_others and state.stage is Stage.READY):
@@ -137,3 +147,85 @@ def _always_mixed(event: flow.Event, optimizer: object) -> bool:
         if known and all(each is not None and each.kind == MIXED and not each.guessed for each in known):
             return True
     return False
+
+
+def _beside(script: Script) -> Iterator[Hazard]:
+    """Every backward of a plain loss that runs where others are scaled, and that the scaler divides like those."""
+    events = script.flowing.questions.events
+    backwards = events(flow.Act.BACKWARD)
+    for divides in _divisions(script):
+        tests = steady(tests_of(divides), divides.code)
+        for optimizer in _kept(divides, TRUE):
+            own = [each for each in backwards if optimizer in each.optimizer]
+            ways = {each: [*script.chains.to(each, divides.code)] for each in own}
+            # The tests under which the scaler divides are those under which it scales: no other switch decides of it.
+            is_switch = any(tests <= way for each in own if each.scaler & divides.scaler for way in ways[each])
+            for plain in (each for each in own if each.units == PURE and is_switch):
+                node = script.flowing.node_at(script.file, plain.site)
+                if node is not None and not all(_decides(tests, way) for way in ways[plain]):
+                    yield _unscaled(script, node, divides)
+
+
+def _decides(switch: Facts, way: Facts) -> bool:
+    """Whether the tests of a switch are not what a way has come by, or whether it is there that they are asked."""
+    asked = {text for text, _, _ in switch}
+    return exclude(switch, way) or any(each in text for text, _, _ in way - switch for each in asked)
+
+
+def _not_cleared(script: Script) -> Iterator[Hazard]:
+    """Every step by a scaler whose gradients are there when the next scaled ones are added, as nothing clears them.
+
+    What clears only where tests forbid the step clears none of its gradients; of a text that clears nothing at all,
+    nobody knows who does.
+    """
+    questions = script.flowing.questions
+    handing_on = questions.handing_on_gradients
+    clearing = questions.events(flow.Act.ZERO)
+    for step in questions.events(flow.Act.SCALER_STEP):
+        tests = steady(tests_of(step), step.code)
+        own = [each for each in clearing if each.optimizer & step.optimizer]
+        is_spared = all(each.code is step.code and exclude(tests, tests_of(each)) for each in own)
+        node = script.flowing.node_at(script.file, step.site)
+        scaled = (each for each in questions.events(flow.Act.BACKWARD) if each.scaler & step.scaler)
+        is_spared &= not any(True for each in handing_on for _ in script.chains.to(each, step.code))
+        if node is not None and own and is_spared and any(_adds_to_spent(each, step) for each in scaled):
+            what = script.file.tree.quote(node)
+            message = f"nothing clears the gradients of {what}, and those of the next scaled loss are added to them"
+            yield Hazard(node, message, "call zero_grad() behind it")
+
+
+def _adds_to_spent(backward: flow.Event, step: flow.Event) -> bool:
+    """Whether a backward pass finds gradients that an optimizer has stepped on in an earlier round."""
+    shared = backward.optimizer & step.optimizer
+    found = (machine.grad(each) for machine, _ in backward.states if machine.get(AGAIN) for each in shared)
+    return any(grad is not None and grad.spent and not grad.guessed for grad in found)
+
+
+def _divisions(script: Script) -> Iterator[flow.Event]:
+    """Where a scaler that is surely switched on divides gradients."""
+    questions = script.flowing.questions
+    for event in questions.events(flow.Act.UNSCALE, flow.Act.SCALER_STEP) if script.scalers.works else ():
+        if event.scaler and all(map(questions.is_on, event.scaler)):
+            yield event
+
+
+def _kept(event: flow.Event, kind: str) -> set[object]:
+    """The optimizers of a place whose gradients may be of a kind there, and have not been stepped on.
+
+    Of several that nobody can tell apart, it is whichever is meant where that holds of all of them.
+    """
+    found: set[object] = set()
+    for machine, _, about in event.reached:
+        known = {each: grad for each in about if (grad := machine.grad(each)) is not None}
+        those = {each for each, grad in known.items() if grad.kind == kind and not grad.spent}
+        guessed = {each for each in those if known[each].guessed}
+        found |= those if len(those) == len(about) else {each for each in those if each not in guessed}
+    return found
+
+
+def _unscaled(script: Script, node: cst.CSTNode, divides: flow.Event) -> Hazard:
+    call = script.flowing.node_at(script.file, divides.site)
+    assert isinstance(call, cst.Call)
+    scaler = cst.ensure_type(call.func, cst.Attribute).value
+    message = f"{script.file.tree.quote(node)} is not scaled, but {script.file.tree.quote(call)} unscales"
+    return Hazard(node, message, _HINT.format(script.file.tree.code(scaler)))

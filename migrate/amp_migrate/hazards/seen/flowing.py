@@ -13,7 +13,8 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.casts import Casts
-from amp_migrate.flow.domain.machine import Machine
+from amp_migrate.flow.chains import in_all
+from amp_migrate.flow.domain.machine import Facts, Machine
 from amp_migrate.flow.events import Act, Event
 from amp_migrate.flow.files import Files
 from amp_migrate.flow.questions import Questions
@@ -63,6 +64,18 @@ class Flowing:
         own = self._node(file, statement)
         worlds = self.questions.analysis.states.get(own, ()) if isinstance(own, ast.stmt) else ()
         return {world.now for world in worlds}
+
+    def tests(self, file: File, statement: cst.CSTNode) -> Facts:
+        """What tests have come to on every way to a statement, in the function that it is in."""
+        own = self._node(file, statement)
+        worlds = self.questions.analysis.states.get(own, ()) if isinstance(own, ast.stmt) else ()
+        return in_all(world.facts for world in worlds)
+
+    def code_of(self, file: File, function: cst.FunctionDef | None) -> Code | None:
+        """A function of a file that it is about, or the file's own code."""
+        node = self._node(file, file.tree.module if function is None else function)
+        module = self.questions.analysis.module(file.name)
+        return None if module is None or node is None else module.codes.get(node)
 
     def only_reads(self, file: File, call: cst.Call) -> bool:
         """Whether what a call runs makes something of gradients that depends on their size, and changes none."""

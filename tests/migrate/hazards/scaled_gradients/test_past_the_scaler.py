@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 Check = Callable[..., Any]
 
 
@@ -150,6 +152,155 @@ def test_a_loss_may_be_scaled_in_other_words(clean: Check) -> None:
                 scaler.update()
         """
     )
+
+
+TRAINER = """
+class Trainer:
+    def __init__(self, args, model, loader):
+        self.args, self.model, self.loader = args, model, loader
+        self.optimizer = torch.optim.Adam(model.parameters())
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def train(self):
+        for i, (x, y) in enumerate(self.loader):
+            self.optimizer.zero_grad()
+            self.run(x, y)
+            {divides}
+
+    def run(self, x, y):
+        {runs}
+
+    def mixed(self, x, y):
+        with torch.amp.autocast("cuda", dtype=torch.float16):
+            loss = F.mse_loss(self.model(x), y)
+        {scales}
+
+    def plain(self, x, y):
+        F.mse_loss(self.model(x), y).backward(){told}
+"""
+STEPS = """
+            {test}:
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
+            else:
+                self.optimizer.step()
+"""
+SCALES = """
+        if self.args.fp16 and self.args.native:
+            self.scaler.scale(loss).backward()
+        else:
+            loss.backward()
+"""
+ALWAYS = "self.scaler.scale(loss).backward()"
+EITHER = "self.plain(x, y) if self.args.poison else self.mixed(x, y)"
+
+
+def trainer(divides: str, runs: str, scales: str, told: str = "") -> str:
+    return TRAINER.format(divides=divides.strip(), runs=runs.strip(), scales=scales.strip(), told=told)
+
+
+@pytest.mark.parametrize("runs", [EITHER, "self.plain(x, y)\n        self.mixed(x, y)"])
+@pytest.mark.parametrize("test", ["if self.args.fp16 and self.args.native", "if self.args.native and self.args.fp16"])
+def test_a_second_way_backward_that_is_never_scaled_is_told(marked: Check, test: str, runs: str) -> None:
+    text = trainer(STEPS.format(test=test), runs, SCALES, "  # AMP607")
+    found = marked(text)
+    assert "self.scaler.step(self.optimizer) unscales" in found[0].message
+
+
+def test_so_is_one_beside_a_scaler_that_is_always_asked(marked: Check) -> None:
+    steps = "self.scaler.step(self.optimizer)\n            self.scaler.update()"
+    marked(trainer(steps, EITHER, ALWAYS, "  # AMP607"))
+
+
+@pytest.mark.parametrize(
+    ("test", "runs", "scales"),
+    [
+        ("if self.args.fp16", "self.mixed(x, y) if self.args.fp16 else self.plain(x, y)", ALWAYS),
+        # Whether it is the switch under another name cannot be seen.
+        ("if self.args.fp16", "self.mixed(x, y) if self.args.native else self.plain(x, y)", ALWAYS),
+        ("if self.args.fp16", "self.mixed(x, y)", SCALES.replace(" and self.args.native", "")),
+        ("if self.args.native", "self.mixed(x, y)", SCALES),
+    ],
+)
+def test_a_plain_way_beside_a_switch_may_be_right(clean: Check, test: str, runs: str, scales: str) -> None:
+    clean(trainer(STEPS.format(test=test), runs, scales))
+
+
+def test_a_plain_training_before_the_mixed_one_is_right(clean: Check) -> None:
+    clean(
+        """
+        model = nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+
+        def warm_up(x):
+            optimizer.zero_grad()
+            model(x).mean().backward()
+            optimizer.step()
+
+        def train(x):
+            optimizer.zero_grad()
+            with torch.amp.autocast("cuda", dtype=torch.float16):
+                loss = model(x).mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+        for epoch in range(3):
+            for x in loader:
+                warm_up(x) if epoch == 0 else train(x)
+        """
+    )
+
+
+LOOP = """
+model = nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cuda")
+
+def train(loader, config):
+    for i, x in enumerate(loader):
+        {begins}
+        if config["amp"]:
+            with torch.amp.autocast("cuda", dtype=torch.float16):
+                loss = model(x).mean()
+            scaler.scale(loss).backward()
+            if i % config["every"] == 0:
+                scaler.step(optimizer){told}
+                scaler.update()
+                {ends}
+        else:
+            model(x).mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+def clear(net):
+    for p in net.parameters():
+        p.grad = None
+
+train(load(), {{"amp": True, "every": 2}})
+"""
+
+
+@pytest.mark.parametrize("begins", ["pass", "print(i)", "if not config['amp']: optimizer.zero_grad()"])
+def test_gradients_that_only_the_other_branch_clears_are_told(marked: Check, begins: str) -> None:
+    found = marked(LOOP.format(begins=begins, ends="pass", told="  # AMP607"))
+    assert found[0].message.startswith("nothing clears the gradients of scaler.step(optimizer)")
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends"),
+    [
+        ("optimizer.zero_grad()", "pass"),
+        ("pass", "optimizer.zero_grad()"),
+        ("pass", "clear(model)"),
+        ("pass", "clean_up(optimizer)"),  # nobody sees what that does
+        ("if i % config['every'] == 1: optimizer.zero_grad()", "pass"),  # in another round
+        ("if config['fresh']: model.zero_grad()", "pass"),
+    ],
+)
+def test_gradients_that_something_may_clear_are_right(clean: Check, begins: str, ends: str) -> None:
+    clean(LOOP.format(begins=begins, ends=ends, told=""))
 
 
 def test_unscaling_in_every_micro_batch_is_told(marked: Check) -> None:

@@ -288,3 +288,38 @@ def test_what_only_an_older_pytorch_runs_is_no_hazard(marked: Check) -> None:
             optimizer.zero_grad()
         """
     )
+
+
+def test_a_read_where_tests_forbid_the_scaled_loss_sees_no_scale(clean: Check) -> None:
+    clean(
+        """
+        class Trainer:
+            def __init__(self, args, model):
+                self.args, self.model = args, model
+                self.optimizer = torch.optim.Adam(model.parameters())
+                self.scaler = torch.amp.GradScaler("cuda")
+
+            def run(self, loader):
+                for x in loader:
+                    self.optimizer.zero_grad()
+                    self.go_backward(x)
+                    if self.args.fp16 and self.args.native:
+                        self.scaler.unscale_(self.optimizer)
+                        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+                    else:
+                        nn.utils.clip_grad_norm_(self.model.parameters(), 2.0)
+                    if self.args.fp16 and self.args.native:
+                        self.scaler.step(self.optimizer)
+                        self.scaler.update()
+                    else:
+                        self.optimizer.step()
+
+            def go_backward(self, x):
+                with torch.amp.autocast("cuda", dtype=torch.float16, enabled=self.args.fp16 and self.args.native):
+                    loss = self.model(x).mean()
+                if self.args.native and self.args.fp16:
+                    self.scaler.scale(loss).backward()
+                else:
+                    loss.backward()
+        """
+    )

@@ -154,3 +154,30 @@ def test_a_state_that_goes_into_a_checkpoint_by_another_name_or_call_is_told(lin
 )
 def test_a_state_that_goes_elsewhere_or_is_of_another_optimizer_is_no_matter(lines: str) -> None:
     assert repaired(changed(SAVE, lines)).findings == ()
+
+
+def test_an_optimizer_of_a_class_that_was_not_read_is_saved_with_its_scaler_too() -> None:
+    text = """\
+import torch
+from library.optimization import Lamb
+
+class Trainer:
+    def __init__(self, model):
+        self.model = model.cuda()
+        self.optimizer = Lamb(self.model.parameters())
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def train(self, loader):
+        for x in loader:
+            with torch.amp.autocast("cuda", dtype=torch.float16):
+                loss = self.model(x).mean()
+            self.scaler.scale(loss).backward()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+            self.optimizer.zero_grad()
+
+    def save(self, path):
+        torch.save(self.optimizer.state_dict(), path)
+"""
+    found = repaired(text, unsafe=False).findings
+    assert [(each.line, each.code) for each in found] == [(20, "AMP611")]

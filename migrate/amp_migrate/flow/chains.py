@@ -1,0 +1,105 @@
+"""Under which tests something happens, as far as they hold on every way to it, and which of them exclude each other."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+from amp_migrate.flow.analysis import Analysis
+from amp_migrate.flow.domain.machine import GIVEN
+from amp_migrate.flow.events import Event
+from amp_migrate.flow.source import Code
+from amp_migrate.implications import Facts, implied
+
+_MOST_CALLS = 8  # from one function to another
+
+
+class CallChains:
+    """The tests on the ways through a program that has been interpreted."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self._analysis = analysis
+
+    def to(self, event: Event, start: Code) -> Iterator[Facts]:
+        """For each chain of calls from a function to where something happens, what tests have come to on it."""
+        return self._from(start, event.code, tests_of(event), ())
+
+    def _from(self, start: Code, code: Code, facts: Facts, passed: tuple[Code, ...]) -> Iterator[Facts]:
+        if code is start:
+            yield facts
+        elif code not in passed and len(passed) < _MOST_CALLS:
+            for caller, statement in self._calls.get(code, ()):
+                worlds = self._analysis.states.get(statement, ())
+                above = in_all(world.facts for world in worlds)
+                yield from self._from(start, caller, facts | above, (*passed, code))
+
+    @cached_property
+    def _calls(self) -> dict[Code, list[tuple[Code, ast.stmt]]]:
+        """Where each function is called in the files in focus: in which other one, by which statement."""
+        found: defaultdict[Code, list[tuple[Code, ast.stmt]]] = defaultdict(list)
+        for file in self._analysis.focus:
+            module = self._analysis.module(file)
+            for code in () if module is None else module.codes.values():
+                for statement in _statements(code.body):
+                    for callee in self._called(statement):
+                        found[callee].append((code, statement))
+        return found
+
+    def _called(self, statement: ast.stmt) -> Iterator[Code]:
+        stack = [each for each in ast.iter_child_nodes(statement) if not isinstance(each, ast.stmt)]
+        while stack:
+            node = stack.pop()
+            yield from self._analysis.callees.get(node, ())
+            stack += (each for each in ast.iter_child_nodes(node) if not isinstance(each, ast.stmt))
+
+
+def tests_of(event: Event) -> Facts:
+    """What tests have come to on every way to where something happens, in the function that it is in."""
+    return in_all(facts for _, facts in event.states)
+
+
+def steady(facts: Facts, code: Code) -> Facts:
+    """Those of some tests that come to the same in every round of a loop: on nothing that the function changes."""
+    stored = {
+        ast.unparse(node)
+        for statement in _statements(code.body)
+        for node in ast.walk(statement)
+        if isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del))
+    }
+    changed = [re.compile(rf"(?<![\w.]){re.escape(each)}(?!\w)") for each in sorted(stored)]
+    return frozenset(fact for fact in facts if not any(each.search(fact[0]) for each in changed))
+
+
+def exclude(one: Facts, other: Facts) -> bool:
+    """Whether what tests have come to on two ways cannot be on one."""
+    told = ({(text, outcome) for text, outcome, _ in facts} for facts in (one, other))
+    known, others = told
+    return any(_denied(fact, others) for fact in known) or any(_denied(fact, known) for fact in others)
+
+
+def _denied(fact: tuple[str, bool], known: set[tuple[str, bool]]) -> bool:
+    """Whether a test has come to the contrary, by itself or by all its parts."""
+    text, outcome = fact
+    contrary = {(each, is_so) for each, is_so, _ in implied(ast.parse(text, mode="eval").body, not outcome)}
+    return (text, not outcome) in known or (bool(contrary) and contrary <= known)
+
+
+def in_all(ways: Iterable[Facts]) -> Facts:
+    """What has been tested on each of several ways; what a variable was given is no test."""
+    known = [frozenset(fact for fact in facts if GIVEN not in fact[2]) for facts in ways]
+    return known[0].intersection(*known[1:]) if known else frozenset()
+
+
+def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a body and those in them, but for what functions and classes in it have."""
+    for statement in body:
+        yield statement
+        if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            for each in ast.iter_child_nodes(statement):
+                if isinstance(each, ast.stmt):
+                    yield from _statements([each])
+                elif isinstance(each, (ast.ExceptHandler, ast.match_case)):
+                    yield from _statements(each.body)
