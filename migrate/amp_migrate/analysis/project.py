@@ -14,7 +14,7 @@ from amp_migrate.analysis.definitions import Definitions
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.library import Library
 from amp_migrate.analysis.objects import Method, Objects
-from amp_migrate.trees.nodes import method_of
+from amp_migrate.trees.nodes import find, method_of
 
 _COMMON_METHODS = frozenset("forward __call__ step update backward train eval run fit get to".split())
 
@@ -76,7 +76,7 @@ class Project:
         return self._called[call]
 
     def _find_called(self, file: File, call: cst.Call) -> FunctionRef | None:
-        method = self.own_method(file, call)
+        method = self.own_method(file, call) or self._init_of_own_class(file, call)
         if method is not None:
             return method
         found = self.definition(file, call.func)
@@ -87,6 +87,13 @@ class Project:
             init = method_of(node, "__init__")
             return None if init is None else self.reference(where, init)
         return self.reference(where, node) if isinstance(node, cst.FunctionDef) else None
+
+    def _init_of_own_class(self, file: File, call: cst.Call) -> FunctionRef | None:
+        """The `__init__` that `cls(...)` runs in a class method; one of a derived class may have another."""
+        owner = file.tree.owner_class(call)
+        init = None if owner is None or not isinstance(call.func, cst.Name) else method_of(owner, "__init__")
+        function = None if init is None else FunctionRef(file, init, owner)
+        return function if function is not None and call in _calls_of_own_class(function) else None
 
     def _method_of_object(self, file: File, call: cst.Call) -> FunctionRef | None:
         """The method that a call runs on an object whose class can be seen: `model = Net()`, then `model.loss(x)`."""
@@ -189,6 +196,10 @@ class Project:
             assert function.owner is not None
             wanted = function.owner.name.value
         found: list[CallSite] = []
+        for call in _calls_of_own_class(function) if wanted != function.name else ():
+            if isinstance(call.func, cst.Attribute):
+                return None  # `self.__class__(...)` may be of any class that derives from this one
+            found.append(CallSite(function.file, call))
         for file in self.library.using(wanted):
             for node in (use for name in _local_names(file, wanted) for use in file.uses.get(name, ())):
                 if function.owner is not None and wanted == function.name:
@@ -250,6 +261,19 @@ class Project:
             methods = (method for file in self.library.defining(name) for method in file.methods.get(name, ()))
             self._methods[name] = list(islice(methods, 2))
         return self._methods[name]
+
+
+def _calls_of_own_class(init: FunctionRef) -> Iterator[cst.Call]:
+    """The calls by which the methods of a class make objects without its name: `cls(...)`, `self.__class__(...)`."""
+    assert init.owner is not None
+    tree, uses = init.file.tree, init.file.uses
+    named = [node for node in uses.get("__class__", ()) if init.owner in tree.ancestors(node)]
+    for method in find(init.owner.body, cst.FunctionDef):
+        params = (*method.params.posonly_params, *method.params.params)
+        if params and "classmethod" in {dotted(each.decorator) for each in method.decorators}:
+            named += [node for node in uses.get(params[0].name.value, ()) if method in tree.ancestors(node)]
+    parents = ((node, tree.parents[node]) for node in named)
+    yield from (call for node, call in parents if isinstance(call, cst.Call) and call.func is node)
 
 
 def _is_asked(parent: cst.CSTNode, node: cst.CSTNode) -> bool:

@@ -40,6 +40,22 @@ def test_calls_in_another_file(project: Make, text: str, call: str) -> None:
     assert sites(project(a="def f(): ...\n", other=text), "a", "f") == [("other", call)]
 
 
+def test_calls_of_a_class_by_its_class_methods(project: Make) -> None:
+    text = """\
+class A:
+    def __init__(self, x): ...
+    @classmethod
+    def of(cls, args):
+        cls.made = isinstance(args, cls)
+        return cls(args.x)
+    def named(self):
+        return self.__class__.__name__
+A(1)
+"""
+    assert sites(project(a=text), "a", "__init__") == [("a", "cls(args.x)"), ("a", "A(1)")]
+    assert sites(project(a=text.replace("__class__.__name__", "__class__(2)")), "a", "__init__") is None
+
+
 def test_calls_through_a_module_that_hands_it_on(project: Make) -> None:
     made = project(a="def f(): ...\n", b="from a import f\n", c="from b import f\nf(1)\n")
     assert sites(made, "a", "f") == [("c", "f(1)")]

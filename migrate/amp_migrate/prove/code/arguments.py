@@ -38,7 +38,16 @@ def bound(function: Function, call: ast.Call, skipped: int) -> Iterator[tuple[st
 
 def is_static(node: Function) -> bool:
     """Whether a method takes no object."""
-    return any(isinstance(each, ast.Name) and each.id == "staticmethod" for each in getattr(node, "decorator_list", ()))
+    return _is_decorated(node, "staticmethod")
+
+
+def is_of_class(node: Function) -> bool:
+    """Whether a method takes its class."""
+    return _is_decorated(node, "classmethod")
+
+
+def _is_decorated(node: Function, name: str) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == name for each in getattr(node, "decorator_list", ()))
 
 
 def takes(function: Function, call: ast.Call, skipped: int) -> bool:

@@ -12,7 +12,7 @@ import builtins
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from amp_migrate.prove.code.arguments import arguments, bound, is_static, takes
+from amp_migrate.prove.code.arguments import arguments, bound, is_of_class, is_static, takes
 from amp_migrate.prove.code.atoms import (
     CONTEXT,
     FACTORY,
@@ -264,16 +264,17 @@ class Values:
 
     def _owner(self, node: ast.expr, scope: Scope) -> ast.ClassDef | None:
         """The class at the root of what an object inherits, where the object is `self`; None for any other."""
-        if not isinstance(node, ast.Name):
-            return None
-        at = scope.find(node.id)
+        at = scope.find(node.id) if isinstance(node, ast.Name) else None
         function = None if at is None else self._function.get(at)
-        if function is None or at is None or not isinstance(at.parent, Scope):
-            return None
-        owner = at.parent.node
-        first = next(iter((*function.args.posonlyargs, *function.args.args)), None)
-        is_self = isinstance(owner, ast.ClassDef) and first is not None and first.arg == node.id
-        return self._root(owner) if is_self and isinstance(owner, ast.ClassDef) and not is_static(function) else None
+        owner = None if at is None or not isinstance(node, ast.Name) else self._filled(at, node.id)
+        return None if owner is None or function is None or is_static(function) else self._root(owner)
+
+    def _filled(self, scope: Scope, name: str) -> ast.ClassDef | None:
+        """The class of the method in whose scope a name is the parameter that a call fills by itself."""
+        function = self._function.get(scope)
+        owner = scope.parent.node if isinstance(scope.parent, Scope) else None
+        first = None if function is None else next(iter((*function.args.posonlyargs, *function.args.args)), None)
+        return owner if isinstance(owner, ast.ClassDef) and first is not None and first.arg == name else None
 
     def _root(self, node: ast.ClassDef) -> ast.ClassDef:
         for _ in range(10):
@@ -410,6 +411,9 @@ class Values:
                 plain = [each for each in node.decorator_list if not self._is_wrapper(each, found)]
                 self._decorating.discard(node)
                 value.add(("function", node) if all(map(_keeps_function, plain)) else OTHER)
+        function = self._function.get(found)
+        if function is not None and is_of_class(function) and (owner := self._filled(found, name)) is not None:
+            value |= {("class", owner), OTHER}  # or one that derives from it
         known = self._known.get((found, name))
         if known is None and value and name in found.assigned:
             value.add(OTHER)  # `optim = optim.Adam(...)`: of no interest, and not what was imported

@@ -34,7 +34,7 @@ from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.initialize.switch import is_off
 from amp_migrate.steps.apex.names.apex_imports import Fate
 from amp_migrate.steps.apex.names.rest_of_apex import ApexRest
-from amp_migrate.steps.apex.script.decide_native import NativeDecider
+from amp_migrate.steps.apex.script.decide_native import UNSAID, NativeDecider
 from amp_migrate.steps.apex.script.doubts import of_unknown_amp
 from amp_migrate.steps.apex.script.native_script import NativeScript, ScriptStep
 from amp_migrate.steps.apex.script.read_script import ScriptReader
@@ -151,16 +151,26 @@ class ApexMigration:
         if refused is not None:
             return (refused,)
         script = replace(script, initializes=tuple(each for each in initializes if isinstance(each, Initialize)))
-        sited = self._site(script)
+        native = self._decided(script, gives=False)
+        if (
+            isinstance(native, Refusal) and native.reason == UNSAID
+        ):  # then who initializes makes the scaler, and gives it
+            given = self._decided(script, gives=True)
+            native = native if isinstance(given, Refusal) else given
+        return (native,) if isinstance(native, Refusal) else native
+
+    def _decided(self, script: ApexScript, *, gives: bool) -> Move | Refusal:
+        """The move of a script to native AMP, with scalers that objects make, or are given with their optimizers."""
+        sited = self._site(script, gives=gives)
         if isinstance(sited, Refusal):
-            return (sited,)
+            return sited
         steps, traveller = sited
         ways = traveller if steps else None
         kept = self._kept(script, traveller)
         decider = NativeDecider(self.project, self.roles, self.settings.dtype, script.initializes, ways)
         native = decider.decide(script.files, steps, script.evaluated)
         if isinstance(native, Refusal):
-            return (native,)
+            return native
         edits = (*write_apex(native, self.roles, self.settings), *kept)
         return Move(edits, tuple(_told_of_native(script, native)))
 
@@ -238,14 +248,14 @@ class ApexMigration:
         beside = any(file.name.startswith(f"{folder}/" if folder else "") for folder in folders)
         return file in self._on_shim or (beside and file not in self._native)
 
-    def _site(self, script: ApexScript) -> tuple[list[ScriptStep], Traveller] | Refusal:
+    def _site(self, script: ApexScript, *, gives: bool) -> tuple[list[ScriptStep], Traveller] | Refusal:
         """Each step with the way of its scaler, and what knows the way to other places."""
         homes: dict[cst.CSTNode, Statement] = {}
         for initialize in script.initializes:
             tree = initialize.file.tree
             if not isinstance(initialize.home, cst.Return):
                 homes[tree.function(initialize.home) or tree.module] = initialize.home
-        traveller = Traveller(self.project, homes)
+        traveller = Traveller(self.project, homes, gives=gives)
         if self.settings.dtype is Dtype.BF16 or is_off(script.initializes):
             return [ScriptStep(each, None) for each in script.all_steps], traveller
         found: list[ScriptStep] = []

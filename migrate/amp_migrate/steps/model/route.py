@@ -18,10 +18,13 @@ from amp_migrate.trees.tree import Tree
 class Creation:
     """A scaler is made after the statement that makes the optimizer (or in place of it, for Apex's `initialize`).
 
+    An object may keep the one that it is given with its optimizer, instead.
+
     Attributes:
         before: whether it is made before the statement, because that passes the optimizer on at once.
         arguments: what it is made with, beside its device.
         enabled: the condition under which it scales, if there is one.
+        given: the parameter that an object keeps; None where a scaler is made.
     """
 
     file: File
@@ -30,6 +33,7 @@ class Creation:
     arguments: tuple[str, ...] = ()
     enabled: str | None = None
     before: bool = False
+    given: str | None = None
 
 
 @dataclass(frozen=True)

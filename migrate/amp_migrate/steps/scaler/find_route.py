@@ -7,6 +7,7 @@ same object, or as an argument beside it through every call on the way.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import libcst as cst
 
@@ -39,11 +40,14 @@ class Traveller:
     Args:
         homes: statements that a scaler is to be created at instead of where the optimizer is made, by the scope they
             stand in (Apex's `initialize`).
+        gives: whether an object that is given its optimizer is given the scaler with it, and does not make one.
     """
 
-    def __init__(self, project: Project, homes: dict[cst.CSTNode, Statement]) -> None:
+    def __init__(self, project: Project, homes: dict[cst.CSTNode, Statement], *, gives: bool = False) -> None:
         self.project = project
         self.homes = homes
+        self._gives = gives
+        self._given: set[cst.ClassDef] = set()
         self.ways = Ways()
 
     def reach(self, file: File, optimizers: list[cst.BaseExpression], *, create: bool = True) -> Route | Refusal:
@@ -102,6 +106,8 @@ class Traveller:
         prepared = next((self.homes[each] for each in find(owner.body, cst.FunctionDef) if each in self.homes), None)
         if prepared is not None:
             return Route(free, (Creation(where, prepared, free),))
+        if self._gives:
+            return self._given_with(where, owner, names, free)
         nodes = [node for name in names for node in where.class_attribute(owner, name)]
         makers = dict.fromkeys(where.tree.function(node) for name in names for node in _given(where, owner, name))
         if len(makers) > 1 and method_of(owner, "__init__") is None:
@@ -109,6 +115,26 @@ class Traveller:
         method = where.tree.function(nodes[0])
         homes = [node for node in nodes if where.tree.function(node) is method]
         return Route(free, (Creation(where, self._home(where, [homes]), free),))
+
+    def _given_with(self, file: File, owner: cst.ClassDef, names: list[str], free: str) -> Route | Refusal:
+        """The way of a scaler that an object is given with its optimizers: `self.optimizer = optimizer`."""
+        init = method_of(owner, "__init__")
+        given = {} if init is None else {name: file.scopes.inside(init).bindings.get(name, []) for name in names}
+        values = [each.value for found in given.values() for each in found]
+        if init is None or len(values) < len(names) or not all(isinstance(each, cst.Name) for each in values):
+            return _lost(file, owner, f"`{names[0]}` is not given to its object")
+        if any(len(file.class_attribute(owner, name)) > 1 for name in names):
+            return _lost(file, owner, f"`{names[0]}` may be given another value")
+        if owner in self._given:  # an object that makes another one gives it its own
+            return Route(free)
+        self._given.add(owner)
+        route = self._reach(file, [each for each in values if each is not None], True, ())
+        self._given.discard(owner)
+        if isinstance(route, Refusal) or not route.parameters:
+            return route if isinstance(route, Refusal) else _lost(file, owner, f"`{names[0]}` is made in its object")
+        homes = [cst.ensure_type(each.node, cst.Assign) for found in given.values() for each in found]
+        kept = Creation(file, self._home(file, [[each] for each in homes]), free, given=route.scaler)
+        return replace(route, scaler=free, creations=(*route.creations, kept))
 
     def scaler_of(self, file: File, owner: cst.ClassDef, depth: int = 0) -> str | None:
         """The scaler that objects of a class have, where they have one: their own, or that of a base class."""

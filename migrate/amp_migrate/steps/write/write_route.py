@@ -38,7 +38,9 @@ def unwanted_way(route: Route, editor: Editor, wishes: Wishes) -> Unwanted | Non
 
 
 def write_creation(editor: Editor, creation: Creation, dtype: Dtype) -> Edit:
-    """The edit that makes a scaler."""
+    """The edit that makes a scaler, or keeps the one that is given."""
+    if creation.given is not None:
+        return editor.after(creation.home, code("{} = {}", creation.target, creation.given))
     conditions = [] if creation.enabled is None else [plain(creation.enabled)]
     if dtype is Dtype.AUTO:
         conditions.append(editor.is_float16(creation.home))

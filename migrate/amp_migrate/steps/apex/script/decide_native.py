@@ -47,6 +47,9 @@ from amp_migrate.trees.nodes import Statement, find
 Place = TypeVar("Place", bound=cst.CSTNode)
 
 
+UNSAID = "what amp.initialize asks for cannot be said where the scaler would be made"
+
+
 class NativeDecider:
     """Decides about one script.
 
@@ -102,7 +105,8 @@ class NativeDecider:
 
     def _refusal(self, files: Sequence[File], steps: Sequence[ScriptStep]) -> Refusal | None:
         homes = {initialize.home for initialize in self._initializes}
-        creations = [] if self._traveller is None else list(self._traveller.ways.creations.values())
+        known = () if self._traveller is None else self._traveller.ways.creations.values()
+        creations = [each for each in known if each.given is None]
         made = {creation.home for creation in creations}
         # What is initialized where a scaler is made anyway says nothing about any other.
         prepared = [each for each in self._initializes if each.optimizers is not None and each.home not in made]
@@ -117,8 +121,7 @@ class NativeDecider:
                 elif len(below) == 1 and below[0] is not None:
                     self._below[creation.home] = below[0]
                 else:
-                    reason = "what amp.initialize asks for cannot be said where the scaler would be made"
-                    return Refusal(creation.file, creation.home, reason)
+                    return Refusal(creation.file, creation.home, UNSAID)
         for each in steps:
             step = each.step.gathered.step
             switch = self._switch_at(step.file, step.place, each.route)

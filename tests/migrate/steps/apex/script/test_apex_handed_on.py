@@ -117,30 +117,44 @@ def test_optimizer_that_a_trainer_keeps(passed: str, given: str, switch: str, re
     rewrites_files({"main.py": MAIN.replace("PASSED", passed), "trainer.py": trainer})
 
 
-@pytest.mark.parametrize("passed", ["args.half", "not args.fp16"])
-def test_trainer_that_cannot_ask_for_the_switch(passed: str, tmp_path: Path) -> None:
-    trainer = TRAINER.replace("GIVEN", "half").replace("SWITCH", "half")
-    for name, text in (("main.py", MAIN.replace("PASSED", passed)), ("trainer.py", trainer)):
-        lines = [line[10:] for line in text.splitlines() if line[8:9] != "+"]
-        (tmp_path / name).write_text("\n".join(lines))
-    outcome = migrate_paths([tmp_path], Settings())
-    assert [each for each in outcome.findings if "cannot be said where the scaler would be made" in each.message]
-    assert all("autocast" not in each.after for each in outcome.changed)
-
-
-def test_trainer_whose_helper_is_called_in_a_branch(tmp_path: Path) -> None:
-    trainer = TRAINER.replace("GIVEN", "half").replace("SWITCH", "half")
-    main = MAIN.replace("PASSED", "args.fp16").replace(
-        'model, optimizer = amp.initialize(model, optimizer, opt_level="O1")',
-        "model, optimizer = prepare(model, optimizer)",
+def _given(passed: str) -> dict[str, str]:
+    """Both files where the trainer is given the scaler that `main` has made."""
+    trainer = TRAINER.replace(
+        "      def __init__(self, model, optimizer, GIVEN):",
+        "-     def __init__(self, model, optimizer, half):\n"
+        "        +     def __init__(self, model, optimizer, scaler, half):",
+    ).replace('torch.amp.GradScaler("cuda", enabled=bool(SWITCH))', "scaler")
+    main = MAIN.replace(
+        "      Trainer(model, optimizer, PASSED).train(args.loader)",
+        '+     scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))\n'
+        f"        -     Trainer(model, optimizer, {passed}).train(args.loader)\n"
+        f"        +     Trainer(model, optimizer, scaler, {passed}).train(args.loader)",
     )
-    helper = "\n\ndef prepare(model, optimizer):\n    return amp.initialize(model, optimizer, opt_level='O1')\n"
-    for name, text, more in (("main.py", main, helper), ("trainer.py", trainer, "")):
-        lines = [line[10:] for line in text.splitlines() if line[8:9] != "+"]
-        (tmp_path / name).write_text("\n".join(lines) + more)
-    outcome = migrate_paths([tmp_path], Settings())
-    assert [each for each in outcome.findings if "cannot be said where the scaler would be made" in each.message]
-    assert all("autocast" not in each.after for each in outcome.changed)
+    return {"main.py": main, "trainer.py": trainer.replace("SWITCH", "half")}
+
+
+@pytest.mark.parametrize("passed", ["args.half", "not args.fp16"])
+def test_trainer_that_cannot_ask_for_the_switch_is_given_the_scaler(passed: str, rewrites_files: Check) -> None:
+    rewrites_files(_given(passed))
+
+
+def test_trainer_whose_helper_is_called_in_a_branch(rewrites_files: Check) -> None:
+    texts = _given("args.fp16")
+    branch = """        -     if args.fp16:
+        -         model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+"""
+    helper = """
+          def prepare(model, optimizer):
+        -     return amp.initialize(model, optimizer, opt_level='O1')
+        +     return (model, optimizer) if optimizer is not None else model
+        """
+    made = '        +     scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))\n'
+    in_branch = f"""{made}              if args.fp16:
+                  model, optimizer = prepare(model, optimizer)
+"""
+    assert branch + made in texts["main.py"]
+    main = texts["main.py"].replace(branch + made, in_branch).rstrip(" ")
+    rewrites_files({**texts, "main.py": main + helper})
 
 
 def test_backward_that_a_trainer_inherits(rewrites_files: Check) -> None:

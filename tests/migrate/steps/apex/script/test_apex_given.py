@@ -1,0 +1,94 @@
+"""Objects that are given their optimizer, and cannot say what `amp.initialize` asked for: they are given the scaler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Check = Callable[..., Any]
+
+TRAINER = """
+~ APEX
+  class Trainer:
+-     def __init__(self, model, optimizer, fp16):
++     def __init__(self, model, optimizer, scaler, fp16):
+          self.model = model
+          self.optimizer = optimizer
++         self.scaler = scaler
+          self.fp16 = fp16
+
+{more}
+      def train(self, loader):
+          for x, y in loader:
+-             loss = nn.functional.mse_loss(self.model(x), y)
+-             if self.fp16:
+-                 with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+-                     scaled_loss.backward()
+-             else:
+-                 loss.backward()
+-             self.optimizer.step()
++             with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=self.scaler.is_enabled()):
++                 loss = nn.functional.mse_loss(self.model(x), y)
++             self.scaler.scale(loss).backward()
++             self.scaler.step(self.optimizer)
++             self.scaler.update()
+              self.optimizer.zero_grad()
+
+  def main(args, loader):
+      MODEL
+-     if args.level is not None:
+-         model, optimizer = amp.initialize(model, optimizer, opt_level=args.level)
++     amp_enabled = args.level is not None and args.level != "O0"
++     scaler = torch.amp.GradScaler("cuda", enabled=amp_enabled)
+"""
+MAKE = """\
+-     Trainer(model, optimizer, args.level is not None).train(loader)
++     Trainer(model, optimizer, scaler, args.level is not None).train(loader)
+"""
+OF = """\
+      @classmethod
+-     def of(cls, args, model, optimizer):
+-         return cls(model, optimizer, args.level is not None)
++     def of(cls, args, model, optimizer, scaler):
++         return cls(model, optimizer, scaler, args.level is not None)
+
+"""
+MAKE_BY_CLASS_METHOD = """\
+-     Trainer.of(args, model, optimizer).train(loader)
++     Trainer.of(args, model, optimizer, scaler).train(loader)
+"""
+AGAIN = """\
+      def again(self):
+-         return Trainer(self.model, self.optimizer, self.fp16)
++         return Trainer(self.model, self.optimizer, self.scaler, self.fp16)
+
+"""
+
+
+@pytest.mark.parametrize(("more", "make"), [("", MAKE), (OF, MAKE_BY_CLASS_METHOD), (AGAIN, MAKE)])
+def test_who_initializes_makes_the_scaler_and_gives_it(rewrites: Check, more: str, make: str) -> None:
+    rewrites(TRAINER.replace("{more}\n", more) + make)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param(
+            """
+  def plain(loader):
+      MODEL
+      Trainer(model, optimizer, False).train(loader)
+""",
+            id="made without Apex elsewhere",
+        ),
+        pytest.param("  class Other(Trainer):\n      pass\n", id="derived from"),
+        pytest.param("  def change(trainer, optimizer):\n      trainers = {'a': Trainer}\n", id="kept as a value"),
+    ],
+)
+def test_an_object_that_not_everybody_can_give_it_keeps_the_script_on_the_shim(migrate: Check, more: str) -> None:
+    lines = (TRAINER.replace("{more}\n", "") + MAKE + more).replace("~ APEX", "  from apex import amp\n").splitlines()
+    plan = migrate("\n".join(line[2:] for line in lines if not line.startswith("+")) + "\n")
+    assert "from amp_shim import amp\n" in plan.after
+    assert any("cannot be said where the scaler would be made" in each.message for each in plan.findings)
