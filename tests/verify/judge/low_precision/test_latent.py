@@ -50,6 +50,21 @@ def test_float16_without_a_scale_fails_and_bfloat16_needs_none(make_trace: Make)
     assert latent.scaled_steps(make_trace(census=HALF), make_trace(census=HALF)) is None
 
 
+@pytest.mark.parametrize(
+    ("value", "grows", "status"),
+    [(1.0, False, Status.FAIL), (1.0, True, Status.PASS), (8.0, False, Status.PASS)],
+)
+def test_a_scale_of_one_that_never_grows_is_none(make_trace: Make, value: float, grows: bool, status: Status) -> None:
+    scales = tuple(Scale(value, i + 1, grows=grows) for i in range(20))
+    trace = replace(make_trace(scale=value), scales=scales)
+    check = latent.scaled_steps(make_trace(), trace)
+    assert check is not None
+    assert check.status is status
+    own = latent.scaled_steps(make_trace(census=HALF), trace)
+    assert own is not None
+    assert own.status is Status.PASS
+
+
 def test_a_step_past_the_scaler_fails(make_trace: Make) -> None:
     trace = make_trace(scale=64.0)
     past = replace(trace, steps=tuple(replace(step, past_scaler=step.index == 4) for step in trace.steps))

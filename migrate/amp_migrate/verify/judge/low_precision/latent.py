@@ -50,6 +50,11 @@ def scaled_steps(original: Trace, migrated: Trace) -> Check | None:
         if "float16" in matrix_dtypes(original):
             return None
         return Check("G10", title, Status.FAIL, "float16 without a loss scale: small gradients become zero")
+    none = migrated.scales and all(scale.value == 1 and not scale.grows for scale in migrated.scales)
+    if none and "float16" not in matrix_dtypes(original):
+        return Check(
+            "G10", title, Status.FAIL, "a loss scale of 1 that never grows is none: small gradients become zero"
+        )
     past = [step.index for step in migrated.steps if step.past_scaler]
     if past and not any(step.past_scaler for step in original.steps):
         detail = f"optimizer step {past[0]} does not go through scaler.step(): infinite gradients are not skipped"
