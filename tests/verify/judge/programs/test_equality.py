@@ -10,7 +10,7 @@ import pytest
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.gates import Status
 from amp_migrate.verify.judge.programs.equality import differences, equality_check, first_difference
-from amp_migrate.verify.recorded.recording import Trace
+from amp_migrate.verify.recorded.recording import Held, State, Trace
 
 Make = Callable[..., Trace]
 MakeEvidence = Callable[..., Evidence]
@@ -100,3 +100,26 @@ def test_where_an_ulp_stays_one_little_is_excused(make_evidence: MakeEvidence, m
     evidence = make_evidence(migrated_off=make_trace(_off(losses, at0=1e-5)))
     check = equality_check(_twins(evidence, make_trace(_off(losses, at0=1e-7))))
     assert check.status is Status.FAIL
+
+
+@pytest.mark.parametrize(
+    ("apart", "status"),
+    [(0.0, Status.WARN), (5e-4, Status.WARN), (2e-3, Status.FAIL)],
+)
+def test_a_loss_that_rounding_moves_far_excuses_nothing_of_most_tensors(
+    make_evidence: MakeEvidence, make_trace: Make, apart: float, status: Status
+) -> None:
+    losses = make_trace().losses
+
+    def off(share: float, loss: float) -> Trace:
+        moments = tuple(
+            Held(f"{i}.exp_avg", "float32", (1,), f"{share}", (1e-8 * (1 + share) + 1e-7 * (i == 2) * share,))
+            for i in range(3)
+        )
+        state = State("1", 1, models=(), optimizers=((*moments, Held("0.step", "float32", (), "", (1.0,))),))
+        return make_trace(_off(losses, at2=loss), states=(state,))
+
+    evidence = make_evidence(migrated_off=off(apart, 1e-7), floor=off(0.0, 0.0))
+    check = equality_check(_twins(evidence, off(1e-4, 0.01)))
+    assert check.status is status
+    assert ("most tensors among optimizer state after step 1" in check.detail) is (status is Status.FAIL)

@@ -24,6 +24,10 @@ TITLE = "AMP off, the same program"
 _OF_THE_TEXT = frozenset({"setting", "zeroing"})
 # What another order of summing may make in one step, where an ulp in everything happens to make less so early.
 _ALWAYS = 3e-5
+# Held against nothing but themselves in the twins, by how many times as much. What an ulp makes of tensors that hold
+# next to nothing, or of a loss that is a difference of two, would excuse anything. Of half of all tensors, which no
+# single one of them decides, another order of summing makes several times what one ulp does.
+_BY_THEMSELVES = {"loss": early.FLOOR_FACTOR, "most weights": 10.0, "most optimizer state": 10.0}
 
 
 def differences(evidence: Evidence) -> list[Difference]:
@@ -96,7 +100,7 @@ def _rounded(found: Sequence[Difference], detail: str, evidence: Evidence) -> Ch
     """What differs by numbers only: a note where an ulp makes as much."""
     twins = [program.differences(evidence.floors[0], twin) for twin in evidence.twins if twin.ended_well]
     if twins:
-        sizes = [(each.size or 0.0, _allowed(twins, each), each.where) for each in found]
+        sizes = [(each.size or 0.0, rounding_allows(twins, each), each.where) for each in found]
         apart, allowed, _ = max(sizes)
         beyond = next((each for each in sizes if each[0] > each[1]), None)
         if beyond is None:
@@ -114,20 +118,21 @@ def _rounded(found: Sequence[Difference], detail: str, evidence: Evidence) -> Ch
     return Check("E", TITLE, Status.FAIL, detail)
 
 
-def _allowed(twins: Sequence[Sequence[Difference]], found: Difference) -> float:
+def rounding_allows(twins: Sequence[Sequence[Difference]], found: Difference) -> float:
     """How far apart something may be because an ulp has put the twins apart by then, or soon after.
 
-    What it grows into much later excuses nothing, and what it makes of weights, of which some may do nothing, no loss.
+    What it grows into much later excuses nothing, and what it makes of weights, of which some may do nothing, no loss,
+    nor what most of them hold.
     """
     sizes = [
         (each.size or 0.0, each.attempt <= 2 * found.attempt + 2)
         for twin in twins
         for each in twin
-        if found.what != "loss" or each.what == "loss"
+        if each.what == found.what or (found.what not in _BY_THEMSELVES and not each.what.startswith("most"))
     ]
     ever = max((size for size, _ in sizes), default=0.0)
     by_then = max((size for size, is_by_then in sizes if is_by_then), default=0.0)
-    return early.FLOOR_FACTOR * min(ever, max(by_then, _ALWAYS))
+    return _BY_THEMSELVES.get(found.what, early.FLOOR_FACTOR) * min(ever, max(by_then, _ALWAYS))
 
 
 def repeats_alike(floor: RunResult, again: RunResult) -> bool:

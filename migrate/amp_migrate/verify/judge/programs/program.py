@@ -7,6 +7,7 @@ was computed differs by an amount, which rounding may or may not explain.
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +32,8 @@ class Difference:
 
     Attributes:
         what: its kind: "loss", "steps", "setting", "weights", "optimizer state", "random numbers", "clipping", "seed",
-            "zeroing", "checkpoint", "printed", "written".
+            "zeroing", "checkpoint", "printed", "written"; "most weights" and "most optimizer state" of what is typical
+            of their tensors.
         where: its place, for a reader.
         values: what the first run has there and the second.
         size: of numbers that were computed how far they are apart, as a share; None for all else.
@@ -122,17 +124,20 @@ def _losses(a: Trace, b: Trace) -> Iterator[Difference]:
 
 
 def _steps(a: Trace, b: Trace) -> Iterator[Difference]:
+    begun: set[int] = set()
     for x, y in zip(a.steps, b.steps, strict=False):
-        found = _step(x, y)
+        found = _step(x, y, first=x.optimizer not in begun)
         if found is not None:
             yield found
             return
+        begun.add(x.optimizer)
     if len(a.steps) != len(b.steps):
         counts = f"{len(a.steps)}", f"{len(b.steps)}"
         yield Difference("steps", "optimizer steps", counts, None, min(len(a.steps), len(b.steps)))
 
 
-def _step(x: Step, y: Step) -> Difference | None:
+def _step(x: Step, y: Step, *, first: bool) -> Difference | None:
+    """What a step was told; of an optimizer's first one not whether gradients were zeroed, which there need not be."""
     place = f"optimizer step {x.index}"
     if (x.optimizer, x.skipped) != (y.optimizer, y.skipped):
         words = _both(lambda step: f"optimizer {step.optimizer}{', skipped' if step.skipped else ''}", x, y)
@@ -140,7 +145,7 @@ def _step(x: Step, y: Step) -> Difference | None:
     if x.learning_rates != y.learning_rates and len(x.learning_rates) == len(y.learning_rates):
         rates = _both(lambda step: ", ".join(f"{rate:.9g}" for rate in step.learning_rates), x, y)
         return Difference("setting", f"learning rate of {place}", rates, None, x.index)
-    if None not in (x.zeroed, y.zeroed) and bool(x.zeroed) != bool(y.zeroed):
+    if not first and None not in (x.zeroed, y.zeroed) and bool(x.zeroed) != bool(y.zeroed):
         calls = _both(lambda step: f"{step.zeroed or 'no'} call of zero_grad()", x, y)
         return Difference("zeroing", f"before {place}", calls, None, x.index)
     return None
@@ -221,6 +226,10 @@ def _tensors(
         others = f" and {len(differing) - 1} more" if len(differing) > 1 else ""
         size = _distance(a, b) if all(held.values for held, _ in differing) else None
         yield Difference(what, f"{what} {at}, {x.name}{others}", _both(_value, x, y), size, attempt)
+        typical = statistics.median(_distance([x], [y]) for x, y in zip(a, b, strict=True))
+        if size is not None and typical:
+            apart = "those of the original", f"{typical:.1e} apart from them"
+            yield Difference(f"most {what}", f"most tensors among {what} {at}", apart, typical, attempt)
 
 
 def _unmatched(what: str, at: str, attempt: int, a: Sequence[Held], b: Sequence[Held]) -> Iterator[Difference]:
