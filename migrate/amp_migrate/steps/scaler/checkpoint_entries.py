@@ -63,10 +63,27 @@ class RestoredEntry:
         return written_string(self.string) or ""
 
 
-def key_beside(optimizers: Iterable[str]) -> str:
-    """The scaler's key, ended as those of all optimizers are: `scaler_state_dict` beside `optimizer_state_dict`."""
+def key_beside(optimizers: Iterable[str], files: Iterable[File] = ()) -> str:
+    """The scaler's key, ended as those of all optimizers are: `scaler_state_dict` beside `optimizer_state_dict`.
+
+    Where entries may become attributes by their keys, it is no name of theirs: the state would take the scaler's place.
+
+    Args:
+        files: those that make the scaler, save it or load it.
+    """
     ends = {found[1] if (found := _STATE_OF_OPTIMIZER.fullmatch(key)) else "" for key in optimizers}
-    return KEY + (ends.pop() if len(ends) == 1 else "")  # one key for all, or what is saved is not what is restored
+    end = ends.pop() if len(ends) == 1 else ""  # one key for all, or what is saved is not what is restored
+    return KEY + (end or ("_state" if any(map(_sets_attributes_by_key, files)) else ""))
+
+
+def _sets_attributes_by_key(file: File) -> bool:
+    """Whether a file may give an object attributes whose names it does not say: `setattr(self, key, value)`."""
+    named = (call for call in file.calls if isinstance(call.func, cst.Name) and call.func.value == "setattr")
+    return "__dict__" in file.uses or any(len(each.args) > 1 and not _is_written(each.args[1]) for each in named)
+
+
+def _is_written(arg: cst.Arg) -> bool:
+    return written_string(arg.value) is not None
 
 
 def saved_entries(file: File, roles: Roles) -> Iterator[SavedEntry]:
@@ -106,7 +123,10 @@ def _uses_of_name(file: File, call: cst.Call) -> Iterator[cst.CSTNode]:
 
 
 def restored_entries(file: File, roles: Roles) -> Iterator[RestoredEntry]:
-    """Every statement of the form `optimizer.load_state_dict(checkpoint["optimizer"])`."""
+    """Every statement of the form `optimizer.load_state_dict(checkpoint["optimizer"])`.
+
+    Or of `if key == "optimizer": optimizer.load_state_dict(checkpoint[key])`.
+    """
     for call in file.calls:
         optimizer = _state_owner(file, roles, call, "load_state_dict")
         if optimizer is None or len(call.args) != 1:
@@ -115,9 +135,21 @@ def restored_entries(file: File, roles: Roles) -> Iterator[RestoredEntry]:
         statement = file.tree.parents[call]
         if not isinstance(source, cst.Subscript) or not isinstance(statement, cst.Expr):
             continue
-        key = subscript_key(source)
+        key = subscript_key(source) or _tested_key(file, source, statement)
         if key is not None and isinstance(source.value, (cst.Name, cst.Attribute)):
             yield RestoredEntry(optimizer, statement, source.value, key)
+
+
+def _tested_key(file: File, source: cst.Subscript, statement: Statement) -> cst.SimpleString | None:
+    """The string that a test around a statement says the key of an entry to be; None where none does."""
+    index = source.slice[0].slice if len(source.slice) == 1 else None
+    branch = file.tree.parents[file.tree.block(statement)]
+    test = branch.test if isinstance(branch, cst.If) else None
+    if not isinstance(index, cst.Index) or not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return None
+    other = test.comparisons[0]
+    is_told = isinstance(other.operator, cst.Equal) and dotted(test.left) == dotted(index.value) is not None
+    return other.comparator if is_told and isinstance(other.comparator, cst.SimpleString) else None
 
 
 @dataclass(frozen=True)

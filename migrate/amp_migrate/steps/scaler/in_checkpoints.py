@@ -37,7 +37,8 @@ def keep_in_checkpoints(roles: Roles, traveller: Traveller, editor: Editor, wish
             if (route := beside.route(file, entry.optimizer)) is not None
         }
         saved += ((editor.of(file), *each) for each in of_file.values())
-    for file in library.calling("load_state_dict", OPTIMIZER_SIGN):
+    loading = list(library.calling("load_state_dict", OPTIMIZER_SIGN))
+    for file in loading:
         back = {
             (file.tree.block(entry.statement), file.tree.code(entry.checkpoint), route.scaler): (entry, route)
             for entry in checkpoint_entries.restored_entries(file, roles)
@@ -52,7 +53,8 @@ def keep_in_checkpoints(roles: Roles, traveller: Traveller, editor: Editor, wish
         }
         given += ((editor.of(file), *each) for each in handed.values())
     keys = (each.key for entries in (saved, restored, given) for _, each, _ in entries)
-    key = checkpoint_entries.key_beside(keys)
+    of_objects = [each.file for each in traveller.ways.creations.values() if each.target.startswith("self.")]
+    key = checkpoint_entries.key_beside(keys, (*of_objects, *loading) if of_objects else ())
     yield from (_move(checkpoint_entries.write_saved(at, each, way.scaler, key), way) for at, each, way in saved)
     yield from (_move(checkpoint_entries.write_restored(at, each, way.scaler, key), way) for at, each, way in restored)
     yield from (_move(checkpoint_entries.write_given(at, each, way.scaler), way) for at, each, way in given)

@@ -251,3 +251,48 @@ def test_the_key_ends_as_that_of_the_optimizer(migrate: Check, saved: str, resto
     after = migrate(RESUMING.format(saved=saved, restored=restored)).after
     assert f', "{key}": scaler.state_dict()' in after
     assert f'if state.get("{key}"):\n    scaler.load_state_dict(state["{key}"])\n' in after
+
+
+BY_KEY = """
+    class T:
+        def __init__(self, model):
+            self.model = model
+            self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        def fit(self, loader):
+            for x in loader:
+                self.optimizer.zero_grad()
+                self.model(x).mean().backward()
+                self.optimizer.step()
+        def save(self, path):
+            torch.save({{"optimizer": self.optimizer.state_dict(), "epoch": 1}}, path)
+        def load(self, path):
+            state = torch.load(path)
+            for key in state.keys():
+                if key == "optimizer":
+                    self.optimizer.load_state_dict(state[key])
+                else:
+                    {rest}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rest", "key"),
+    [
+        ("setattr(self, key, state[key])", "scaler_state"),
+        ("self.__dict__[key] = state[key]", "scaler_state"),
+        ('setattr(self, "epoch", state[key])', "scaler"),
+        ("self.epoch = state[key]", "scaler"),
+    ],
+)
+def test_no_state_is_saved_by_the_name_of_an_attribute_that_may_become_it(migrate: Check, rest: str, key: str) -> None:
+    after = migrate(BY_KEY.format(rest=rest)).after
+    assert f'"{key}": self.scaler.state_dict()' in after
+    test = 'if key == "optimizer":'
+    own = f'if state.get("{key}"):\n                    self.scaler.load_state_dict(state["{key}"])\n'
+    assert f"{test}\n                self.optimizer.load_state_dict(state[key])\n                {own}" in after
+
+
+@pytest.mark.parametrize("test", ["key != 'optimizer'", "name == 'optimizer'", "key == wanted"])
+def test_an_entry_of_another_key_is_not_where_the_optimizer_is_restored(migrate: Check, test: str) -> None:
+    text = BY_KEY.format(rest="self.epoch = state[key]").replace('key == "optimizer"', test)
+    assert "scaler.load_state_dict" not in migrate(text).after
