@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP
 from amp_migrate.flow.domain.atoms import tensors_in
-from amp_migrate.flow.domain.tensor import HALVED, PURE
+from amp_migrate.flow.domain.tensor import F16, HALVED, LOW, PERHAPS_HALVED, PURE
 from amp_migrate.flow.events import Act
+from amp_migrate.hazards.seen.autocast_regions import AutocastRegion, argument
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
 
@@ -62,17 +63,31 @@ _OTHERS = re.compile(r"scaler|loss_scale|scale_loss|^scale$|accelerat|deepspeed|
 
 
 def detect(script: Script) -> Iterator[Hazard]:
-    """Every plain backward through float16 that an optimizer steps on, in a file where nothing scales."""
+    """Every plain backward through float16 that an optimizer steps on, in a file where nothing scales.
+
+    Where each dtype is one of those that a conditional gives, and none of them is float32, float16 may be meant.
+    """
     file, flowing = script.file, script.flowing
-    if not any(region.is_float16 for region in script.regions.values()) or any(map(_OTHERS.search, file.uses)):
+    is_perhaps = any(_is_chosen(script, region) for region in script.regions.values())
+    is_float16 = is_perhaps or any(region.is_float16 for region in script.regions.values())
+    if not is_float16 or any(map(_OTHERS.search, file.uses)):
         return
+    tags = HALVED | PERHAPS_HALVED if is_perhaps else HALVED
     stepped = {each for event in flowing.questions.events(Act.STEP) for each in event.optimizer}
     for event in flowing.questions.events(Act.BACKWARD):
         call = flowing.node_at(file, event.site)
-        is_halved = any(each.tags & HALVED for each in tensors_in(event.subject))
-        if call is not None and is_halved and event.units == PURE and event.optimizer & stepped:
+        halved = [each.tags & tags for each in tensors_in(event.subject)]
+        if call is not None and any(halved) and event.units == PURE and event.optimizer & stepped:
+            what = "float16 loss" if any(each & HALVED for each in halved) else "loss that may be in float16"
             yield Hazard(
                 call,
-                f"{file.tree.quote(call)} is the backward of a float16 loss, and nothing scales it",
+                f"{file.tree.quote(call)} is the backward of a {what}, and nothing scales it",
                 "scale it and step through a GradScaler, or compute in bfloat16",
             )
+
+
+def _is_chosen(script: Script, region: AutocastRegion) -> bool:
+    """Whether a region computes in float16 or bfloat16 for certain, as a choice of the script has it."""
+    given = argument(region.call, "dtype", 1)
+    precision = None if given is None else script.flowing.precision_of(script.file, given)
+    return precision is not None and precision & F16 != 0 and not precision & ~LOW

@@ -14,6 +14,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.casts import Casts
 from amp_migrate.flow.chains import in_all
+from amp_migrate.flow.domain.atoms import NEVER, one
 from amp_migrate.flow.domain.machine import Facts, Machine
 from amp_migrate.flow.events import Act, Event
 from amp_migrate.flow.files import Files
@@ -76,6 +77,13 @@ class Flowing:
         node = self._node(file, file.tree.module if function is None else function)
         module = self.questions.analysis.module(file.name)
         return None if module is None or node is None else module.codes.get(node)
+
+    def precision_of(self, file: File, dtype: cst.CSTNode) -> int | None:
+        """The precisions that an expression may name, if that is all that it may be; None where nobody can tell."""
+        own = self._node(file, dtype)
+        value = self.questions.analysis.values.get(own, NEVER) if isinstance(own, ast.expr) else NEVER
+        pytorch = self.questions.analysis.pytorch
+        return pytorch.precision_of(value) if all(pytorch.precision_of(one(each)) for each in value) else None
 
     def only_reads(self, file: File, call: cst.Call) -> bool:
         """Whether what a call runs makes something of gradients that depends on their size, and changes none."""

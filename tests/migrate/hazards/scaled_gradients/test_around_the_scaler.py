@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 Check = Callable[..., Any]
 
 
@@ -222,6 +224,28 @@ def test_the_default_dtype_of_cuda_is_float16(marked: Check) -> None:
                 optimizer.step()
         """
     )
+
+
+CHOSEN = """
+    def train(model, optimizer, loader, device, choice):
+        chosen = torch.float16 if choice else torch.bfloat16
+        for x, y in loader:
+            with torch.autocast(device_type=device.type, dtype={dtype}):
+                loss = F.mse_loss(model(x), y)
+            loss.backward(){told}
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("dtype", ['torch.half if device.type == "cuda" else torch.bfloat16', "chosen"])
+def test_a_choice_of_dtypes_may_be_float16(marked: Check, dtype: str) -> None:
+    (found,) = marked(CHOSEN.format(dtype=dtype, told="  # AMP629"))
+    assert "is the backward of a loss that may be in float16" in found.message
+
+
+@pytest.mark.parametrize("dtype", ["choice", "torch.float16 if choice else choice.dtype", "torch.bfloat16"])
+def test_of_a_dtype_that_nobody_knows_nothing_is_said(clean: Check, dtype: str) -> None:
+    clean(CHOSEN.format(dtype=dtype, told=""))
 
 
 def test_gradients_through_float16_are_followed_into_methods_and_out_of_the_region(marked: Check) -> None:
