@@ -221,11 +221,19 @@ def test_a_pass_on_few_steps_says_how_few_they_were(make_evidence: MakeEvidence,
         original = replace(made.original, returncode=0, trace=replace(one, stopped=stopped))
         assessment = assess(replace(made, original=original), NONE)
         assert assessment.verdict is Verdict.PASS
-        return next((item for item in assessment.not_checked if "steps" in item), "")
+        return next((item for item in assessment.not_checked if "of 20 steps" in item), "")
 
     assert few(7) == "what shows after the first 7 of 20 steps: --steps 20"
     assert few(7, stopped=False) == "what shows after the first 7 of 20 steps: give the script more data or epochs"
     assert few(20) == ""
+
+
+def test_what_comes_after_the_last_step_is_named_unless_the_script_ended_there(make_evidence: MakeEvidence) -> None:
+    made = make_evidence()
+    ended = replace(made.original, returncode=0, trace=replace(made.original.trace, stopped=False))
+    named = "what comes after optimizer step 20, where the runs ended: --seconds, --steps"
+    assert named in assess(made, NONE).not_checked
+    assert named not in assess(replace(made, original=ended), NONE).not_checked
 
 
 def test_who_saves_the_optimizer_is_told_that_nobody_has_seen_it_resume(

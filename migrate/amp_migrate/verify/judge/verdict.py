@@ -273,6 +273,8 @@ def _not_checked(evidence: Evidence, found: tuple[Convergence, ...], measured: S
     items = []
     if few := _few_steps(evidence):
         items.append(few)
+    elif evidence.windows and original.stopped:
+        items.append(f"what comes after optimizer step {len(original.steps)}, where the runs ended: --seconds, --steps")
     if evidence.windows and len(evidence.migrated.trace.losses) > len(evidence.noise):
         items.append(f"losses in mixed precision after the first {len(evidence.noise)}, but that they are finite")
     if not original.uses_amp and (left := coverage.in_float32(evidence.migrated.trace, evidence.oracle)):
