@@ -94,7 +94,7 @@ def migrate_workspace(
         planned, failures = _plan_what_can_be(workspace, settings, parsed)
         outcome = Outcome(planned, (*workspace.problems, *failures), len(workspace.files))
         plans, wrong = _checked(outcome.plans, parsed)
-        withdrawn = _withdrawn(workspace, outcome, wrong)
+        withdrawn = _withdrawn(workspace, outcome, wrong, settings.withdrawn)
         outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
         numerics = worse_numerics(workspace, outcome.plans, settings, examined)
         if numerics.uncached or numerics.masked:
@@ -111,11 +111,11 @@ def migrate_workspace(
             plans = tuple(sorted(new.values(), key=lambda each: each.source.name))
             outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
             numerics = worse_numerics(workspace, outcome.plans, settings, examined)
-        withdrawn += _withdrawn(workspace, outcome, numerics.left)
+        withdrawn += _withdrawn(workspace, outcome, numerics.left, settings.withdrawn)
         outcome = without_refused(workspace, outcome, numerics.left)
         outcome = _with_told(outcome, numerics.told)
         wrong = refuted(workspace, outcome.changed, settings)
-        withdrawn += _withdrawn(workspace, outcome, wrong)
+        withdrawn += _withdrawn(workspace, outcome, wrong, settings.withdrawn)
         outcome = without_refused(workspace, outcome, wrong)
         if settings.prove:
             outcome = replace(outcome, plans=tuple(map(_checked_by_proof, outcome.plans)))
@@ -156,32 +156,46 @@ def _of_written_scripts(workspace: Workspace, settings: Settings) -> Iterator[Fi
                 yield Finding(notebook.name, each.line, 1, STEP_LEFT.code, Kind.LEFT, message, _ONCE_WRITTEN)
 
 
-def _withdrawn(workspace: Workspace, outcome: Outcome, wrong: Mapping[Path, Finding]) -> tuple[Withdrawn, ...]:
+def _withdrawn(
+    workspace: Workspace, outcome: Outcome, wrong: Mapping[Path, Finding], known: Iterable[Withdrawn]
+) -> tuple[Withdrawn, ...]:
     """What another plan has to know of the steps in what is left.
 
-    Apex steps, whoever's fault it is that they stay: the shim may serve them, for Apex itself is gone. And float32
-    steps that something else changes beside: old names, which are no part of a step, are replaced whatever becomes of
-    it.
+    Apex steps, and float32 steps that something else changes beside: old names, which are no part of a step, are
+    replaced whatever becomes of it. Apex steps in files that belong together with what is wrong stay for its sake only
+    where no other plan can do without that: the shim may serve them, for Apex itself is gone.
+
+    Args:
+        known: what the plans here knew already.
     """
     moved = {
         each.source: {told.code for told in each.findings if told.kind is Kind.MIGRATED} for each in outcome.changed
     }
+    old = {each[:2] for each in known}
     found: list[Withdrawn] = []
     for plans in together(workspace, outcome.changed) if wrong else ():
         group = [each.source for each in plans]
         causes = sorted((wrong[each.path] for each in group if each.path in wrong), key=lambda each: each.path)
         has_others = any(moved[each] - {FP32_STEP.code} for each in group)
-        for source in group if causes else ():
-            own = wrong.get(source.path)
-            why = own or causes[0]
-            hint = OUR_FAULT if why.hint == PLEASE_REPORT else why.hint
-            reason = why.message.removeprefix(LEFT_AS_IT_WAS)
-            if moved[source] & {APEX_STEP.code, APEX_INITIALIZE.code}:
-                reason = reason if own else f"{why.path}: {reason}"
-                found.append(Withdrawn(APEX_STEP.code, source.name, reason, hint))
-            elif own and own.code == STEP_LEFT.code and has_others:
-                found.append(Withdrawn(FP32_STEP.code, source.name, reason, hint))
+        apex = [each for each in group if moved[each] & {APEX_STEP.code, APEX_INITIALIZE.code}]
+        own: list[Withdrawn] = []
+        for source in (each for each in group if each.path in wrong):
+            why = wrong[source.path]
+            if source in apex:
+                own.append(_reason(APEX_STEP.code, source, why))
+            elif why.code == STEP_LEFT.code and has_others:
+                own.append(_reason(FP32_STEP.code, source, why))
+        found += own
+        if causes and {each[:2] for each in own} <= old:
+            found += (_reason(APEX_STEP.code, each, causes[0]) for each in apex if each.path not in wrong)
     return tuple(sorted(found))
+
+
+def _reason(code: str, source: Source, why: Finding) -> Withdrawn:
+    """What is withdrawn of a file, for something that is wrong in it, or in another that belongs to it."""
+    reason = why.message.removeprefix(LEFT_AS_IT_WAS)
+    hint = OUR_FAULT if why.hint == PLEASE_REPORT else why.hint
+    return Withdrawn(code, source.name, reason if why.path == source.name else f"{why.path}: {reason}", hint)
 
 
 def _with_told(outcome: Outcome, told: Iterable[Finding]) -> Outcome:

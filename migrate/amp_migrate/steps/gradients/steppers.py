@@ -72,9 +72,23 @@ class Steppers:
             methods = {each.name.value: each for each in find(owner.body, cst.FunctionDef)}
             is_plain = all(dotted(base.value) == "object" for base in owner.bases)
             shows = "param_groups" in methods or where.class_attribute(owner, "self.param_groups")
-            if is_plain and "step" in methods and not shows and "__getattr__" not in methods:
+            is_one = is_plain and "step" in methods and not shows and "__getattr__" not in methods
+            if is_one and self._is_followed(where, owner):
                 return self._roles.project.reference(where, methods["step"])
         return None
+
+    def _is_followed(self, file: File, owner: cst.ClassDef) -> bool:
+        """Whether every object of a class has a name, or is handed on: one in a container steps out of sight."""
+        for where in self._roles.project.library.using(owner.name.value):
+            for call in where.calls:
+                made = self._roles.project.definition(where, call.func)
+                if made is None or made[1] is not owner:
+                    continue
+                around = where.tree.parents[call]
+                targets = around.targets if isinstance(around, cst.Assign) else ()
+                if not isinstance(around, cst.Arg) and not (targets and all(dotted(each.target) for each in targets)):
+                    return False
+        return True
 
     def _classes(self, file: File, node: cst.BaseExpression, depth: int = 0) -> list[tuple[File, cst.ClassDef]]:
         """The project's classes that an object may be made from, where somebody hands it on, by any caller."""

@@ -674,6 +674,34 @@ def test_wrapper_in_a_package_that_a_trainer_of_another_file_is_given(rewrites_f
     )
 
 
+def test_wrapper_of_which_some_stand_in_a_container_keeps_its_step_as_it_is(leaves: Check) -> None:
+    leaves(
+        """
+        class Solver:
+            def __init__(self, params):
+                self.opt = torch.optim.SGD(params, lr=0.1)
+
+            def step(self):
+                self.opt.step()
+
+        class Trainer:
+            def __init__(self, model):
+                self.solvers = {}
+                self.solvers["main"] = Solver(model.parameters())
+
+            def end(self):
+                for name in self.solvers:
+                    self.solvers[name].step()
+
+        def once(model, x):
+            solver = Solver(model.parameters())
+            model(x).mean().backward()
+            solver.step()
+        """,
+        "no optimizer.step() belongs to this backward() in the same function",
+    )
+
+
 def test_wrapper_that_shows_the_parameters_is_stepped_like_an_optimizer(rewrites: Check) -> None:
     rewrites(
         """

@@ -53,18 +53,25 @@ def scripts_of(project: Project, files: Sequence[File]) -> list[tuple[File, ...]
     """
     script_of = {file: [file] for file in files}
     files = [file for file in files if not is_idle(project, [file])]
-    using, starting = frozenset(files), {file for file in files if starts(file)}
+    using, starting = frozenset(files), [file for file in files if starts(file)]
+    related = {file: list(imported_files(project, file)) for file in files}
+    for other in files if len(starting) < len(files) else ():
+        for file in _helped(project, starting, other) if other not in starting else ():
+            related[file].append(other)
     for file in files:
-        related = list(imported_files(project, file))
-        if file in starting:
-            related += [other for other in files if other not in starting and _may_help(project, file, other)]
-        for other in related:
+        for other in related[file]:
             if other in using and script_of[other] is not script_of[file]:
                 mine, theirs = script_of[file], script_of[other]
                 mine.extend(theirs)
                 for moved in theirs:
                     script_of[moved] = mine
     return list(dict.fromkeys(map(tuple, script_of.values())))
+
+
+def _helped(project: Project, starting: Sequence[File], other: File) -> list[File]:
+    """The scripts that a file may be a helper of: those that leave their steps to others, if there are any."""
+    found = [file for file in starting if _may_help(project, file, other)]
+    return [file for file in found if not any(True for _ in amp_calls(file, "scale_loss"))] or found
 
 
 def _may_help(project: Project, file: File, other: File) -> bool:

@@ -501,6 +501,94 @@ def test_a_script_that_goes_to_the_shim_with_its_helper_says_so(rewrites_files: 
     ]
 
 
+def test_what_a_script_imports_and_never_runs_does_not_decide_for_it(rewrites_files: Check) -> None:
+    findings = rewrites_files(
+        {
+            "once.py": """
+                  import torch
+                - from apex import amp
+                  from torch import nn
+                  from src.factory import ENGINES
+
+                  MODEL
+                - model, optimizer = amp.initialize(model, optimizer)
+                + scaler = torch.amp.GradScaler("cuda")
+                ~ APEX_EPOCH
+                """,
+            "src/__init__.py": "  ",
+            "src/factory.py": "  from src.engine import Engine\n\n  ENGINES = {'one': Engine}\n",
+            "src/trainer.py": """
+                - from apex import amp
+                + from amp_shim import amp
+                  from src.factory import ENGINES
+
+                  class Trainer:
+                      def __init__(self, name, model, optimizer):
+                          self.engine = ENGINES[name](*amp.initialize(model, optimizer))
+                """,
+            "src/engine.py": """
+                - from apex import amp
+                + from amp_shim import amp
+
+                  class Engine:
+                      def __init__(self, model, optimizer):
+                          self.model, self.optimizer = model, optimizer
+
+                      def end(self, loss):
+                          with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+                              scaled_loss.backward()
+                          self.optimizer.step()
+                """,
+        }
+    )
+    assert {each.path.rpartition("/")[2] for each in findings if each.code == "AMP290"} == {"engine.py", "trainer.py"}
+
+
+def test_what_is_wrong_in_a_file_that_a_script_loads_is_not_wrong_in_it(rewrites_files: Check) -> None:
+    findings = rewrites_files(
+        {
+            "once.py": """
+                  import torch
+                - from apex import amp
+                  from torch import nn
+                  from src import factory
+
+                  MODEL
+                - model, optimizer = amp.initialize(model, optimizer)
+                + scaler = torch.amp.GradScaler("cuda")
+                ~ APEX_EPOCH
+                """,
+            "src/__init__.py": "  ",
+            "src/factory.py": "  from src.engine import Mean\n\n  ENGINES = {'mean': Mean}\n",
+            "src/engine.py": """
+                - from apex import amp
+                + from amp_shim import amp
+
+                  class Engine:
+                      def __init__(self, model, optimizer, data):
+                          self.model, self.optimizer, self.data = model, optimizer, data
+
+                      def end(self):
+                          with amp.scale_loss(self.loss, self.optimizer) as scaled_loss:
+                              scaled_loss.backward()
+                          self.optimizer.step()
+
+                      def train(self):
+                          self.model, self.optimizer = amp.initialize(self.model, self.optimizer)
+                          for x in self.data:
+                              self.once(x)
+                              self.end()
+
+                  class Mean(Engine):
+                      def once(self, x):
+                          self.optimizer.zero_grad()
+                          self.loss = self.model(x).mean()
+                """,
+        }
+    )
+    assert {each.path.rpartition("/")[2] for each in findings if each.code == "AMP290"} == {"engine.py"}
+
+
 SERVED = {
     "generate.py": """
           import torch
