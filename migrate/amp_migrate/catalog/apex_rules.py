@@ -257,11 +257,8 @@ APEX_PARALLEL = Rule(
         from apex.parallel import DistributedDataParallel
 
 
-        def distribute(model):
-            return DistributedDataParallel(
-                model,
-                delay_allreduce=True,
-            )
+        def wrap(net):
+            return DistributedDataParallel(net)
         """
     ),
     after=example(
@@ -269,19 +266,18 @@ APEX_PARALLEL = Rule(
         import torch
 
 
-        def distribute(model):
-            return torch.nn.parallel.DistributedDataParallel(
-                model,
-                find_unused_parameters=True,
-                broadcast_buffers=False,
-            )
+        def wrap(net):
+            return torch.nn.parallel.DistributedDataParallel(net, find_unused_parameters=True, broadcast_buffers=False)
         """
     ),
     why=(
-        "NVIDIA deleted apex.parallel in May 2025. Apex never synchronised buffers, so the new call says so; "
-        "`delay_allreduce` let parameters go without a gradient, which torch calls `find_unused_parameters`: drop it "
-        "where every parameter gets one, training is faster without. How Apex cut its buckets changes no result and "
-        "goes. `Reducer`, `LARC` and sums in place of averages have no form in torch, and come from amp_shim."
+        "NVIDIA deleted apex.parallel in May 2025. Apex never synchronised buffers, so the new call says so. It took "
+        "parameters that never get a gradient (with `delay_allreduce` others in each iteration, too), for which torch "
+        "raises in the second iteration unless it is told to find them: drop `find_unused_parameters` where every "
+        "parameter gets a gradient, training is a little faster without. It is not written where the project has "
+        "`torch.utils.checkpoint`, whose parameters it would take for unused. How Apex cut its buckets changes no "
+        "result and goes. `Reducer`, `LARC` and sums in place of averages have no form in torch, and come from "
+        "amp_shim."
     ),
     sources=(APEX_REMOVAL, f"{APEX}/parallel.html"),
 )

@@ -19,7 +19,7 @@ class Said:
 
     Attributes:
         since, before: the targets for which it is written.
-        unless: packages beside which it is not written.
+        unless: packages, and modules of torch, beside which it is not written.
     """
 
     keyword: str
@@ -68,6 +68,10 @@ class TorchForm:
 # From 2.4 on also for parameters that are on the CPU. Lightning does not clip gradients for an optimizer that unscales
 # them by itself (MixedPrecision.clip_gradients).
 _FUSED = Said("fused", "True", since=(2, 4), unless=("lightning", "pytorch_lightning", "lightning_fabric"))
+# Apex made its buckets of what had gradients in the first iteration: parameters that never get one are in none.
+# Reentrant checkpoints hide their parameters from the search for unused ones, which takes them for such, and raises.
+CHECKPOINTS = "torch.utils.checkpoint"
+_UNUSED = Said("find_unused_parameters", "True", unless=(CHECKPOINTS,))
 _ADAM = (
     "params lr=1e-3 bias_correction=True betas=(0.9,0.999) eps=1e-8 adam_w_mode=True weight_decay=0. amsgrad=False "
     "set_grad_none=True capturable=False master_weights=False"
@@ -92,12 +96,10 @@ NATIVES = (
             "gradient_average_split_factor=None prof=False"
         ),
         leading=1,
-        goes={
-            "delay_allreduce": "find_unused_parameters",
-            "retain_allreduce_buffers": "gradient_as_bucket_view",
-        },
+        goes={"retain_allreduce_buffers": "gradient_as_bucket_view"},
         requires={"shared_param": None, "gradient_average": True, "gradient_predivide_factor": 1.0},
         says=(
+            _UNUSED,
             Said("broadcast_buffers", "False", before=(2, 15)),
             Said("forward_sync_buffers", "False", since=(2, 15)),
         ),

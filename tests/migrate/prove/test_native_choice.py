@@ -98,7 +98,7 @@ def test_the_native_branch_serves_both(wrong: Check) -> None:
         ("NativeScaler()", "ApexScaler()"),
         ('        print("native")\n', ""),
         ('        print("float32")\n', "        pass\n"),
-        ("DistributedDataParallel(model)", "DistributedDataParallel(model, find_unused_parameters=True)"),
+        ("DistributedDataParallel(model)", "DistributedDataParallel(model, process_group=group)"),
         ("    if args.many:", "    if True:"),
         ('        kind = "apex"', "        kind = None"),
         ("context, kind)", 'context, "native")'),

@@ -69,7 +69,8 @@ def _in_order(call: ast.Call, native: TorchForm) -> ast.Call:
 
 
 def _made(call: ast.Call, native: TorchForm, given: dict[str, ast.expr]) -> ast.Call:
-    # What only some versions of PyTorch are told is for their speed, or has another name in the others.
-    some = {each.keyword for each in native.says if each.since != (0, 0) or each.before is not None}
+    # What only some versions of PyTorch are told is for their speed, or has another name in the others; and what is not
+    # told beside everything lets code run that would end with an error.
+    some = {each.keyword for each in native.says if each.since != (0, 0) or each.before is not None or each.unless}
     kept = [ast.keyword(name, value) for name, value in sorted(given.items()) if name not in some]
     return ast.copy_location(ast.Call(ast.Name(native.new, ast.Load()), [], kept), call)

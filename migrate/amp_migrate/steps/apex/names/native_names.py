@@ -103,12 +103,16 @@ def native_of(
     return NoForm(use, f"torch has nothing for this {missed}=")
 
 
-def write_native(editor: Editor, use: ApexUse, native: TorchForm) -> Iterator[Edit]:
-    """The edits that write torch's name in the place of Apex's, and the arguments of a call as torch takes them."""
+def write_native(editor: Editor, use: ApexUse, native: TorchForm, beside: Collection[str]) -> Iterator[Edit]:
+    """The edits that write torch's name in the place of Apex's, and the arguments of a call as torch takes them.
+
+    Args:
+        beside: the packages beside which some arguments are not written.
+    """
     yield editor.replace(use.node, editor.named(native.new, use.node))
     parent = editor.file.tree.parents[use.node]
     if isinstance(parent, cst.Call) and parent.func is use.node:
-        yield from _arguments(editor, parent, native)
+        yield from _arguments(editor, parent, native, beside)
 
 
 def _names(native: TorchForm) -> list[str]:
@@ -148,9 +152,8 @@ def _literal(value: cst.BaseExpression | None, default: object) -> object:
         return _ABSENT
 
 
-def _arguments(editor: Editor, call: cst.Call, native: TorchForm) -> Iterator[Edit]:
+def _arguments(editor: Editor, call: cst.Call, native: TorchForm, beside: Collection[str]) -> Iterator[Edit]:
     positional, target = _positional(native), editor.settings.target_torch
-    packages = {name.partition(".")[0] for name in editor.file.imported}
     said: set[str] = set()
     for index, arg in enumerate(call.args):
         name = positional[index] if arg.keyword is None else arg.keyword.value
@@ -163,5 +166,5 @@ def _arguments(editor: Editor, call: cst.Call, native: TorchForm) -> Iterator[Ed
             yield editor.edit(arg, Remove())
     for new in native.says:
         is_meant = new.since <= target and (new.before is None or target < new.before)
-        if is_meant and new.keyword not in said and packages.isdisjoint(new.unless):
+        if is_meant and new.keyword not in said and not any(name in beside for name in new.unless):
             yield editor.edit(call, AddArgument(plain(new.value), new.keyword))

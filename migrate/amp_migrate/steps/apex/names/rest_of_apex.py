@@ -7,7 +7,7 @@ stays as it was. Deleted names of a script whose steps stay on the shim go there
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from functools import partial
+from functools import cached_property, partial
 from typing import TypeAlias
 
 import libcst as cst
@@ -29,13 +29,16 @@ from amp_migrate.steps.apex.uses.apex_guards import find_probes, imports_by_name
 from amp_migrate.steps.apex.uses.norm_limits import norm_limits
 from amp_migrate.steps.apex.write.write_uses import answered
 from amp_migrate.tables.apex_names import COUNTERPARTS, DELETED, SHIM, SHIM_SINCE
-from amp_migrate.tables.apex_natives import TorchForm
+from amp_migrate.tables.apex_natives import CHECKPOINTS, TorchForm
 from amp_migrate.wishes import Wishes
 from amp_migrate.write.editor import Editor
 
 Imports: TypeAlias = "tuple[tuple[ImportStatement, tuple[Item, ...]], ...]"
 # What follows the training steps to the shim. A layer is torch's own in the shim, too.
 _WITH_THE_STEP = "apex.parallel."
+_IF_ALL_ARE_USED = (
+    "drop find_unused_parameters=True where every parameter gets a gradient: torch looks for others in every iteration"
+)
 
 
 class ApexRest:
@@ -76,9 +79,11 @@ class ApexRest:
         for use in uses_of_apex(file):
             native = converted.get(use.node)
             if native is not None:
-                edits += write_native(Editor(file, self.settings, native.code), use, native)
+                beside = {name.partition(".")[0] for name in file.imported} | self._checkpoints
+                edits += write_native(Editor(file, self.settings, native.code), use, native, beside)
                 message = f"{use.old} is now {native.new}"
-                told.append(Finding.at(file.tree, use.node, native.code, Kind.MIGRATED, message))
+                hint = _IF_ALL_ARE_USED if _finds_unused(native, beside) else ""
+                told.append(Finding.at(file.tree, use.node, native.code, Kind.MIGRATED, message, hint))
                 if native.note and "load_state_dict" in file.uses:
                     told.append(Finding.at(file.tree, use.node, native.code, Kind.NOTE, native.note))
         told += framework_switches(file)
@@ -113,6 +118,12 @@ class ApexRest:
             Editor(file, self.settings, next(iter(dropped.values()), APEX_IMPORT.code)), dropped, self._replaced
         )
         return [Move(tuple(edits), tuple(told)), *(Move((edit,)) for edit in guards)]
+
+    @cached_property
+    def _checkpoints(self) -> frozenset[str]:
+        """The module that recomputes activations, where some file of the project does."""
+        files = self.project.library.mentioning(*CHECKPOINTS.split("."))
+        return frozenset({CHECKPOINTS}) if any(map(_recomputes, files)) else frozenset()
 
     def _converted(
         self,
@@ -218,6 +229,15 @@ class ApexRest:
                 yield Finding.at(
                     file.tree, statement, APEX_LEFT.code, Kind.LEFT, message, hint and f"without Apex: {hint}"
                 )
+
+
+def _recomputes(file: File) -> bool:
+    uses = (file.names.full(node) for node in file.uses.get("checkpoint", ()))
+    return any(name.startswith(CHECKPOINTS) for name in (*file.imported, *uses))
+
+
+def _finds_unused(native: TorchForm, beside: Collection[str]) -> bool:
+    return any(each.unless == (CHECKPOINTS,) and CHECKPOINTS not in beside for each in native.says)
 
 
 def _told_of_names(file: File) -> Iterator[Finding]:

@@ -216,7 +216,7 @@ def test_items_of_one_import_go_their_own_ways(rewrites: Check) -> None:
         + from amp_shim.parallel import Reducer
 
         - model = DDP(model)
-        + model = nn.parallel.DistributedDataParallel(model, broadcast_buffers=False)
+        + model = nn.parallel.DistributedDataParallel(model, find_unused_parameters=True, broadcast_buffers=False)
           reducer = Reducer(model)
         """
     )

@@ -18,19 +18,20 @@ from amp_migrate.tables.apex_natives import NATIVES, TorchForm
 Check = Callable[..., Any]
 
 DDP = "nn.parallel.DistributedDataParallel"
+AS_APEX = "find_unused_parameters=True, broadcast_buffers=False"
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("parallel.DistributedDataParallel(m)", f"{DDP}(m, broadcast_buffers=False)"),
-        ("parallel.DistributedDataParallel(module=m)", f"{DDP}(module=m, broadcast_buffers=False)"),
+        ("parallel.DistributedDataParallel(m)", f"{DDP}(m, {AS_APEX})"),
+        ("parallel.DistributedDataParallel(module=m)", f"{DDP}(module=m, {AS_APEX})"),
         (
-            "parallel.DistributedDataParallel(m, delay_allreduce=True)",
-            f"{DDP}(m, find_unused_parameters=True, broadcast_buffers=False)",
+            "parallel.DistributedDataParallel(m, delay_allreduce=False)",
+            f"{DDP}(m, {AS_APEX})",
         ),
-        ("parallel.DistributedDataParallel(m, 2 ** 20, prof=True)", f"{DDP}(m, broadcast_buffers=False)"),
-        ("parallel.DistributedDataParallel(m, message_size=1)", f"{DDP}(m, broadcast_buffers=False)"),
+        ("parallel.DistributedDataParallel(m, 2 ** 20, prof=True)", f"{DDP}(m, {AS_APEX})"),
+        ("parallel.DistributedDataParallel(m, message_size=1)", f"{DDP}(m, {AS_APEX})"),
         ("parallel.convert_syncbn_model(m)", "nn.SyncBatchNorm.convert_sync_batchnorm(m)"),
         ("parallel.convert_syncbn_model(m, group)", "nn.SyncBatchNorm.convert_sync_batchnorm(m, group)"),
         ("parallel.SyncBatchNorm(8, 1e-3, channel_last=False)", "nn.SyncBatchNorm(8, 1e-3)"),
@@ -164,7 +165,7 @@ def test_own_names_of_torch_are_used(rewrites: Check) -> None:
         -     lr=0.1,  # for a batch of 256
         -     set_grad_none=True,
         - )
-        + model = DistributedDataParallel(model, broadcast_buffers=False)
+        + model = DistributedDataParallel(model, find_unused_parameters=True, broadcast_buffers=False)
         + optimizer = optim.SGD(
         +     model.parameters(),
         +     lr=0.1,  # for a batch of 256
@@ -197,7 +198,7 @@ def test_script_on_the_shim_stays_there_as_a_whole(migrate: Check) -> None:
 def test_guard_of_an_import_that_is_gone_goes_with_it(migrate: Check, guard: str) -> None:
     text = f"try:\n    from apex.parallel import DistributedDataParallel as DDP\n{guard}\nmodel = DDP(model)\n"
     after = migrate(text).after
-    assert after.splitlines()[-1] == "model = nn.parallel.DistributedDataParallel(model, broadcast_buffers=False)"
+    assert after.splitlines()[-1] == f"model = {DDP}(model, {AS_APEX})"
     assert "try" not in after
     assert "install" not in after
 
@@ -214,7 +215,7 @@ def test_flag_that_says_that_apex_is_there_stays_true(rewrites: Check) -> None:
 
           if HAS_APEX:
         -     model = DDP(model)
-        +     model = nn.parallel.DistributedDataParallel(model, broadcast_buffers=False)
+        +     model = nn.parallel.DistributedDataParallel(model, find_unused_parameters=True, broadcast_buffers=False)
         """
     )
 
@@ -306,7 +307,7 @@ def test_target_decides_what_a_call_can_say(target: tuple[int, int], said: str) 
 def test_what_only_the_newest_torch_takes_is_written_on_request(settings: Settings, said: str) -> None:
     text = "import torch\nfrom apex.parallel import DistributedDataParallel\n\nm = DistributedDataParallel(m)\n"
     plan = migrate_text(text, settings)
-    assert plan.after == f"import torch\n\nm = torch.nn.parallel.DistributedDataParallel(m, {said}=False)\n"
+    assert plan.after == f"import torch\n\nm = torch.{DDP}(m, find_unused_parameters=True, {said}=False)\n"
 
 
 def test_rule_that_is_not_wanted_leaves_the_name() -> None:
@@ -333,7 +334,7 @@ def test_parallel_class_where_torch_comes_by_a_star() -> None:
     before = "from apex.parallel import DistributedDataParallel as DDP\nfrom tools import *\n\nm = DDP(torch.f(m))\n"
     after = "from tools import *\nimport torch\n\n"
     plan = migrate_text(before, Settings())
-    assert plan.after == f"{after}m = torch.{DDP}(torch.f(m), broadcast_buffers=False)\n"
+    assert plan.after == f"{after}m = torch.{DDP}(torch.f(m), find_unused_parameters=True, broadcast_buffers=False)\n"
 
 
 def test_what_is_imported_by_a_string_is_told() -> None:
@@ -341,3 +342,25 @@ def test_what_is_imported_by_a_string_is_told() -> None:
     plan = migrate_text(text, Settings())
     assert plan.after == text
     assert [(each.code, each.kind, each.line) for each in plan.findings] == [("AMP390", Kind.LEFT, 3)]
+
+
+@pytest.mark.parametrize(
+    ("layers", "is_told"),
+    [
+        ("from torch.utils.checkpoint import checkpoint_sequential\n", False),
+        ("import torch.utils.checkpoint\n\ndef f(g, x):\n    return torch.utils.checkpoint.checkpoint(g, x)\n", False),
+        ("import torch.utils.data\n\ndef f(path):\n    return torch.load(path + '/checkpoint')\n", True),
+    ],
+)
+def test_parameters_without_gradients_are_looked_for_unless_activations_are_recomputed(
+    tmp_path: Path, layers: str, is_told: bool
+) -> None:
+    (tmp_path / "layers.py").write_text(layers)
+    (tmp_path / "train.py").write_text(
+        "from torch import nn\nfrom apex.parallel import DistributedDataParallel as D\nD(m)\n"
+    )
+    outcome = migrate_paths([tmp_path], Settings())
+    (plan,) = outcome.changed
+    assert ("find_unused_parameters=True" in plan.after) is is_told
+    hints = [each.hint for each in outcome.findings if each.code == "AMP310"]
+    assert ["find_unused_parameters" in each for each in hints] == [is_told]
