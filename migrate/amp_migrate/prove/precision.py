@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.casts import Casts, FloatCast, Island
+from amp_migrate.flow.domain.atoms import tensors_in
 from amp_migrate.flow.events import (
     A_BUFFER,
     A_ROUNDED_PROBABILITY,
@@ -24,6 +25,7 @@ from amp_migrate.flow.events import (
     OF_ITSELF,
     ROUNDED_GUARD,
     Act,
+    Event,
 )
 from amp_migrate.flow.files import Files
 from amp_migrate.flow.questions import (
@@ -118,6 +120,7 @@ class Trouble(Enum):
     UNREAD = "a loss that nobody has seen, in a region: original code that has none says nothing of it"
     NORM_TWICE = "a gradient penalty through a norm: bfloat16 has the range for it"
     UNSEEN = "functions that nobody has looked at"
+    GIVEN = "a callable that callers hand in, in a region: what it does shows in them alone"
     OTHER = "any other"
 
 
@@ -156,6 +159,7 @@ class Harm:
         casts: what keeps it from happening; none where nobody can tell.
         island: the statement that is to compute in float32 instead, where one can.
         is_told: whether it is to be told where it is not mended so.
+        regions: those it happens in, or that have made what is low.
     """
 
     site: Site
@@ -165,6 +169,7 @@ class Harm:
     casts: tuple[FloatCast, ...] = ()
     is_told: bool = True
     island: Island | None = None
+    regions: frozenset[Site] = frozenset()
 
 
 class Original:
@@ -241,7 +246,8 @@ def _harms(
             is_sure = happens and fault.what not in _RUNS
             is_apart = fault.what == WRONG_BY_ITSELF[Act.REFUSED] or _grows(fault, running)
             island = casts.island(fault.event) if fault.event and is_apart else None
-            harm = Harm(fault.site, message, is_sure, _trouble(fault), mending, is_told, island)
+            regions = frozenset() if fault.event is None else _regions(fault.event)
+            harm = Harm(fault.site, message, is_sure, _trouble(fault), mending, is_told, island, regions)
             if not (analysis.is_complete or fault.what == WRONG_BY_ITSELF[Act.REFUSED] or _is_own(analysis, fault)):
                 harm = replace(harm, is_sure=False, is_told=False) if harm.casts else None
         found.append((_key(fault), harm))
@@ -249,7 +255,17 @@ def _harms(
         found += [((script, NOT_LOOKED_AT, True, ""), Harm(_at(questions), _unseen(analysis), False, Trouble.UNSEEN))]
         return found, at
     found += _measured(casts, measured)
+    found += [
+        ((script, Act.GIVEN.value, False, ""), Harm(each.site, Act.GIVEN.value, False, Trouble.GIVEN, is_told=False))
+        for each in questions.events(Act.GIVEN)[:1]
+    ]
     return found, at
+
+
+def _regions(event: Event) -> frozenset[Site]:
+    """The regions that something happens in, and those that have made what it is about."""
+    around = frozenset() if event.context is None else event.context.cuda.regions
+    return around.union(*(each.regions for each in (*filter(None, [event.tensor]), *tensors_in(event.subject))))
 
 
 def _at(questions: Questions) -> Site:

@@ -40,10 +40,12 @@ class InFloat32:
     Attributes:
         casts: the expressions, each with the code of the rule that asks for it.
         islands: the statements, each with the message that says why.
+        steps: the files with the steps for whose regions it is: without them nothing is low.
     """
 
     casts: dict[FloatCast, str] = field(default_factory=dict)
     islands: dict[Island, str] = field(default_factory=dict)
+    steps: set[Path] = field(default_factory=set)
 
 
 def with_casts(
@@ -112,7 +114,9 @@ def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: 
     if not findings:  # nothing else says why this file changes
         findings.add(Finding.at(file.tree, file.tree.module, RISKY_NUMERICS.code, Kind.NOTE, _FOR_ANOTHER))
     after = new_text(file.tree, edits)
-    return replace(plan, after=after, planned=edits, edits=tuple(words), findings=tuple(sorted(findings)))
+    beside = tuple(sorted({*plan.beside, plan.source.path, *wanted.steps}))
+    told_all = tuple(sorted(findings))
+    return replace(plan, after=after, planned=edits, edits=tuple(words), findings=told_all, beside=beside)
 
 
 def _regions(statements: Collection[Statement], editor: Editor) -> Iterator[Edit]:

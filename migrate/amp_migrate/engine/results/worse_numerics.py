@@ -19,7 +19,7 @@ from amp_migrate.catalog.step_rules import (
 from amp_migrate.engine.outcome import FilePlan
 from amp_migrate.engine.results.float_casts import InFloat32, line_after, line_before
 from amp_migrate.engine.results.flow_files import FlowFiles
-from amp_migrate.engine.results.saving_scripts import saving_scripts
+from amp_migrate.engine.results.importing_scripts import handing_scripts, saving_scripts
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow.events import OUT_OF_SIGHT
 from amp_migrate.hazards.scaled_gradients.amp611_scaler_not_saved import RULE as SCALER_NOT_SAVED
@@ -137,11 +137,17 @@ def worse_numerics(
         # Apex itself refuses models on the CPU: its scripts have come to a GPU in a way that nobody sees.
         is_for_gpu = step.code == FP32_STEP.code and settings.device_type != "cpu"
         found = examined.harms(name, after, measured, has_amp=has_amp)
+        if any(each.trouble is Trouble.GIVEN for each in found):
+            for caller in handing_scripts(workspace, name):
+                seen = examined.harms(caller, after, measured, has_amp=has_amp)
+                found = [*found, *(each for each in seen if each not in found and _is_of(each, name))]
         for harm in found:
             for cast in harm.casts:
                 in_float32[cast.site.file].casts[cast] = step.code
+                in_float32[cast.site.file].steps.add(changed[name].source.path)
             if harm.island is not None:
                 in_float32[harm.site.file].islands[harm.island] = harm.message
+                in_float32[harm.site.file].steps.add(changed[name].source.path)
         if step.code == APEX_STEP.code:
             # Unknown code gets them scaled in the body of `amp.scale_loss`, too: to be reduced over all processes.
             found = [e for e in found if e.trouble is not Trouble.READ_SCALED or OUT_OF_SIGHT not in e.message]
@@ -178,6 +184,11 @@ def worse_numerics(
         frozenset(masked),
         in_float32,
     )
+
+
+def _is_of(harm: Harm, step: str) -> bool:
+    """Whether a harm that a caller shows is what the region of a step does to what it is given."""
+    return any(each.file == step for each in harm.regions)
 
 
 def _measured(workspace: Workspace, changed: Mapping[str, FilePlan], settings: Settings) -> Measured:

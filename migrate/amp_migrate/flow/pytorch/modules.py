@@ -372,6 +372,13 @@ def _layer(frame: Frame, owner: Obj, name: str, args: Arguments, node: ast.AST) 
     return operate(frame, op, operands, node, whole)
 
 
+def _is_handed_in(callee: Atom | Tensor) -> bool:
+    """Whether something unknown is what nobody in sight gives for a parameter, or is taken from that."""
+    if not isinstance(callee, Opaque) or len(callee.path) < 2 or not isinstance(callee.path[0], Site):
+        return False
+    return str(callee.path[1]).isidentifier()
+
+
 def unknown_result(
     frame: Frame, callee: Value, args: Arguments, node: ast.AST, *, is_module: bool = False, name: str = ""
 ) -> Value:
@@ -399,6 +406,8 @@ def unknown_result(
     own = (
         frozenset({Part(each, "*") for each in callee if isinstance(each, (Opaque, Obj))}) if flows & FLOWS else NOTHING
     )
+    if autocast.may_be_on and flows & FLOWS and any(map(_is_handed_in, callee)):
+        frame.analysis.event(frame, Act.GIVEN, node)
     reach = own | (NOTHING.union(*(each.reach | each.leaf for each in given)) if flows & FLOWS else NOTHING)
     tensor = made(
         precision,

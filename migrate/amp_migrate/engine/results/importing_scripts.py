@@ -1,4 +1,4 @@
-"""The scripts that save the optimizer of a step in another file: whether its scaler is saved, too, shows in them."""
+"""The scripts that import a step: what they hand it, and whether they save its scaler, shows in them alone."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from amp_migrate.engine.imports.import_graph import ImportGraph
+from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
 
 _SCALER = re.compile(r"scaler\w*\.(load_)?state_dict\(")
@@ -32,14 +33,28 @@ def saving_scripts(workspace: Workspace, stepping: Iterable[str], changed: Itera
         yield from islice(_in_project(project, known), _MOST)
 
 
+def handing_scripts(workspace: Workspace, step: str) -> Iterator[str]:
+    """The names of files that import one with a step, and may make what it is given: the model, the criterion."""
+    path = Path(step)
+    for project in workspace.focused({path}).by_project():
+        graph = ImportGraph(project)
+        importing = (source.name for source in _importing(project, {path}) if path in graph.reachable(source))
+        yield from islice(importing, _MOST)
+
+
 def _in_project(workspace: Workspace, known: set[Path]) -> Iterator[str]:
     saving = {each.path for each in workspace.mentioning("state_dict") if _OPTIMIZER.search(each.text)}
     if not saving:
         return
     graph = ImportGraph(workspace)
+    for source in _importing(workspace, known):
+        reached = graph.reachable(source)
+        if not known.isdisjoint(reached) and not saving.isdisjoint(reached):
+            yield source.name
+
+
+def _importing(workspace: Workspace, known: set[Path]) -> Iterator[Source]:
+    """The other files that may import one of some, by the words in them."""
     words = [stem for path in known for stem in [path.parent.name if path.stem == "__init__" else path.stem]]
     importing = {source.path: source for word in words for source in workspace.mentioning("import", word)}
-    for path, source in sorted(importing.items()):
-        reached = graph.reachable(source)
-        if path not in known and not known.isdisjoint(reached) and not saving.isdisjoint(reached):
-            yield source.name
+    yield from (source for path, source in sorted(importing.items()) if path not in known)

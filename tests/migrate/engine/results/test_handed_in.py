@@ -1,0 +1,99 @@
+"""What callers hand to a step is read in them: a model, a criterion, an object that computes the loss."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from amp_migrate.engine.migrate import migrate
+from amp_migrate.engine.outcome import Outcome
+from amp_migrate.settings import Settings
+
+TRAINER = """
+class Trainer:
+    def __init__(self, actor, optimizer, loader):
+        self.actor = actor
+        self.optimizer = optimizer
+        self.loader = loader
+
+    def train(self):
+        self.actor.train(True)
+        for data in self.loader:
+            loss, stats = self.actor(data)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+"""
+ACTORS = """
+from torch import nn
+
+
+class Actor:
+    def __init__(self, net):
+        self.net = net
+
+    def train(self, mode):
+        self.net.train(mode)
+
+    def __call__(self, data):
+        x, y = data
+        p = self.net(x.cuda()).sigmoid()
+        loss = {loss}
+        return loss, loss.item()
+"""
+MAIN = """
+import torch
+from actors import Actor
+from trainer import Trainer
+
+
+net = torch.nn.Linear(4, 1).cuda()
+loader = [(torch.randn(8, 4), torch.rand(8, 1))]
+Trainer(Actor(net), torch.optim.AdamW(net.parameters()), loader).train()
+"""
+ISLAND = "nn.functional.binary_cross_entropy(p, y.cuda())"
+NO_ISLAND = "nn.functional.binary_cross_entropy(self.net(x.cuda()).sigmoid(), y.cuda())"
+
+
+def migrated(folder: Path, loss: str, main: str = MAIN) -> Outcome:
+    files = {"trainer": TRAINER, "actors": ACTORS.format(loss=loss), "main": main}
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(dedent(text))
+    return migrate([folder], Settings())
+
+
+def changed(outcome: Outcome) -> list[str]:
+    return sorted(each.source.path.name for each in outcome.changed)
+
+
+def test_a_refused_loss_is_kept_in_float32(tmp_path: Path) -> None:
+    outcome = migrated(tmp_path, ISLAND)
+    after = {each.source.path.name: each.after for each in outcome.changed}
+    assert sorted(after) == ["actors.py", "trainer.py"]
+    assert 'with torch.amp.autocast(device_type="cuda", enabled=False):' in after["actors.py"]
+    assert any(each.message.endswith("autocast refuses it: binary_cross_entropy") for each in outcome.findings)
+
+
+def test_a_step_whose_loss_cannot_be_kept_so_is_left_with_all_that_serves_it(tmp_path: Path) -> None:
+    outcome = migrated(tmp_path, NO_ISLAND)
+    assert changed(outcome) == []
+    assert any("autocast refuses it: binary_cross_entropy" in each.message for each in outcome.findings)
+
+
+@pytest.mark.parametrize("main", [MAIN, MAIN.replace("Actor(net)", "net").replace("from actors import Actor\n", "")])
+def test_what_computes_a_good_loss_says_nothing(tmp_path: Path, main: str) -> None:
+    outcome = migrated(tmp_path, "nn.functional.mse_loss(p, y.cuda())", main)
+    assert changed(outcome) == ["trainer.py"]
+    assert [each.code for each in outcome.findings] == ["AMP501"]
+
+
+def test_nor_does_one_that_is_handed_to_another_step(tmp_path: Path) -> None:
+    other = TRAINER.replace("Trainer", "Other")
+    (tmp_path / "other.py").write_text(other)
+    (tmp_path / "good.py").write_text(ACTORS.format(loss="nn.functional.mse_loss(p, y.cuda())"))
+    main = MAIN.replace("import Actor\n", "import Actor\nfrom good import Actor as Good\nfrom other import Other\n")
+    main = main.replace(
+        "\nTrainer(", "\nOther(Good(net), torch.optim.AdamW(net.parameters()), loader).train()\nTrainer("
+    )
+    assert changed(migrated(tmp_path, NO_ISLAND, main)) == ["other.py"]
