@@ -51,12 +51,14 @@ HOLDS = [
     "loss = torch.acos(y.clamp(-1 + 1e-7, 1 - 1e-7))",
     "loss = torch.acos(x.float().clamp(-1 + 1e-7, 1 - 1e-7))",
     "loss = x / (x.norm() + 1e-12)",
+    "loss = x / torch.sqrt((x - x.mean()).pow(2).mean(-1, keepdim=True) + 1e-12)",
+    "loss = (x.softmax(-1) * x.exp() + 1e-8).log()",
     # Without a gradient, the root of zero is as good as that of 1e-12.
     "loss = x.detach().clamp(min=1e-12).sqrt()",
 ]
 
 
-def text(body: str, dtype: str = "float16", enabled: bool = True) -> str:
+def text(body: str, dtype: str = "float16", enabled: object = True) -> str:
     return LOOP.format(dtype=dtype, enabled=enabled, body=indent(body, " " * 8))
 
 
@@ -83,5 +85,11 @@ def test_it_is_told_where_the_limit_is_which_another_function_sets(told: Tell) -
 
 
 @pytest.mark.parametrize("body", HOLDS)
-def test_what_is_kept_from_it_in_half_precision_as_well(told: Tell, body: str) -> None:
-    assert told(text(body)).lines(Act.RISK) == []
+@pytest.mark.parametrize("enabled", [True, "args.amp"])
+def test_what_is_kept_from_it_in_half_precision_as_well(told: Tell, body: str, enabled: object) -> None:
+    assert told(text(body, enabled=enabled)).lines(Act.RISK) == []
+
+
+@pytest.mark.parametrize("body", [*IN_VAIN, *IN_VAIN_IN_FLOAT16])
+def test_a_region_that_a_run_switches_may_be_on(told: Tell, body: str) -> None:
+    assert told(text(body, enabled="args.amp")).lines(Act.RISK)[:1] == marked(text(body))

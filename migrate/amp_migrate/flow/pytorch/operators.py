@@ -137,6 +137,8 @@ def operate(
     if treatment and autocast.may_be_on:
         cast = _cast(treatment, kind, tensors, autocast, numbers)
         is_sure = is_sure and name not in table.BY_VERSION
+        if is_sure and kind is not None:
+            plain = _natural(kind, [_where_off(each, autocast) for each in tensors], numbers)
         precision = cast if autocast.on == ON and is_sure else cast | plain
     said = dtype_of(frame, args)
     if said is not None and kind not in (table.INTEGER, table.BOOLEAN):
@@ -153,6 +155,14 @@ def operate(
     if guards.follow(frame, name, operands, node, args):
         result = result.but(tags=result.tags | UNGUARDED)
     return _shape_of_result(frame, name, kind, result, args, node)
+
+
+def _where_off(tensor: Tensor, autocast: Autocast) -> Tensor:
+    """A tensor where autocast is off: what only a region makes low that a run switches is not, where it is off."""
+    is_its = autocast.asked and bool(tensor.regions) and tensor.regions <= autocast.regions
+    if not is_its or not tensor.precision & LOW:
+        return tensor
+    return tensor.but(precision=tensor.precision & ~LOW | F32)
 
 
 def _numbers(operands: Sequence[Value]) -> int:
