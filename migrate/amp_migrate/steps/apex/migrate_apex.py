@@ -171,18 +171,19 @@ class ApexMigration:
         native = decider.decide(script.files, steps, script.evaluated)
         if isinstance(native, Refusal):
             return native
-        edits = (*write_apex(native, self.roles, self.settings), *kept)
-        return Move(edits, tuple(_told_of_native(script, native)))
+        edits = (*write_apex(native, self.roles, self.settings), *kept.edits)
+        return Move(edits, (*_told_of_native(script, native), *kept.findings))
 
-    def _kept(self, script: ApexScript, traveller: Traveller) -> tuple[Edit, ...]:
-        """The edits that save and restore new scalers, where the script said nothing of Apex's own state."""
+    def _kept(self, script: ApexScript, traveller: Traveller) -> Move:
+        """What saves and restores new scalers, where the script said nothing of Apex's own state."""
         about_state = ("state_dict", "load_state_dict")
         says = any(True for file in script.files for name in about_state for _ in amp_calls(file, name))
         if says or any(map(wrapper_calls, script.files)):
-            return ()
+            return Move()
         editor = self._editor(script.files[0], APEX_STEP.code)
-        kept = keep_in_checkpoints(self.roles, traveller, editor, self.wishes)
-        return tuple(edit for move in kept for edit in move.edits)
+        kept = [*keep_in_checkpoints(self.roles, traveller, editor, self.wishes)]
+        edits = tuple(edit for move in kept for edit in move.edits)
+        return Move(edits, tuple(each for move in kept for each in move.findings))
 
     def _native_move(self, files: Files, move: Move) -> Move:
         """The move of a script to native AMP; where a part of it is to be left alone, the script stays, and is told."""

@@ -10,11 +10,14 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.optimizers import OPTIMIZER_SIGN
+from amp_migrate.catalog.step_rules import RISKY_NUMERICS
 from amp_migrate.plan.edit import Edit
 from amp_migrate.plan.move import Move, Refusal
+from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.steps.model.route import Route, Ways
 from amp_migrate.steps.scaler import checkpoint_entries
 from amp_migrate.steps.scaler.find_route import Traveller
+from amp_migrate.steps.scaler.one_process import is_in_one_process
 from amp_migrate.steps.write.write_route import unwanted_way
 from amp_migrate.wishes import Wishes
 from amp_migrate.write.editor import Editor
@@ -56,12 +59,23 @@ def keep_in_checkpoints(roles: Roles, traveller: Traveller, editor: Editor, wish
     of_objects = [each.file for each in traveller.ways.creations.values() if each.target.startswith("self.")]
     key = checkpoint_entries.key_beside(keys, (*of_objects, *loading) if of_objects else ())
     yield from (_move(checkpoint_entries.write_saved(at, each, way.scaler, key), way) for at, each, way in saved)
-    yield from (_move(checkpoint_entries.write_restored(at, each, way.scaler, key), way) for at, each, way in restored)
+    for at, each, way in restored:
+        if is_in_one_process(at.file, each.statement):
+            yield Move((), (_told_apart(at.file, each),))
+        else:
+            yield _move(checkpoint_entries.write_restored(at, each, way.scaler, key), way)
     yield from (_move(checkpoint_entries.write_given(at, each, way.scaler), way) for at, each, way in given)
 
 
 def _move(edit: Edit, way: Route) -> Move:
     return Move((edit,), beside=Ways.of([way]).trees)
+
+
+def _told_apart(file: File, entry: checkpoint_entries.RestoredEntry) -> Finding:
+    """What is said where a scaler is not restored, as the scales of the processes would differ from then on."""
+    message = f"only one process loads {file.tree.code(entry.optimizer)} here: its scaler is saved, but not loaded"
+    hint = "load both in every process: what DistributedDataParallel averages has to be of one scale"
+    return Finding.at(file.tree, entry.statement, RISKY_NUMERICS.code, Kind.NOTE, message, hint)
 
 
 def _callers_of_restorers(roles: Roles, traveller: Traveller) -> list[File]:

@@ -107,6 +107,47 @@ def test_restored_where_the_checkpoint_has_it(rewrites: Check) -> None:
     )
 
 
+RESTORED = """
+  import os
+  import torch.distributed as dist
+  import library
+~ MODEL
+  rank = int(os.environ["LOCAL_RANK"])
+  number = dist.get_rank()
+  if resume:
+      if {test}:
+          checkpoint = torch.load("last.pt")
+          optimizer.load_state_dict(checkpoint["optimizer"])
+{restored}~ EPOCH
+  if rank == 0:
+-     torch.save({{"optimizer": optimizer.state_dict()}}, "last.pt")
++     torch.save({{"optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}}, "last.pt")
+"""
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "rank == 0",
+        "number == 0 and resume",
+        "args.local_rank in (-1, 0)",
+        "not dist.get_rank()",
+        "library.is_main_process()",
+        "trainer.is_master",
+    ],
+)
+def test_a_scaler_is_not_restored_in_one_process_only(rewrites: Check, test: str) -> None:
+    plan = rewrites(RESTORED.format(test=test, restored=""))
+    found = [each for each in plan.findings if each.code == "AMP504"]
+    assert [each.message.partition(":")[0] for each in found] == ["only one process loads optimizer here"]
+
+
+@pytest.mark.parametrize("test", ["rank != -1", "args.local_rank == -1", "epoch == 0", "is_first_epoch", "rank >= 0"])
+def test_it_is_restored_where_every_process_restores(rewrites: Check, test: str) -> None:
+    lines = '+         if checkpoint.get("scaler"):\n+             scaler.load_state_dict(checkpoint["scaler"])\n'
+    assert "AMP504" not in {each.code for each in rewrites(RESTORED.format(test=test, restored=lines)).findings}
+
+
 def test_saved_and_restored_by_methods(rewrites: Check) -> None:
     rewrites(
         """
