@@ -84,6 +84,8 @@ def test_what_is_left_in_float32_is_said_of_the_optimizer_that_has_the_most(
     migrated = make_trace(steps=turns, counted=counted({0: 0.95, 1: second, 2: 0.95, 3: second}))
     assert coverage.in_float32(migrated, model) == said
     assert coverage.in_float32(migrated, None) == ""
+    unseen = make_trace(steps=turns, counted=counted(dict.fromkeys(range(4), 0.0)))
+    assert coverage.in_float32(migrated, unseen).endswith("with no call of a module to show what autocast would give")
 
 
 def test_without_an_oracle_nothing_is_said(make_trace: Make) -> None:

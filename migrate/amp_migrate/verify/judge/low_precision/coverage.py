@@ -39,7 +39,11 @@ def in_float32(migrated: Trace, oracle: Trace | None) -> str:
     found = []
     for whose, looks in _of_optimizers(migrated, oracle) if oracle is not None else ():
         share, wanted = _shares(looks)
-        if share < _NEARLY * wanted:
+        if not wanted:
+            found.append(
+                (0.0, f"{share:.0%} of the work{whose}, with no call of a module to show what autocast would give")
+            )
+        elif share < _NEARLY * wanted:
             found.append((share / wanted, f"{share:.0%} of the work{whose}, where autocast would give {wanted:.0%}"))
     return min(found)[1] if found else ""
 
