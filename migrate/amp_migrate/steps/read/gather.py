@@ -191,7 +191,9 @@ class Gatherer:
                 is_computed = self.slices.assume_forward(body, found, backward)
             is_computed = is_computed or any(map(self._computes, calls))
             if not is_computed:
-                without_forward = without_forward or self.obstacles.without_forward(backward)
+                without_forward = without_forward or self.obstacles.without_forward(
+                    backward, self.slices.unknown_call(found, backward)
+                )
             marked.append(replace(backward, inline=True) if calls else backward)
             members.update(found)
         return members, marked, without_forward

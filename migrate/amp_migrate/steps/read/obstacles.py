@@ -34,14 +34,19 @@ class Obstacles:
         self.regions = regions
         self.is_mixed = is_mixed
 
-    def without_forward(self, backward: Backward) -> Refusal:
-        """What to say where the forward pass behind a loss is not to be seen."""
-        return Refusal(
-            self.file,
-            backward.statement,
-            f"the forward pass behind `{self.tree.quote(backward.loss)}` is not in this function",
-            "put forward and loss into a torch.amp.autocast region by hand, and scale the loss before backward()",
-        )
+    def without_forward(self, backward: Backward, unknown: cst.Call | None) -> Refusal:
+        """What to say where the forward pass behind a loss is not to be seen.
+
+        Args:
+            unknown: what the loss is computed by that may be it, if anything is.
+        """
+        loss = self.tree.quote(backward.loss)
+        reason = f"the forward pass behind `{loss}` is not in this function"
+        if unknown is not None:
+            callee = self.tree.quote(unknown.func)
+            reason = f"the forward pass behind `{loss}` cannot be seen: nothing says what `{callee}` is"
+        hint = "put forward and loss into a torch.amp.autocast region by hand, and scale the loss before backward()"
+        return Refusal(self.file, backward.statement, reason, hint)
 
     def extractions(self, members: set[Statement]) -> tuple[Extraction, ...] | Refusal:
         """The forwards that have to be taken out of losses which must stay outside every region."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 
@@ -102,6 +102,14 @@ class Slices:
         needed = frozenset().union(*map(effects.reads, found))
         return found | {each for each in forwards if effects.writes(each) & needed}
 
+    def unknown_call(self, found: Collection[Statement], backward: Backward) -> cst.Call | None:
+        """The first call of a slice that may be the forward, for all that can be seen: in the loop, if there is one."""
+        loop = self.tree.loop(backward.statement)
+        inside = [each for each in self._unknown(found) if loop is None or loop in self.tree.ancestors(each)]
+        ordered = sorted(inside, key=lambda each: self.tree.order[each])
+        calls = (call for each in ordered for call in calls_of(each) if self._is_unknown(call))
+        return next((call for call in calls if not self.roles.losses.is_call(self.file, call)), None)
+
     def assume_forward(self, body: Block, found: list[Statement], backward: Backward) -> bool:
         """Take for the forward what a slice calls that cannot be seen: the loss has its gradient from somewhere.
 
@@ -115,14 +123,7 @@ class Slices:
             if isinstance(value, cst.Call) and self._is_out_of_sight(value):
                 self.regions.assume(statement)
                 return True
-        effects = self.regions.effects
-        unknown = [
-            each
-            for each in found
-            if any(map(self._is_unknown, calls_of(each)))
-            and effects.reads(each).isdisjoint(effects.writes(each))  # `loss = reduced(loss)` goes on from a loss
-            and not is_quiet(self.file, each)
-        ]
+        unknown = self._unknown(found)
         before = {each: list(self._on_its_objects(each, body, at)) for each in unknown}
         loops = [loop for loop in self.tree.ancestors(at) if isinstance(loop, LOOP_TYPES)]
         in_loops = ([each for each in unknown if loop in self.tree.ancestors(each)] for loop in loops)
@@ -191,6 +192,17 @@ class Slices:
         body = self.tree.body(target)
         calls = (call for call in self.file.calls if self.tree.body(call) is body)
         return any(path in (object_path(c.func), _stepped(c)) for c in calls)
+
+    def _unknown(self, found: Collection[Statement]) -> list[Statement]:
+        """The statements of a slice that compute by what cannot be seen, and have a gradient."""
+        effects = self.regions.effects
+        return [
+            each
+            for each in found
+            if any(map(self._is_unknown, calls_of(each)))
+            and effects.reads(each).isdisjoint(effects.writes(each))  # `loss = reduced(loss)` goes on from a loss
+            and not is_quiet(self.file, each)
+        ]
 
     def _is_unknown(self, call: cst.Call) -> bool:
         """Whether nothing is known of what a call runs, not even that it is no forward."""

@@ -212,7 +212,27 @@ def test_what_only_prepares_a_model_is_taken_for_no_forward(leaves: Check, dtype
             loss.backward()
             opt.step()
         """,
-        "the forward pass behind `loss` is not in this function",
+        "the forward pass behind `loss` cannot be seen: nothing says what `wrapped` is",
+        dtype=dtype,
+    )
+
+
+def test_forward_of_an_object_that_is_out_of_sight_is_named(leaves: Check, dtype: str) -> None:
+    leaves(
+        """
+        from engine.base import Base
+
+        class Engine(Base):
+            def train(self):
+                for x, y in self.data:
+                    for opt in self.opts:
+                        opt.zero_grad()
+                    out = self.core(x)
+                    self.total, parts = self.manager.loss_of(out, y)
+                    self.total.backward()
+                    self.end()
+        """,
+        "the forward pass behind `self.total` cannot be seen: nothing says what `self.core` is",
         dtype=dtype,
     )
 

@@ -146,7 +146,7 @@ for x in loader:
     loss = measure(agent.get_names(), x)
     STEP
 """,
-        "the forward pass behind `loss` is not in this function",
+        "the forward pass behind `loss` cannot be seen: nothing says what `measure` is",
     )
 
 

@@ -161,7 +161,7 @@ def test_loss_that_may_have_its_gradient_from_elsewhere_stays_on_the_shim(comput
     """
     )
     assert "from amp_shim import amp\n" in plan.after
-    assert any("the forward pass behind `loss` is not in this function" in each.message for each in plan.findings)
+    assert any("the forward pass behind `loss` " in each.message for each in plan.findings)
 
 
 @pytest.mark.parametrize(
