@@ -254,7 +254,7 @@ class _Walk(Walk[Way]):
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             return self.branch(test.operand, not outcome, states)
         if isinstance(test, ast.Constant):
-            return states if bool(test.value) is outcome else frozenset()
+            return super().branch(test, outcome, states)
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) is outcome:
             for each in test.values:
                 states = self.branch(each, outcome, states)

@@ -284,3 +284,12 @@ def test_a_model_is_not_taken_for_the_trainer_whose_method_is_called_like_its_ow
         == ""
     )
     assert "before a step through" in wrong(before, after.replace("scaler.scale(loss).backward()", "loss.backward()"))
+
+
+@pytest.mark.parametrize(("test", "is_known"), [("True", True), ("1", True), ("False", False), ("x.last", False)])
+def test_a_test_that_is_a_constant_has_one_way(wrong: Check, test: str, is_known: bool) -> None:
+    def under(text: str, line: str) -> str:
+        return text.replace(f"    {line}\n", f"    if {test}:\n        {line}\n")
+
+    found = wrong(under(BEFORE, "loss.backward()"), under(AFTER, "scaler.scale(loss).backward()"))
+    assert (found == "") is is_known

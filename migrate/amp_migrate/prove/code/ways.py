@@ -35,8 +35,8 @@ class Walk(Generic[State]):
         return states
 
     def branch(self, test: ast.expr, outcome: bool, states: frozenset[State]) -> frozenset[State]:
-        """The states in which a test may come out so."""
-        return states
+        """The states in which a test may come out so: `if True:` has one way."""
+        return frozenset() if isinstance(test, ast.Constant) and bool(test.value) is not outcome else states
 
     def fewer(self, states: frozenset[State]) -> frozenset[State]:
         """The same states, told apart less finely where they are many."""
