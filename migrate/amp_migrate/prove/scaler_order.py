@@ -8,6 +8,7 @@ gradients, is a fault where the original has none of its kind in the same functi
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ _DEPTH = 6  # calls in one another that are gone into: what is further down is n
 _READERS = frozenset(
     {"clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "get_total_norm", "clip_grads_with_norm_"}
 )
+_NAME = re.compile(r"\w+")
 _SPOKEN_OF = _READERS | {"backward", "step", "zero_grad"}
 
 
@@ -206,9 +208,10 @@ class _Order(Walk[Between]):
         if not isinstance(node, (ast.For, ast.AsyncFor)):
             return states
         turn = {each.id for each in ast.walk(node.target) if isinstance(each, ast.Name)}
+        turn |= {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute) and _root(each) in turn}
 
         def before(keys: frozenset[str]) -> frozenset[str]:  # the same name is another optimizer in the next turn
-            return frozenset(f"{key} before" if key in turn else key for key in keys)
+            return frozenset(key if turn.isdisjoint(_NAME.findall(key)) else f"{key} before" for key in keys)
 
         return frozenset(replace(s, unscaled=before(s.unscaled), stepped=before(s.stepped)) for s in states)
 
@@ -342,6 +345,13 @@ class _Order(Walk[Between]):
 def _in_words(state: Between) -> str:
     """A state as the same text in every run: the order of a set is another in each."""
     return repr([sorted(each) if isinstance(each, frozenset) else each for each in vars(state).values()])
+
+
+def _root(node: ast.expr) -> str:
+    """The name that an attribute is reached from; empty where that is no name."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _key(node: ast.expr, names: dict[str, str]) -> str:

@@ -209,11 +209,12 @@ def _item(frame: Frame, atom: Atom | Tensor, index: Value, node: ast.Subscript) 
         if isinstance(at, int) and not is_slice and atom.rest is None:
             return atom.items[at] if -len(atom.items) <= at < len(atom.items) else NEVER
         whole = join_all((*atom.items, atom.rest or NEVER))
-        if is_slice:
-            return _sliced(atom, node.slice) if atom.rest is None else many(whole)  # type: ignore[arg-type]
+        if isinstance(node.slice, ast.Slice):
+            bounds = _bounds(node.slice) if atom.rest is None else None
+            return many(whole) if bounds is None else tup(atom.items[bounds])
         return whole
     if isinstance(atom, Obj):
-        return _item_of_object(frame, atom, index, node, is_slice)
+        return _item_of_object(frame, atom, index, node)
     if isinstance(atom, Opaque):
         name = key(index) or "[]"
         return one(atom.part(name)) if not is_slice else one(atom)
@@ -233,21 +234,25 @@ def _item(frame: Frame, atom: Atom | Tensor, index: Value, node: ast.Subscript) 
     return UNKNOWN
 
 
-def _sliced(atom: Tup, node: ast.Slice) -> Value:
+def _bounds(node: ast.Slice) -> slice | None:
+    """The slice that is written out; None where a bound is computed."""
     try:
-        low, high, step = (
-            None if each is None else ast.literal_eval(each) for each in (node.lower, node.upper, node.step)
+        return slice(
+            *(None if each is None else ast.literal_eval(each) for each in (node.lower, node.upper, node.step))
         )
-        return tup(atom.items[low:high:step])
     except (ValueError, TypeError, SyntaxError):
-        return many(join_all(atom.items))
+        return None
 
 
-def _item_of_object(frame: Frame, owner: Obj, index: Value, node: ast.Subscript, is_slice: bool) -> Value:
+def _item_of_object(frame: Frame, owner: Obj, index: Value, node: ast.Subscript) -> Value:
     if owner.made_of not in (LIST, DICT, SET):
         return frame.analysis.get_item(frame, owner, index, node)
-    if is_slice:
-        return new(frame, node, LIST, rest=contents(frame, owner))
+    if isinstance(node.slice, ast.Slice):
+        given, rest = sequence(frame, one(owner), node)
+        bounds = None if rest or not given else _bounds(node.slice)
+        if bounds is None:
+            return new(frame, node, LIST, rest=contents(frame, owner))
+        return new(frame, node, LIST, given[bounds])
     name = key(index)
     if name is None:
         return contents(frame, owner) or (UNKNOWN if owner in frame.analysis.many else NEVER)

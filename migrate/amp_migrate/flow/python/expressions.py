@@ -44,6 +44,7 @@ from amp_migrate.flow.python.narrow import assume
 from amp_migrate.flow.source import site_of
 
 _MOST_APART = 4
+_RANGE, _LEN = External("builtins.range"), External("builtins.len")
 OPERATORS = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floor_divide",
     ast.Mod: "remainder", ast.Pow: "pow", ast.MatMult: "matmul", ast.BitAnd: "bitwise_and", ast.BitOr: "bitwise_or",
@@ -206,23 +207,45 @@ def in_turn(
 ) -> list[Value]:
     """What a target is bound to, if it is a few optimizers, or keys of some, each in its turn; else nothing."""
     given, rest = containers.sequence(frame, source, node.iter)
-    if rest or len(given) > _MOST_APART:
-        return []
-    if frame.analysis.pytorch.has_steps(given):
+    if given and not rest and len(given) <= _MOST_APART and frame.analysis.pytorch.has_steps(given):
         return given
-    is_key = isinstance(node.target, ast.Name) and bool(given) and all(constant(each) is not None for each in given)
-    return given if is_key and _has_steps_under(frame, node.target, body) else []
+    held = _held_under(node.target, body)
+    if not held:
+        return []
+    keys = _counted(frame, node.iter) if rest else given
+    is_key = 0 < len(keys) <= _MOST_APART and all(constant(each) is not None for each in keys)
+    return keys if is_key and any(_holds_steps(frame, each) for each in held) else []
 
 
-def _has_steps_under(frame: Frame, key: ast.expr, body: Sequence[ast.AST]) -> bool:
-    """Whether a name is a key of optimizers: `optimizers[key]`."""
-    for each in (each for part in body for each in ast.walk(part) if isinstance(each, ast.Subscript)):
-        is_by_key = isinstance(each.slice, ast.Name) and isinstance(key, ast.Name) and each.slice.id == key.id
-        if is_by_key and isinstance(each.value, (ast.Name, ast.Attribute)):
-            held = [each for each in evaluate(frame, each.value) if isinstance(each, Obj)]
-            if frame.analysis.pytorch.has_steps(containers.contents(frame, each) for each in held):
-                return True
-    return False
+def _counted(frame: Frame, node: ast.expr) -> list[Value]:
+    """The numbers of `range(2)` and `range(len(optimizers))`, where it is known that they are few."""
+    if not (isinstance(node, ast.Call) and len(node.args) == 1 and _RANGE in evaluate(frame, node.func)):
+        return []
+    (most,) = node.args
+    number = None
+    if isinstance(most, (ast.Constant, ast.Name, ast.Attribute)):
+        number = constant(evaluate(frame, most))
+    elif isinstance(most, ast.Call) and len(most.args) == 1 and _LEN in evaluate(frame, most.func):
+        items, rest = containers.sequence(frame, evaluate(frame, most.args[0]), most)
+        number = None if rest else len(items)
+    is_few = isinstance(number, int) and number <= _MOST_APART
+    return [const(each) for each in range(number or 0)] if is_few else []
+
+
+def _held_under(key: ast.expr, body: Sequence[ast.AST]) -> list[ast.expr]:
+    """What a name is the key of: `optimizers` in `optimizers[key]`."""
+    subscripts = (each for part in body for each in ast.walk(part) if isinstance(each, ast.Subscript))
+    return [
+        each.value
+        for each in subscripts
+        if isinstance(each.slice, ast.Name) and isinstance(key, ast.Name) and each.slice.id == key.id
+        if isinstance(each.value, (ast.Name, ast.Attribute))
+    ]
+
+
+def _holds_steps(frame: Frame, node: ast.expr) -> bool:
+    held = [each for each in evaluate(frame, node) if isinstance(each, Obj)]
+    return frame.analysis.pytorch.has_steps(containers.contents(frame, each) for each in held)
 
 
 def _call(frame: Frame, node: ast.Call) -> Value:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import takewhile
 
 import libcst as cst
 
@@ -29,7 +30,7 @@ from amp_migrate.steps.scaler.optimizer_origin import (
     makes,
     other_name,
 )
-from amp_migrate.trees.nodes import Statement, find, is_constant, method_of
+from amp_migrate.trees.nodes import LOOP_TYPES, Statement, find, is_constant, method_of
 
 SCALER_NAMES = ("scaler", "grad_scaler", "amp_scaler")
 
@@ -56,7 +57,33 @@ class Traveller:
         Args:
             create: whether a scaler may be made; otherwise one that is already on its way must be met.
         """
-        return self._reach(file, optimizers, create, ())
+        route = self._reach(file, optimizers, create, ())
+        if isinstance(route, Refusal):
+            return self._before_loop(file, optimizers[0], create) or route
+        return route
+
+    def _before_loop(self, file: File, at: cst.BaseExpression, create: bool) -> Route | None:
+        """A scaler that is made before the outermost loop round a step, where that loop is run but once."""
+        function = file.tree.function(at)
+        known = self.ways.creations.get(function or file.tree.module)
+        if not create:
+            return Route(known.target) if known is not None and isinstance(known.home, LOOP_TYPES) else None
+        loops = [each for each in _repeating(file, at) if isinstance(each, LOOP_TYPES)]
+        if not loops or (function is not None and not self._runs_once(file, function, ())):
+            return None
+        name = known.target if known is not None else file.scopes.free(SCALER_NAMES)
+        return None if name is None else Route(name, (Creation(file, loops[-1], name, before=True),))
+
+    def _runs_once(self, file: File, node: cst.FunctionDef, seen: tuple[cst.CSTNode, ...]) -> bool:
+        """Whether every call of a function is known, and none is in a loop."""
+        function = self.project.reference(file, node)
+        sites = every_call(self.project, function, seen)
+        if isinstance(sites, str) or any(True for _ in self.project.possible_calls(function)):
+            return False
+        callers = [(site.file, site.file.tree.function(site.call)) for site in sites]
+        return not any(_repeating(site.file, site.call) for site in sites) and all(
+            caller is None or self._runs_once(where, caller, (*seen, node)) for where, caller in callers
+        )
 
     def _reach(
         self, file: File, optimizers: list[cst.BaseExpression], create: bool, seen: tuple[cst.CSTNode, ...]
@@ -288,6 +315,12 @@ class Traveller:
             block = tree.common_block(nodes)
             found.append(min((tree.lift(node, block) for node in nodes), key=lambda each: tree.order[each]))
         return max(found, key=lambda each: tree.order[each])
+
+
+def _repeating(file: File, node: cst.CSTNode) -> list[cst.CSTNode]:
+    """What may run a place more than once in one call of its function, the innermost first."""
+    inside = takewhile(lambda each: not isinstance(each, (cst.FunctionDef, cst.ClassDef)), file.tree.ancestors(node))
+    return [each for each in inside if isinstance(each, (*LOOP_TYPES, cst.BaseComp, cst.Lambda))]
 
 
 def _given(file: File, owner: cst.ClassDef, path: str) -> Iterator[cst.CSTNode]:

@@ -246,17 +246,3 @@ def test_scaler_is_as_old_as_the_object_that_a_method_gives_its_optimizer(rewrit
         +     scaler.update()
         """
     )
-
-
-def test_scaler_would_be_made_as_often_as_the_object_that_steps(leaves: Check) -> None:
-    leaves(
-        """
-        for x in loader:
-            net = build(x)
-            net.set_optimizer()
-            loss = nn.functional.mse_loss(net(x), x)
-            loss.backward()
-            net.optimizer.step()
-        """,
-        "`net.optimizer` is made or fetched anew for every step",
-    )

@@ -78,29 +78,6 @@ def test_method_that_a_call_on_an_object_of_unknown_class_may_be_of(leaves: Chec
     )
 
 
-def test_optimizer_among_starred_arguments(leaves: Check) -> None:
-    leaves(
-        """
-        def train(model, optimizer, loader):
-            EPOCH
-        everything = [model, torch.optim.SGD(model.parameters(), lr=0.1), loader]
-        train(*everything)
-        """,
-        "starred arguments",
-    )
-
-
-def test_optimizer_among_starred_keyword_arguments(leaves: Check) -> None:
-    leaves(
-        """
-        def train(model, optimizer, loader):
-            EPOCH
-        train(**everything)
-        """,
-        "starred arguments",
-    )
-
-
 def test_function_that_calls_itself(leaves: Check) -> None:
     leaves(
         """
@@ -110,24 +87,6 @@ def test_function_that_calls_itself(leaves: Check) -> None:
             train(model, optimizer, depth - 1)
         """,
         "train() calls itself",
-    )
-
-
-def test_name_of_a_loop_over_optimizers_that_is_given_something_else(leaves: Check) -> None:
-    leaves(
-        """
-        first, second = nn.Linear(2, 2), nn.Linear(2, 2)
-        optimizers = [torch.optim.SGD(net.parameters(), lr=0.1) for net in (first, second)]
-        for x in loader:
-            for each in optimizers:
-                each.zero_grad()
-            loss = second(first(x)).mean()
-            loss.backward()
-            each, size = measured(optimizers)
-            for each in optimizers:
-                each.step()
-        """,
-        "`each` is made or fetched anew for every step",
     )
 
 
@@ -147,32 +106,6 @@ def test_call_that_raises_as_it_is(leaves: Check) -> None:
     )
 
 
-def test_parameter_that_the_function_replaces(leaves: Check) -> None:
-    leaves(
-        """
-        def train(model, loader, optimizer=None):
-            optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=0.1)
-            EPOCH
-        train(model, loader)
-        """,
-        "no way for a loss scaler",
-    )
-
-
-def test_parameter_that_the_function_fills_in(leaves: Check) -> None:
-    leaves(
-        """
-        def train(model, loader, optimizer=None):
-            if optimizer is None:
-                optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-            EPOCH
-
-        train(nn.Linear(2, 2), [])
-        """,
-        "no way for a loss scaler",
-    )
-
-
 def test_optimizer_that_is_fetched_for_every_step(leaves: Check) -> None:
     leaves(
         """
@@ -184,50 +117,6 @@ def test_optimizer_that_is_fetched_for_every_step(leaves: Check) -> None:
                 STEP
         """,
         "`optimizer` is made or fetched anew for every step",
-    )
-
-
-def test_optimizer_that_is_made_for_every_step(leaves: Check) -> None:
-    leaves(
-        """
-        model = nn.Linear(2, 2)
-        for x, y in loader:
-            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-            optimizer.zero_grad()
-            loss = nn.functional.mse_loss(model(x), y)
-            STEP
-        """,
-        "`optimizer` is made or fetched anew for every step",
-    )
-
-
-def test_optimizer_that_is_one_of_two(leaves: Check) -> None:
-    leaves(
-        """
-        model = nn.Linear(2, 2)
-        first = torch.optim.SGD(model.parameters(), lr=0.1)
-        second = torch.optim.Adam(model.parameters())
-        for x, y in loader:
-            optimizer = first if x.sum() > 0 else second
-            optimizer.zero_grad()
-            loss = nn.functional.mse_loss(model(x), y)
-            STEP
-        """,
-        "where `optimizer` is made cannot be seen",
-    )
-
-
-def test_optimizers_that_are_names_of_one_another(leaves: Check) -> None:
-    leaves(
-        """
-        model = nn.Linear(2, 2)
-        for x, y in loader:
-            optimizer = other
-            loss = nn.functional.mse_loss(model(x), y)
-            STEP
-            other = optimizer
-        """,
-        "where `optimizer` is made cannot be seen",
     )
 
 
