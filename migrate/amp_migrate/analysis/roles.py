@@ -18,12 +18,13 @@ from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
 from amp_migrate.analysis.files import File, object_bindings, object_path
 from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.analysis.project import FunctionRef, Project
+from amp_migrate.analysis.values.looped import elements, held_in
 from amp_migrate.analysis.values.losses import Losses, is_class_name
 from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.analysis.values.replicas import Replicas
 from amp_migrate.analysis.values.sparse import SparseModules
 from amp_migrate.tables import torch_names as table
-from amp_migrate.trees.nodes import find, subscript_key, walk, written_string
+from amp_migrate.trees.nodes import find, last_word, subscript_key, walk, written_string
 
 _MODULE_NAME = re.compile(r"(^|[._])(model|net|network|ddp_model)_?\d*$", re.IGNORECASE)
 # How the name of a function begins that does something with a module.
@@ -72,6 +73,8 @@ class Roles:
         called = file.methods_called.get(path, set())
         if called & table.MODULE_EVIDENCE or (depth < MAX_HOPS and self._holds_module(file, node, bindings, depth)):
             return True
+        if depth < MAX_HOPS and any(self._holds_modules(file, each, depth) for each in held_in(file, node)):
+            return True
         if path.startswith("self.") and not bindings and self._is_inherited_module(file, node, path):
             return True
         return not called & table.TEXT_METHODS and self._is_named_as_module(file, node, path, bindings)
@@ -95,6 +98,22 @@ class Roles:
         if any(self.is_module(file, each, depth + 1) for each in others):
             return True
         return self._is_passed_module(file, node, bindings, depth)
+
+    def _holds_modules(self, file: File, node: cst.BaseExpression, depth: int) -> bool:
+        """Whether a collection holds modules: one of PyTorch's own, or one that is written out."""
+        for binding in self.bindings(file, node):
+            made = binding.value
+            while isinstance(made, cst.Call) and last_word(made.func) in table.HANDS_BACK:
+                assert isinstance(made.func, cst.Attribute)
+                made = made.func.value
+            if isinstance(made, cst.Call) and file.names.callee(made) in table.MODULE_COLLECTIONS:
+                given = made.args[0].value if made.args else None
+                if not elements(given):
+                    return True
+                made = given
+            if any(isinstance(each, cst.Call) and self._makes_module(file, each, depth + 1) for each in elements(made)):
+                return True
+        return False
 
     def _is_named_as_module(self, file: File, node: cst.BaseExpression, path: str, bindings: Sequence[Binding]) -> bool:
         """Whether something that nothing else is known of is called `model`: evidence of last resort."""

@@ -117,6 +117,8 @@ MODULE_WRAPPERS = frozenset(
     ).split()
 ).union(DATA_PARALLEL)
 
+# Modules that hold others by number or key.
+MODULE_COLLECTIONS = frozenset(("torch.nn.ModuleDict", "torch.nn.ModuleList"))
 MODULE_BASES = frozenset(("torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module"))
 MODULE_FACTORIES = (
     "torch.nn.",

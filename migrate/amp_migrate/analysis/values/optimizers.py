@@ -7,10 +7,11 @@ import re
 import libcst as cst
 
 from amp_migrate.analysis.files import File, object_bindings, object_path
+from amp_migrate.analysis.values.looped import elements, held_in
 from amp_migrate.tables import torch_names as table
 
 _OPTIMIZER_NAME = re.compile(
-    r"(^|[._])(\w*optimizer\w*|optim|opt|\w+_opt|opt_\w+|optim_\w+|\w+_optim|opt(im)?(?-i:[A-Z])\w*)(\[\])?$",
+    r"(^|[._])(\w*optimizer\w*|optims?|opts?|\w+_opt|opt_\w+|optim_\w+|\w+_optim|opt(im)?(?-i:[A-Z])\w*)(\[\])?$",
     re.IGNORECASE,
 )
 # What a text holds in which `is_optimizer` can be true of anything.
@@ -28,7 +29,20 @@ def is_optimizer(file: File, node: cst.BaseExpression) -> bool:
         if isinstance(value, cst.Call) and file.names.callee(value).startswith(table.OPTIMIZER_FACTORIES):
             return True
     called = file.methods_called.get(path, set())
-    return _OPTIMIZER_NAME.search(path) is not None or {"zero_grad", "step"} <= called
+    return _OPTIMIZER_NAME.search(path) is not None or {"zero_grad", "step"} <= called or _is_one_of_some(file, node)
+
+
+def _is_one_of_some(file: File, node: cst.BaseExpression) -> bool:
+    """Whether an object is an element of a collection of optimizers."""
+    return any(
+        _OPTIMIZER_NAME.search(object_path(held) or "")
+        or any(
+            isinstance(each, cst.Call) and file.names.callee(each).startswith(table.OPTIMIZER_FACTORIES)
+            for binding in object_bindings(file, held)
+            for each in elements(binding.value)
+        )
+        for held in held_in(file, node)
+    )
 
 
 def is_scheduler(file: File, node: cst.BaseExpression) -> bool:

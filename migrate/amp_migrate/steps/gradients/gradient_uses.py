@@ -11,12 +11,12 @@ from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.values.looped import in_each, variable
 from amp_migrate.implications import implied
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.gradients.reductions import reduces_gradients
 from amp_migrate.steps.gradients.updates import exclude
 from amp_migrate.steps.model.training_step import Backward, GradientUse, OptimizerStep, ScaledClip
-from amp_migrate.steps.statements.looped import in_each, variable
 from amp_migrate.tables.torch_names import CLIPPING, GRADIENT_FUNCTIONS
 from amp_migrate.trees.nodes import (
     LOOP_TYPES,

@@ -17,9 +17,9 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.analysis.project import CallSite, FunctionRef
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.values.looped import collection, in_each, variable
 from amp_migrate.analysis.values.optimizers import OPTIMIZER_SIGN, is_optimizer
 from amp_migrate.steps.model.training_step import OptimizerStep
-from amp_migrate.steps.statements.looped import collection, in_each, variable
 from amp_migrate.trees import build
 from amp_migrate.trees.nodes import Block, Statement, block_of, find, statements
 from amp_migrate.trees.own_calls import calls_in

@@ -7,13 +7,13 @@ import libcst as cst
 from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.values.looped import is_alone
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.gradients.hooks import reading_hook
 from amp_migrate.steps.model.training_step import Backward, Extraction, OptimizerStep
 from amp_migrate.steps.regions.extract import extractions
 from amp_migrate.steps.regions.find_regions import RegionFinder
 from amp_migrate.steps.statements.amp_signs import uses_amp
-from amp_migrate.steps.statements.looped import is_alone
 from amp_migrate.trees.nodes import Block, Statement, block_of, find, is_constant
 from amp_migrate.trees.own_calls import calls_of
 

@@ -11,6 +11,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.values.looped import is_alone
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.gradients.gradient_uses import gradient_uses, needs_true_gradients
 from amp_migrate.steps.gradients.steppers import loop_over_optimizers, optimizer_steps
@@ -20,7 +21,6 @@ from amp_migrate.steps.model.training_step import GradientUse, OptimizerStep, Tr
 from amp_migrate.steps.read.gather import Gathered, Gatherer
 from amp_migrate.steps.read.split import Key, Split, key_of
 from amp_migrate.steps.scaler.as_last_argument import hand_on
-from amp_migrate.steps.statements.looped import is_alone
 from amp_migrate.trees.nodes import Block, Statement, block_of, nested_statements, statements
 
 # The way of the scaler to the place where some optimizers are used together.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
+from amp_migrate.analysis.values.looped import collection, values_of, variable
 from amp_migrate.steps.model.route import Creation
 from amp_migrate.steps.statements.data_flow import reads
-from amp_migrate.steps.statements.looped import collection, values_of, variable
 from amp_migrate.trees.nodes import Statement, find, is_constant
 
 

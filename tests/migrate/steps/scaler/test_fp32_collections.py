@@ -256,6 +256,89 @@ def test_optimizers_by_number(rewrites: Check, numbers: str) -> None:
     )
 
 
+@pytest.mark.parametrize("taken", ["for o in self.optimizers.values():", "for key, o in self.optimizers.items():"])
+def test_an_optimizer_is_known_by_the_collection_that_a_loop_takes_it_from(rewrites: Check, taken: str) -> None:
+    rewrites(
+        f"""
+          class Trainer:
+              def __init__(self):
+                  self.model = nn.ModuleDict({{"encoder": nn.Linear(2, 2), "disc": nn.Linear(2, 1)}})
+                  self.optimizers = {{}}
+        +         self.scaler = torch.amp.GradScaler("cuda")
+                  for key, net in self.model.items():
+                      self.optimizers[key] = torch.optim.SGD(net.parameters(), lr=0.1)
+
+              def step(self, x):
+        ~         loss = self.model["disc"](self.model["encoder"](x)).mean()
+                  self.model.zero_grad()
+        -         loss.backward()
+        +         self.scaler.scale(loss).backward()
+                  {taken}
+        -             o.step()
+        +             self.scaler.step(o)
+        +         self.scaler.update()
+
+          trainer = Trainer()
+          for x in loader:
+              trainer.step(x)
+        """
+    )
+
+
+def test_an_optimizer_is_known_by_what_its_list_is_made_of(rewrites: Check) -> None:
+    rewrites(
+        """
+          first, second = nn.Linear(2, 2), nn.Linear(2, 2)
+          both = [torch.optim.SGD(net.parameters(), lr=0.1) for net in (first, second)]
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+              first.zero_grad()
+              second.zero_grad()
+        ~     loss = second(first(x)).mean()
+        -     loss.backward()
+        -     both[0].step()
+        -     both[1].step()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(both[0])
+        +     scaler.step(both[1])
+        +     scaler.update()
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    "nets",
+    [
+        'nn.ModuleDict({"g": nn.Linear(2, 2), "d": nn.Linear(2, 1)}).cuda()',
+        "nn.ModuleDict(load())",
+        '{"g": nn.Linear(2, 2), "d": nn.Linear(2, 1)}',
+    ],
+)
+def test_a_module_is_known_by_the_collection_that_it_is_in(rewrites: Check, nets: str) -> None:
+    rewrites(
+        f"""
+          nets = {nets}
+        ~ optimizer = torch.optim.SGD(parameters, lr=0.1)
+          for x in loader:
+        ~     loss = nets["d"](nets["g"](x)).mean()
+        ~     STEP
+        """
+    )
+
+
+def test_criteria_in_a_collection_are_no_modules(leaves: Check) -> None:
+    leaves(
+        """
+        criteria = nn.ModuleList([nn.MSELoss(), nn.L1Loss()])
+        optimizer = torch.optim.SGD(parameters, lr=0.1)
+        for x, y in loader:
+            loss = criteria[0](x, y)
+            STEP
+        """,
+        "the forward pass behind `loss` is not in this function",
+    )
+
+
 def test_model_under_a_key_that_says_so(rewrites: Check) -> None:
     rewrites(
         """

@@ -1,10 +1,11 @@
-"""Collections that a loop runs over: `optimizers` for `optimizers.values()`."""
+"""Collections, and what is taken from them: by a key, or by a loop over one, `optimizers` for `optimizers.values()`."""
 
 from __future__ import annotations
 
 import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
+from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.trees.nodes import Statement
 
 # What runs a generator to its end.
@@ -17,6 +18,22 @@ def collection(node: cst.CSTNode) -> cst.BaseExpression | None:
         return None
     over = values_of(node.iter) if variable(node) is node.target else _paired(node.iter)
     return over if dotted(over) is not None else None
+
+
+def held_in(file: File, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """The collections that an object is taken from: by a key, or by a loop over one."""
+    by_key = [node.value] if isinstance(node, cst.Subscript) else []
+    looped = (collection(binding.node) for binding in object_bindings(file, node))
+    return [*by_key, *(each for each in looped if each is not None)]
+
+
+def elements(value: cst.BaseExpression | None) -> list[cst.BaseExpression]:
+    """What a list, a tuple, a dictionary or a comprehension that is written out puts into a collection."""
+    if isinstance(value, (cst.List, cst.Tuple, cst.Dict)):
+        return [each.value for each in value.elements]
+    if isinstance(value, cst.BaseSimpleComp):
+        return [value.elt]
+    return [value.value] if isinstance(value, cst.DictComp) else []
 
 
 def variable(loop: cst.For | cst.CompFor) -> cst.BaseExpression:
