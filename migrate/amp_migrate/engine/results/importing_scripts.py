@@ -53,8 +53,14 @@ def _in_project(workspace: Workspace, known: set[Path]) -> Iterator[str]:
             yield source.name
 
 
-def _importing(workspace: Workspace, known: set[Path]) -> Iterator[Source]:
-    """The other files that may import one of some, by the words in them."""
-    words = [stem for path in known for stem in [path.parent.name if path.stem == "__init__" else path.stem]]
-    importing = {source.path: source for word in words for source in workspace.mentioning("import", word)}
-    yield from (source for path, source in sorted(importing.items()) if path not in known)
+def _importing(workspace: Workspace, known: set[Path]) -> list[Source]:
+    """The other files that may import one of some, by the words in them, be it by way of a package that hands it on."""
+    found: dict[Path, Source] = {}
+    words = [path.parent.name if path.stem == "__init__" else path.stem for path in known]
+    for word in words:
+        for source in workspace.mentioning("import", word):
+            if source.path.stem != "__init__":
+                found[source.path] = source
+            elif source.path.parent.name not in words:
+                words.append(source.path.parent.name)
+    return [source for path, source in sorted(found.items()) if path not in known]

@@ -75,6 +75,16 @@ def test_a_refused_loss_is_kept_in_float32(tmp_path: Path) -> None:
     assert any(each.message.endswith("autocast refuses it: binary_cross_entropy") for each in outcome.findings)
 
 
+def test_so_is_that_of_a_step_which_a_package_hands_on(tmp_path: Path) -> None:
+    folder = tmp_path / "trainers"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("from .simple import Trainer\n")
+    (folder / "simple.py").write_text(TRAINER)
+    (tmp_path / "actors.py").write_text(ACTORS.format(loss=ISLAND))
+    (tmp_path / "main.py").write_text(MAIN.replace("from trainer ", "from trainers "))
+    assert changed(migrate([tmp_path], Settings())) == ["actors.py", "simple.py"]
+
+
 def test_a_step_whose_loss_cannot_be_kept_so_is_left_with_all_that_serves_it(tmp_path: Path) -> None:
     outcome = migrated(tmp_path, NO_ISLAND)
     assert changed(outcome) == []
