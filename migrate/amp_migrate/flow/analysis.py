@@ -545,7 +545,8 @@ class Analysis:
     def any_global(self, frame: Frame, file: str, depth: int = 0) -> Value:
         """What of a file a run chooses by a name: anything that can be called, or another file of its package.
 
-        Where there are classes, what is made only as the file runs (`args`, `model`) is not among it.
+        Where there are classes, what is made only as the file runs (`args`, `model`) is not among it, and what another
+        package has under the name of a function or module is not named: nobody knows what could call that.
         """
         self._bring_module(file)
         module = self.module(file)
@@ -566,7 +567,15 @@ class Analysis:
                     found = join(found, one(each))
         parts = (self.locate(each, file) for each in sorted(module.relative_imports))
         found = join(found, frozenset(FileModule(each) for each in parts if each is not None))
-        return found if any(isinstance(each, Class) for each in found) else join_all((found, made, UNKNOWN))
+        if not any(isinstance(each, Class) for each in found):
+            return join_all((found, made, UNKNOWN))
+        foreign = frozenset(each for each in found if isinstance(each, External) and not self._may_be_class(each))
+        return join(found - foreign, UNKNOWN) if foreign else found
+
+    def _may_be_class(self, atom: External) -> bool:
+        """Whether a name is torch's, of which it is known what it is, or spelled as those of classes are."""
+        root, last = atom.name.partition(".")[0], atom.name.rpartition(".")[2]
+        return root in self.pytorch.KNOWN or last[:1].isupper()
 
     def locate(self, dotted: str, importer: str) -> str | None:
         """The file that an import means."""

@@ -276,10 +276,13 @@ def test_a_refused_loss_that_is_made_where_it_is_computed(loss: str, kept: str |
     assert kept is None or f"        {OFF}\n            return {kept}\n" in after
 
 
-def test_a_criterion_that_a_word_chooses_from_a_module_is_one_of_its_classes_that_fit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("head", ["", "from sklearn.utils import class_weight\n"])
+def test_a_criterion_that_a_word_chooses_from_a_module_is_one_of_its_classes_that_fit(
+    tmp_path: Path, head: str
+) -> None:
     (tmp_path / "losses").mkdir()
     (tmp_path / "losses/__init__.py").write_text("from .all import *\n")
-    (tmp_path / "losses/all.py").write_text(LOSSES)
+    (tmp_path / "losses/all.py").write_text(head + LOSSES)
     script = tmp_path / "train.py"
     text = f"import losses\n{PROBABILITIES}".replace("COMPUTED", "criterion(out, target.cuda())")
     for made in ("losses.__dict__[kind]()", "vars(losses)[kind]()", "getattr(losses, kind)()"):

@@ -129,3 +129,31 @@ def test_what_apex_ran_in_mixed_precision_is_not_told() -> None:
     plan = migrate_text(text, Settings())
     assert "autocast(" in plan.after
     assert "AMP504" not in {each.code for each in plan.findings}
+
+
+CHOSEN = """\
+import torch
+import judges
+
+model, judge = torch.nn.Linear(9, 3).cuda(), getattr(judges, kind)()
+"""
+
+
+@pytest.mark.parametrize(
+    ("imported", "names"),
+    [
+        ("from maps import Focal", ["maps.Focal"]),
+        ("from maps import weights", []),  # which is a module, or a function that makes no criterion
+        ("from maps.weights import balanced", []),
+    ],
+)
+def test_of_what_a_word_chooses_beside_classes_only_classes_are_told(
+    tmp_path: Path, imported: str, names: list[str]
+) -> None:
+    judge = "class Judge(nn.Module):\n    def forward(self, out, target):\n        return (out - target).abs().mean()\n"
+    (tmp_path / "judges.py").write_text(f"from torch import nn\n{imported}\n\n\n{judge}")
+    (tmp_path / "train.py").write_text(CHOSEN + EPOCH.format(forward="loss = judge(model(x), target)"))
+    outcome = migrate([tmp_path], Settings())
+    assert [each.source.path.name for each in outcome.changed] == ["train.py"]
+    found = [each.message for each in outcome.findings if each.code == "AMP504"]
+    assert found == [f"{GIVEN}{name}" for name in names]
