@@ -30,9 +30,11 @@ from typing import Any, TypeAlias
 from amp_migrate.settings import Dtype
 from amp_migrate.verify.experiments.ladder import climb
 from amp_migrate.verify.judge.evidence import Evidence
+from amp_migrate.verify.judge.gates import Status
 from amp_migrate.verify.judge.programs import program
-from amp_migrate.verify.judge.programs.equality import differences, equality_check, only_rounding
+from amp_migrate.verify.judge.programs.equality import differences, equality_check, only_rounding, rounding_allows
 from amp_migrate.verify.judge.verdict import Limits, Verdict, assess
+from amp_migrate.verify.recorded.recording import LOW_DTYPES, Trace
 from amp_migrate.verify.runs import kinds, prepare
 from amp_migrate.verify.runs.forks import Forks
 from amp_migrate.verify.runs.kinds import Arm, Run
@@ -46,6 +48,8 @@ from faults.operators import Mutant, mutants
 from faults.rights import KIND as RIGHT
 from faults.rights import rights
 
+_HALF = {Dtype.FP16: "float16", Dtype.BF16: "bfloat16"}  # as `--dtype` asks for it
+SOON = 3  # attempts at a step after which most mutants are another program already
 ALL, OFF, SAME = "all", "with mixed precision off", "the right migration's"
 Key: TypeAlias = tuple[str, str, str, str, str, int, int]
 COVERED = """
@@ -81,7 +85,7 @@ class Judged:
         runs: which runs were enough for the verdict.
         steps: optimizer steps of the original's run.
         parameters: of the original's optimizers.
-        said: of what was missed, what its very verdict says would have been seen, and was not looked at.
+        said: of what was missed, what its very verdict warns of, says would have been seen, and was not looked at.
     """
 
     script: str
@@ -120,6 +124,7 @@ class Field:
         self._known: dict[Run, RunResult] = {}
         self.folder = scratch / "checkout"
         shutil.copytree(checkouts / script.repository, self.folder, ignore=shutil.ignore_patterns(".git"))
+        (self.folder / ".git").mkdir()  # a repository, whose other folders are there where a script looks for them
         self.original = self.folder / script.path
         text = self.original.read_text(encoding="utf-8")
         for old, new in script.smaller:
@@ -140,7 +145,7 @@ class Field:
         found, wrapper = self._scratch / f"lines{self._count}.json", self._scratch / "covered.py"
         wrapper.write_text(COVERED, encoding="utf-8")
         os.environ.update(MUTATION_TARGET=str(target.file), MUTATION_LINES=str(found))
-        self._pool(Target(wrapper)).make([Run(Arm.MIGRATED)])
+        self.pool(Target(wrapper)).make([Run(Arm.MIGRATED)])
         return frozenset(json.loads(found.read_text())) if found.exists() else frozenset()
 
     @property
@@ -149,24 +154,27 @@ class Field:
         made = Counter(step.optimizer for step in self._known[kinds.ORIGINAL].trace.steps)
         return min(made.values())
 
-    def verify(self, target: Target) -> Evidence:
+    def verify(self, target: Target, dtype: Dtype) -> Evidence:
         """The runs of a verification."""
-        return self._climb(self._pool(target))
+        return self._climb(self.pool(target, dtype=dtype))
 
-    def compare(self, target: Target, right: Evidence) -> tuple[Evidence, str]:
+    def compare(self, target: Target, dtype: Dtype, right: Evidence) -> tuple[Evidence, str]:
         """The runs of a verification, but those that cannot change its verdict; and which were enough.
 
         Who is not the original's program with mixed precision off is not passed, whatever else is run. Where both
         runs of the script are those of the right migration, to the bit, so is all that follows from them.
         """
-        pool = self._pool(target)
-        original = self._known[kinds.ORIGINAL]
+        pool = self.pool(target, dtype=dtype)
         if self._repeats():
+            soon = self.pool(target, steps=SOON + 1)
+            soon.make([kinds.MIGRATED_OFF])
+            if self._differs(soon.results[kinds.MIGRATED_OFF]):
+                return self._alone(soon.results[kinds.MIGRATED_OFF]), OFF
             pool.make([kinds.MIGRATED_OFF])
             off = pool.results[kinds.MIGRATED_OFF]
-            alone = Evidence(original, off, migrated_off=off, floors=(original,))
+            alone = self._alone(off)
             if not off.ended_well or ((found := differences(alone)) and not only_rounding(found)):
-                return replace(alone, all=(off,)), OFF
+                return alone, OFF
         pool.make([kinds.MIGRATED])
         runs = pool.results.get(kinds.MIGRATED_OFF), pool.results[kinds.MIGRATED]
         if runs[0] is not None and all(run is not None and run.ended_well for run in runs):
@@ -175,16 +183,40 @@ class Field:
                 return same, SAME
         return self._climb(pool), ALL
 
+    def _alone(self, off: RunResult) -> Evidence:
+        """The run with mixed precision off, and nothing else."""
+        original = self._known[kinds.ORIGINAL]
+        return Evidence(original, off, migrated_off=off, floors=(original,), all=(off,))
+
+    def _differs(self, soon: RunResult) -> bool:
+        """Whether the first steps alone tell that a run to the end would not be the original's, but for rounding."""
+        if not soon.ended_well:
+            return True
+        original = self._known[kinds.ORIGINAL]
+        found = [
+            each
+            for each in program.differences(original, soon)
+            if each.attempt < SOON and each.what in ("loss", "setting", "zeroing")
+        ]
+        if not found or any(each.size is None for each in found):
+            return bool(found)
+        twins = [kinds.ulp_of(kinds.ORIGINAL, number) for number in (1, 2)]
+        self._make_known(twins)
+        apart = [program.differences(original, self._known[twin]) for twin in twins if self._known[twin].ended_well]
+        return bool(apart) and any((each.size or 0.0) > rounding_allows(apart, each) for each in found)
+
+    def _make_known(self, runs: list[Run]) -> None:
+        pool = self.pool(Target(self.original))
+        pool.make(runs)
+        self._known.update({run: pool.results[run] for run in runs})
+
     def _repeats(self) -> bool:
         """Whether the original, in float32 as it is, does the same twice, to the bit."""
         again = replace(kinds.ORIGINAL, again=1, census=False, ranges=False)
         original = self._known[kinds.ORIGINAL]
         if original.trace.uses_amp:
             return False
-        if again not in self._known:
-            pool = self._pool(Target(self.original))
-            pool.make([again])
-            self._known[again] = pool.results[again]
+        self._make_known([again])
         return self._known[again].ended_well and not program.differences(original, self._known[again])
 
     def _climb(self, pool: Pool) -> Evidence:
@@ -194,7 +226,8 @@ class Field:
         self._known.update({run: result for run, result in pool.results.items() if run.arm is Arm.ORIGINAL})
         return evidence
 
-    def _pool(self, target: Target) -> Pool:
+    def pool(self, target: Target, steps: int = 0, dtype: Dtype = Dtype.AUTO) -> Pool:
+        """For runs of the original, none of which is made twice, and of one migrated script."""
         self._count += 1
         scratch = self._scratch / f"runs{self._count}"
         setup = Setup(
@@ -206,10 +239,11 @@ class Field:
             scratch=scratch,
             shim=prepare.shim_folder(),
             device="cpu",
-            steps=self.script.steps,
+            steps=steps or self.script.steps,
             timing_steps=0,
             timeout=180,
             jobs=1,
+            dtype=_HALF.get(dtype, ""),
             synthetic=True,
             forked=True,
         )
@@ -252,6 +286,7 @@ def judged(case: Case, field: Field, evidence: Evidence, runs: str, seconds: flo
         outcome = "right" if passed else "false alarm"
     else:
         outcome = "found" if not passed else "no effect" if runs == SAME else "missed"
+    warned = (f"{each.title}: {each.detail}" for each in assessment.checks if each.status is Status.WARN)
     check = next((c.id for c in assessment.checks if c.status.value in ("fail", "vacuous", "inconclusive")), "")
     return Judged(
         **about,
@@ -260,7 +295,7 @@ def judged(case: Case, field: Field, evidence: Evidence, runs: str, seconds: flo
         check=check,
         sentence=assessment.sentence.partition(" (log: ")[0][:300],
         suspicion=assessment.suspicion,
-        said=(*assessment.power, *assessment.not_checked) if outcome == "missed" else (),
+        said=(*warned, *assessment.power, *assessment.not_checked) if outcome == "missed" else (),
     )
 
 
@@ -270,15 +305,15 @@ def same_runs(evidence: Evidence, right: Evidence) -> bool:
     for ours, theirs in pairs:
         if ours is None or theirs is None or program.differences(ours, theirs):
             return False
-        a, b = ours.trace, theirs.trace
-        if (a.scales, a.counted, [s.zeros for s in a.steps], [x.scale for x in a.backwards]) != (
-            b.scales,
-            b.counted,
-            [s.zeros for s in b.steps],
-            [x.scale for x in b.backwards],
-        ):
+        if _in_half(ours.trace) != _in_half(theirs.trace):
             return False
     return True
+
+
+def _in_half(trace: Trace) -> tuple[object, ...]:
+    """What mixed precision does in a run, beside its losses: loss scales, zeros in gradients, its share of the work."""
+    work = [(each.attempt, each.work(), each.work(LOW_DTYPES)) for each in trace.counted]
+    return trace.scales, work, [step.zeros for step in trace.steps], [each.scale for each in trace.backwards]
 
 
 def sample(found: list[Mutant], most: int, seed: str) -> list[Mutant]:
@@ -382,7 +417,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkouts", type=Path)
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--only", default="", help="scripts whose name contains this")
+    parser.add_argument("--only", default="", help="scripts whose name contains one of these, by commas")
     parser.add_argument("--kind", default="", help="mutants of this kind")
     parser.add_argument("--rounds", type=int, default=20, help="of some cases of each script")
     parser.add_argument("--minutes", type=float, default=0.0, help="after which no further case is begun")
@@ -393,9 +428,19 @@ def main() -> None:
     forks = Forks(sys.executable, 1, environment(os.environ, threads=1))
     measure = Measure(options, done, forks)
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
+        give_terminal(Path(folder))
         measure.all_rounds(Path(folder))
     forks.close()
     print(dict(measure.counts))
+
+
+def give_terminal(folder: Path) -> None:
+    """Let scripts that ask `stty` for the size of their terminal have one."""
+    command = folder / "bin/stty"
+    command.parent.mkdir()
+    command.write_text("#!/bin/sh\necho 24 80\n", encoding="utf-8")
+    command.chmod(0o755)
+    os.environ["PATH"] = f"{command.parent}{os.pathsep}{os.environ.get('PATH', '')}"
 
 
 def read(path: Path) -> list[Judged]:
@@ -423,7 +468,7 @@ class Measure:
         for number, script in enumerate(SCRIPTS):
             name = (script.name, " ".join(script.arguments))
             wanted = self._again is None or any(key[:2] == name for key in self._again)
-            if self._options.only in script.name and wanted:
+            if wanted and any(each in script.name for each in self._options.only.split(",")):
                 folder = scratch / str(number)
                 folder.mkdir()
                 scripts[number] = Script(Field(script, self._options.checkouts, folder, self._forks))
@@ -447,11 +492,11 @@ class Measure:
                 continue
             began = time.monotonic()
             if right is None:
-                evidence, runs = script.field.verify(case.target), ALL
+                evidence, runs = script.field.verify(case.target, case.dtype), ALL
                 if not evidence.original.ended_well:
                     raise ValueError(f"the original: {evidence.original.complaint}")
             else:
-                evidence, runs = script.field.compare(case.target, right)
+                evidence, runs = script.field.compare(case.target, case.dtype, right)
             found = judged(case, script.field, evidence, runs, time.monotonic() - began)
             self._tell(found, key not in self._done)
             if mutant is None and found.outcome == "right":

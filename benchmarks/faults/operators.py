@@ -59,8 +59,9 @@ class _Text:
     def get(self, node: ast.expr | ast.stmt) -> str:
         return ast.get_source_segment("\n".join(self.lines), node) or ""
 
-    def put(self, node: ast.AST, new: str) -> str:
+    def put(self, node: ast.expr | ast.stmt, new: str) -> str:
         """The text with a node replaced."""
+        assert node.end_lineno is not None  # a node of parsed text
         a, b = node.lineno - 1, node.end_lineno - 1
         first, last = self.lines[a].encode(), self.lines[b].encode()
         changed = first[: node.col_offset] + new.encode() + last[node.end_col_offset :]

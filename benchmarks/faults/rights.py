@@ -1,7 +1,8 @@
 """Right operators: what a careful engineer could have written instead, with the same meaning.
 
 They change what `amp-migrate` wrote: other spellings, other places for the same region, other ways through the scaler.
-A verification must pass them all. None of them changes what is computed with mixed precision off, to the bit.
+A verification must pass them all. But for the fused optimizer, which rounds otherwise, none of them changes what is
+computed with mixed precision off, to the bit.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from faults.operators import Mutant
 
 KIND = "right"
 _CALL = re.compile(r"torch\.amp\.autocast\(device_type=\"cuda\", dtype=torch\.(b?float16)\)")
+_FUSED = re.compile(r"((?:optim\.)(?:Adam|AdamW|SGD))(\((?:[^()\n]|\([^()\n]*\))*)\)")
 _MADE = re.compile(r"torch\.amp\.GradScaler\(\"cuda\"\)")
 _STEP = re.compile(r"^( *)(scaler)\.step\(((?:[\w.]|\[\w+\])+)\)\n", re.MULTILINE)
 _BACKWARD = re.compile(r"^( *)scaler\.scale\(((?:[\w.]|\[\w+\])+)\)\.backward\(\)\n", re.MULTILINE)
@@ -62,6 +64,7 @@ def _variants(text: str) -> Iterator[tuple[str, str]]:
     yield "evaluation without a region", _without_evaluation(text)
     yield "set_to_none=True spelled", re.sub(r"\.zero_grad\(\)", ".zero_grad(set_to_none=True)", text)
     yield "gradients zeroed behind the step", _zeroed_behind(text)
+    yield "fused optimizer", _FUSED.sub(r"\1\2, fused=True)", text)
     if not scaled:
         yield "a scaler that is off", _scaler_off(text)
         return

@@ -10,11 +10,6 @@ ROOT = Path(__file__).parents[2]
 CASES = json.loads((ROOT / "benchmarks/results/fault_detection.json").read_text(encoding="utf-8"))["cases"]
 
 
-def test_the_page_is_made_of_the_latest_measurement() -> None:
-    made = runpy.run_path(str(ROOT / "benchmarks/fault_table.py"))["page"](CASES)
-    assert (ROOT / "docs/fault-detection.md").read_text(encoding="utf-8") == made, "run benchmarks/fault_table.py"
-
-
 def test_faults_are_found_and_right_migrations_left_alone() -> None:
     faults = [case["verdict"] != "PASS" for case in CASES if case["fault"]]
     alarms = [case["verdict"] != "PASS" for case in CASES if not case["fault"]]
