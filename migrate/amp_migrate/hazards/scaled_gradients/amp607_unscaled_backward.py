@@ -59,7 +59,8 @@ RULE = Rule(
     ),
     why=(
         "`scaler.step` divides the gradients by the scale, 65536 at first. Gradients that were never multiplied by it "
-        "become so small that the model hardly moves."
+        "become so small that the model hardly moves. Those of an earlier step that nothing clears are divided again, "
+        "and once one of them is infinite, it stays so, and every further step is skipped."
     ),
     sources=(f"{EXAMPLES}#typical-mixed-precision-training",),
     safety=Safety.MANUAL,
