@@ -10,6 +10,7 @@ import libcst as cst
 from amp_migrate.analysis.arguments.argument_binding import passed
 from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.analysis.project import Project
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.statements.data_flow import reads
@@ -59,8 +60,15 @@ def is_visible(project: Project, initialize: Initialize, file: File, at: cst.CST
     return all(_is_handed_on(project, file, at, name) for name in names)
 
 
-def _is_handed_on(project: Project, file: File, at: cst.CSTNode, name: str) -> bool:
-    """Whether `name` is a parameter that every caller fills with a variable of the same name (`args=args`)."""
+def _is_handed_on(
+    project: Project, file: File, at: cst.CSTNode, name: str, wanted: str | None = None, depth: int = 0
+) -> bool:
+    """Whether `name` is a parameter that every caller fills with a variable of the same name (`args=args`).
+
+    Args:
+        wanted: the name further out, where one on the way is another: a caller's parameter that is filled with it.
+    """
+    wanted = wanted or name
     bindings = [each for each in file.scopes.of(at).lookup(name) if not _is_copy(file, each, name)]
     scope = file.scopes.of(at).find(name)
     if len(bindings) != 1 or bindings[0].kind is not BindingKind.PARAMETER or scope is None:
@@ -76,7 +84,9 @@ def _is_handed_on(project: Project, file: File, at: cst.CSTNode, name: str) -> b
         if given is None or given.argument is None:
             return False
         value = given.argument.value
-        if not (isinstance(value, cst.Name) and value.value == name):
+        if not isinstance(value, cst.Name) or depth == MAX_HOPS:
+            return False
+        if value.value != wanted and not _is_handed_on(project, site.file, site.call, value.value, wanted, depth + 1):
             return False
     return True
 

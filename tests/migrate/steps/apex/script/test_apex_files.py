@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from amp_migrate.engine.migrate import migrate as migrate_paths
 from amp_migrate.settings import Settings
 
@@ -587,6 +588,45 @@ def test_what_is_wrong_in_a_file_that_a_script_loads_is_not_wrong_in_it(rewrites
         }
     )
     assert {each.path.rpartition("/")[2] for each in findings if each.code == "AMP290"} == {"engine.py"}
+
+
+@pytest.mark.parametrize("given", ["args", "None"])
+def test_evaluation_whose_caller_has_the_settings_by_another_name(migrate: Check, given: str) -> None:
+    plan = migrate(
+        f"""
+        def predict(args, model, xs):
+            with torch.no_grad():
+                return [model(x) for x in xs]
+
+        def infer(model, my_args, xs):
+            def run():
+                return predict(my_args, model, xs)
+            return run()
+
+        def train(args, model, loader):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            if args.fp16:
+                from apex import amp
+                model, optimizer = amp.initialize(model, optimizer, opt_level=args.level)
+            for x in loader:
+                loss = model(x).mean()
+                if args.fp16:
+                    with amp.scale_loss(loss, optimizer) as scaled_loss:
+                        scaled_loss.backward()
+                else:
+                    loss.backward()
+                optimizer.step()
+            return predict(args, model, loader)
+
+        def main(args, loader):
+            model = nn.Linear(2, 2)
+            train(args, model, loader)
+            infer(model, {given}, loader)
+        """
+    )
+    is_asked = given == "args"
+    assert ('enabled=bool(args.fp16) and args.level != "O0"' in plan.after.partition("def infer")[0]) is is_asked
+    assert any(each.code == "AMP211" for each in plan.findings) is not is_asked
 
 
 SERVED = {
