@@ -19,7 +19,7 @@ from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.gradients.steppers import Steppers
 from amp_migrate.steps.model.training_step import Backward
 from amp_migrate.steps.read.gather import Gathered, Gatherer
-from amp_migrate.steps.statements.amp_signs import uses_amp
+from amp_migrate.steps.statements.amp_signs import switched_off, uses_amp
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.tables.torch_names import OTHER_FRAMEWORKS
 from amp_migrate.trees.nodes import Statement, block_of, find
@@ -93,6 +93,11 @@ def gather_again(
     """What a function has of a step, when some of its calls are known to go backward."""
     body = file.tree.module if function is None else block_of(function)
     if uses_amp(file, body, function):
+        off = switched_off(file, body)
+        if off is not None:
+            return Refusal(
+                file, off, "autocast is switched off already in what may be part of it", "migrate it by hand"
+            )
         return Refusal(file, backwards[0].statement, "mixed precision is in use here already", "migrate it by hand")
     stepped = () if steppers is None else steppers.calls(file, body)
     return Gatherer(file, roles, scales=steppers is not None).gather(function, backwards, stepped_elsewhere=stepped)

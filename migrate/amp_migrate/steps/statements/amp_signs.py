@@ -7,7 +7,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
-from amp_migrate.trees.nodes import Block, find, walk
+from amp_migrate.trees.nodes import Block, find, is_constant, walk
 
 AUTOCAST = frozenset(
     (
@@ -34,6 +34,21 @@ def uses_amp(file: File, body: Block, function: cst.FunctionDef | None) -> bool:
     if names_amp(file, body):
         return True
     return any(_stands_for_amp(file, item.item) for with_ in find(body, cst.With) for item in with_.items)
+
+
+def switched_off(file: File, body: Block) -> cst.Call | None:
+    """The first call of autocast in a body, if all that it has of AMP is autocast that its text switches off."""
+    wanted = AUTOCAST | GRAD_SCALER
+    uses = [
+        each for each in walk(body) if type(each) in (cst.Name, cst.Attribute) and file.names.meanings(each) & wanted
+    ]
+    around = [file.tree.parents[each] for each in uses if not isinstance(file.tree.parents[each], cst.ImportAlias)]
+    calls = [each for each in around if isinstance(each, cst.Call) and any(map(_is_off, each.args))]
+    return calls[0] if calls and len(calls) == len(around) else None
+
+
+def _is_off(arg: cst.Arg) -> bool:
+    return arg.keyword is not None and arg.keyword.value == "enabled" and is_constant(arg.value, "False")
 
 
 def _scales_loss(file: File, body: Block, call: cst.Call) -> bool:

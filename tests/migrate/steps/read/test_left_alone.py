@@ -678,3 +678,36 @@ def test_each_step_that_stays_is_told_where_it_stands(migrate: Check) -> None:
     )
     told = [(each.line, each.message.rpartition(" (")[2]) for each in plan.findings]
     assert told == [(8, "line 9)"), (12, "line 9)")]
+
+
+SELF_TEST = """
+class Softmax(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x.softmax(1))
+        return x.softmax(1)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (out,) = ctx.saved_tensors
+        with torch.amp.autocast({autocast}):
+            part = grad.float() * out.float()
+            return part - out * part.sum(1, keepdim=True)
+
+def check():
+    a = torch.randn(2, 3, requires_grad=True)
+    Softmax.apply(a)[:, 0].sum().backward()
+
+check()
+"""
+
+
+@pytest.mark.parametrize(
+    ("autocast", "why"),
+    [
+        ('"cuda", enabled=False', "autocast is switched off already in what may be part of it (line "),
+        ('"cuda"', "mixed precision is in use here already (line "),
+    ],
+)
+def test_what_only_switches_autocast_off_is_said_to_do_that(leaves: Check, autocast: str, why: str) -> None:
+    leaves(SELF_TEST.format(autocast=autocast), why)
