@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import sys
 from collections.abc import Iterable, Iterator
-from functools import cache, cached_property
-from pathlib import Path
+from functools import cached_property
 
 from amp_migrate.prove.code.arguments import fits, takes
 from amp_migrate.prove.code.file import File
 from amp_migrate.prove.code.program import Program
-from amp_migrate.prove.code.scopes import DEFINITIONS, Function, Scope, full_module, heads, imported_name, member
+from amp_migrate.prove.code.scopes import Function, Scope, full_module, heads, imported_name, member
 from amp_migrate.prove.code.trees import brief
 from amp_migrate.tables.apex_names import SHIM
+from amp_migrate.tables.shim_names import shim_has
 from amp_migrate.tables.signatures import FORMS, Version, forms, written
 
 
@@ -97,7 +96,7 @@ def _is_there(full: str, program: Program, importer: str, versions: Iterable[Ver
     if root == "torch":
         return full not in FORMS or all(forms(full, version) for version in versions)
     if root == SHIM:
-        return name == "*" or _shim_has(full)
+        return name == "*" or shim_has(full)
     if root in sys.stdlib_module_names:
         return True
     file = program.loaded(module or full.removesuffix(name), importer)
@@ -110,36 +109,6 @@ def _is_foreign(root: str, program: Program, importer: str) -> bool:
     """Whether a package that is not of the project is imported anywhere in the file already."""
     before = (full for _, full, _ in _imports(program.files[importer]))
     return sum(full.partition(".")[0] == root for full in before) > 1 or root == "click"
-
-
-@cache
-def _shim_has(full: str) -> bool:
-    """Whether the shim has a module, or something in one, by its files: importing it would import torch."""
-    module, _, name = full.rpartition(".")
-    return _shim_names(full) is not None or name in (_shim_names(module) or ())
-
-
-@cache
-def _shim_names(module: str) -> frozenset[str] | None:
-    """What a module of the shim binds, its modules included; None where there is no such module."""
-    spec = importlib.util.find_spec(SHIM)
-    if spec is None or spec.origin is None:
-        return None
-    path = Path(spec.origin).parent.joinpath(*module.split(".")[1:])
-    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    if not file.is_file():
-        return None
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, (*DEFINITIONS, ast.ClassDef)):
-            names.add(node.name)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            names.update(alias.asname or alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-    if path.is_dir():
-        names.update(each.stem for each in path.iterdir() if each.suffix == ".py" or (each / "__init__.py").is_file())
-    return frozenset(names)
 
 
 # -- calls

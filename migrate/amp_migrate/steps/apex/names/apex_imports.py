@@ -21,6 +21,7 @@ from amp_migrate.steps.apex.uses.apex_calls import is_in, wrapper_calls
 from amp_migrate.steps.apex.uses.apex_guards import guard_of, is_only_import
 from amp_migrate.tables.apex_names import AMP, DELETED, FP16_UTILS, SERVED, STAR_NAMES, WITHDRAWN, WRAPPERS
 from amp_migrate.tables.apex_natives import public_name
+from amp_migrate.tables.shim_names import in_shim, shim_has
 from amp_migrate.trees.nodes import block_of, statements
 
 ImportStatement = cst.Import | cst.ImportFrom
@@ -123,7 +124,8 @@ class ApexImports:
     def _is_served(self, full: str) -> bool:
         """Whether the shim answers for a name: for all that it has, or for what Apex has deleted of that."""
         public = public_name(full)
-        is_there = is_in(public, SERVED) and not is_in(public, WITHDRAWN)
+        module, _, name = full.rpartition(".")
+        is_there = is_in(public, SERVED) and (shim_has(in_shim(full)) or shim_has(f"{in_shim(module)}.{name}"))
         return is_there and (self._living_too or is_in(public, DELETED))
 
     def _of_package(self, node: cst.Import, index: int, alias: cst.ImportAlias) -> Iterator[Item]:

@@ -14,8 +14,8 @@ from amp_migrate.plan.edit import Edit, Imported, Reimport, is_within
 from amp_migrate.steps.apex.names.apex_imports import Fate, ImportStatement, Item
 from amp_migrate.steps.apex.uses.apex_calls import apex_uses
 from amp_migrate.steps.apex.uses.apex_guards import guard_of
-from amp_migrate.tables.apex_names import SHIM, SHIM_MODULES
-from amp_migrate.tables.apex_natives import INNER_MODULES
+from amp_migrate.tables.apex_names import SHIM
+from amp_migrate.tables.shim_names import in_shim
 from amp_migrate.trees.nodes import Statement, block_of, statements
 from amp_migrate.write.editor import Editor
 
@@ -34,7 +34,7 @@ def is_gone(node: ImportStatement, items: Sequence[Item]) -> bool:
 
 def _write_from(editor: Editor, node: cst.ImportFrom, items: Sequence[Item]) -> Iterator[Edit]:
     fates = {item.index: item.fate for item in items}
-    module = _in_shim(import_source(node))
+    module = in_shim(import_source(node))
     if is_gone(node, items):
         yield editor.remove(node)
     elif isinstance(node.names, cst.ImportStar):
@@ -77,8 +77,8 @@ def _shim_alias(alias: cst.ImportAlias) -> Imported:
     full = dotted(alias.name) or ""
     root = full.partition(".")[0]
     if alias.asname is None:
-        return Imported(alias, _in_shim(root), root)
-    return Imported(alias, _in_shim(full))
+        return Imported(alias, in_shim(root), root)
+    return Imported(alias, in_shim(full))
 
 
 def _redirect_chains(editor: Editor, packages: Collection[str]) -> Iterator[Edit]:
@@ -86,12 +86,6 @@ def _redirect_chains(editor: Editor, packages: Collection[str]) -> Iterator[Edit
     for package in packages:
         for chain in apex_uses(editor.file, package):
             yield editor.replace(chain.value, SHIM)
-
-
-def _in_shim(module: str) -> str:
-    """The shim's module for one of Apex's: `amp_shim.parallel` for `apex.parallel.distributed`."""
-    module = SHIM_MODULES.get(module, INNER_MODULES.get(module, module))
-    return module.replace("apex", SHIM, 1)
 
 
 def write_guards(

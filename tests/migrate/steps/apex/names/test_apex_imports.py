@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from amp_migrate.engine.migrate import migrate as migrate_paths
 from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.report.finding import Kind
 from amp_migrate.settings import Apex, Settings
 from amp_migrate.tables.apex_names import DELETED, SERVED, SHIM_MODULES
 
@@ -363,3 +364,25 @@ def test_flag_that_only_an_older_pytorch_sets_asks_for_no_shim(rewrites: Check) 
         """,
         head="import torch\nfrom packaging import version\nfrom torch import nn\n\n",
     )
+
+
+@pytest.mark.parametrize("name", ["sync_batchnorm_kernel import SyncBatchnormFunction", "distributed import Nobody"])
+def test_what_the_shim_does_not_have_stays_and_holds_up_nothing(rewrites: Check, name: str) -> None:
+    plan = rewrites(
+        f"""
+        - from apex import amp
+          try:
+              from apex.parallel.{name} as Norm
+          except ImportError:
+              Norm = None
+          print(Norm)
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     APEX_STEP
+        """
+    )
+    assert [each.code for each in plan.findings if each.kind is Kind.LEFT] == ["AMP390"]
