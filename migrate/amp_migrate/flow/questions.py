@@ -264,7 +264,9 @@ class Questions:
         return found
 
     def _goes_into_more(self, event: Event) -> bool:
-        """Whether what a call gives goes into a container, or into a file by itself."""
+        """Whether what a call gives goes into a container, or into a file by itself, or the call saves."""
+        if isinstance(event.node, ast.Call) and _saves_by_itself(event.node):
+            return True
         module = self.analysis.module(event.site.file)
         holders = [] if module is None else [*_holders(module.tree, event.node)]
         called = [each.func for each in holders if isinstance(each, ast.Call)]
@@ -286,7 +288,7 @@ class Questions:
             if code not in seen:
                 seen.add(code)
                 called = [node for each in code.body for node in ast.walk(each) if isinstance(node, ast.Call)]
-                if any(isinstance(each.func, ast.Attribute) and each.func.attr == "save" for each in called):
+                if any(map(_saves_by_itself, called)):
                     return True
                 stack += (inner for each in called for inner in callees.get(each, ()))
         return False
@@ -349,6 +351,10 @@ class Questions:
 
 def _are_on_cpu(tensors: Sequence[Tensor]) -> bool:
     return bool(tensors) and all(each.place == CPU for each in tensors)
+
+
+def _saves_by_itself(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr == "save"
 
 
 def _holders(tree: ast.AST, node: ast.AST) -> Iterator[ast.AST]:

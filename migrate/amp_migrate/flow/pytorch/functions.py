@@ -225,6 +225,12 @@ def _saved(frame: Frame, value: Value, node: ast.AST) -> None:
     for each in tensors_in(value):
         if each.may_be_low and each.regions:
             frame.analysis.event(frame, Act.SAVED, node, tensor=each, why="a low value")
+    registry = frame.analysis.pytorch.registry
+    for whole in gradients.all_in(frame, value):  # not its state, but all of it: `torch.save([model, optimizer], path)`
+        if whole in registry.optimizers:
+            frame.analysis.event(frame, Act.SAVED, node, optimizer=one(whole))
+        elif whole in registry.scalers:
+            frame.analysis.event(frame, Act.SAVED, node, scaler=one(whole))
 
 
 _LIST_OPERANDS = frozenset(

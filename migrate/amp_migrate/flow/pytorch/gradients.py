@@ -492,7 +492,7 @@ def measured(frame: Frame, parameters: Value, limit: Value, node: ast.AST, why: 
 def leaves_of(frame: Frame, value: Value, node: ast.AST) -> frozenset[Atom]:
     """The leaves in something that holds parameters: a sequence, groups in dictionaries, one tensor."""
     found: set[Atom] = set()
-    for atom in _held(frame, value, "['params']"):
+    for atom in all_in(frame, value, "['params']"):
         if isinstance(atom, Tensor):
             found |= atom.leaf
         elif isinstance(atom, Opaque):
@@ -501,7 +501,7 @@ def leaves_of(frame: Frame, value: Value, node: ast.AST) -> frozenset[Atom]:
     return frozenset(found)
 
 
-def _held(frame: Frame, value: Value, key: str = "") -> Value:
+def all_in(frame: Frame, value: Value, key: str = "") -> Value:
     """What a value may be, and all that it may hold; of a dictionary only what is under a key, where it has that."""
     found: dict[Atom | Tensor, None] = {}
     stack: list[tuple[Value, int]] = [(value, 0)]
@@ -523,7 +523,7 @@ def _held(frame: Frame, value: Value, key: str = "") -> Value:
 
 def gauge(frame: Frame, value: Value, node: ast.AST, why: str) -> None:
     """Something is made of a value, or of what it holds, that shows its size: an event where a scale may be in it."""
-    held = _held(frame, value)
+    held = all_in(frame, value)
     reads = reads_of(held)
     if not reads:
         return
@@ -783,7 +783,7 @@ def _doubt(frame: Frame, owner: Obj, name: str, node: ast.AST) -> None:
     An optimizer of PyTorch's gets parameters when it is made; what gets an optimizer may show its parameters, or not.
     """
     given = [frame.read(owner, each) for each in frame.analysis.heap.names(owner, frame.task) if each.startswith("<")]
-    held = [atom for value in given for atom in _held(frame, value)]
+    held = [atom for value in given for atom in all_in(frame, value)]
     wraps = any(each in frame.analysis.pytorch.registry.optimizers for each in held)
     if wraps or not any(_may_hold_leaves(frame, each) for each in held):
         evidence = "gets an optimizer, which it may not show" if wraps else "gets no parameters where it is made"

@@ -135,6 +135,8 @@ def test_a_scaler_that_is_loaded_or_saved_already_is_left_alone() -> None:
         "            state['all'].append(each.state_dict())\n        torch.save(state, path)\n",
         "        def keep(state, path):\n            torch.save({'optimizer': state}, path)\n"
         "        keep(optimizer.state_dict(), path)\n",
+        "        torch.save([model, optimizer], path)\n",
+        "        torch.save({'all': {'optimizer': optimizer}}, path)\n",
     ],
 )
 def test_a_state_that_goes_into_a_checkpoint_by_another_name_or_call_is_told(lines: str) -> None:
@@ -150,6 +152,7 @@ def test_a_state_that_goes_into_a_checkpoint_by_another_name_or_call_is_told(lin
         "        def show(state):\n            print(state)\n"
         "        show(optimizer.state_dict())\n        torch.save({}, path)\n",
         "        torch.save([each.state_dict() for each in [others.optimizer]], path)\n",
+        "        torch.save([model, optimizer, scaler], path)\n",
     ],
 )
 def test_a_state_that_goes_elsewhere_or_is_of_another_optimizer_is_no_matter(lines: str) -> None:
