@@ -33,7 +33,7 @@ from amp_migrate.flow.domain.machine import (
 )
 from amp_migrate.flow.domain.tensor import BF16, CPU, HALVED, PERHAPS_HALVED, PURE, Tensor
 from amp_migrate.flow.events import Act, Event
-from amp_migrate.flow.pytorch.gradients import AGAIN, ENABLED, is_one, stage, standalone_leaves
+from amp_migrate.flow.pytorch.gradients import AGAIN, ENABLED, is_one, overlap, stage, standalone_leaves
 from amp_migrate.flow.source import Code, Site, site_of
 
 # The first PyTorch whose cache of weights' casts knows whether a gradient was wanted (run on 2.6 and on 2.15).
@@ -69,6 +69,7 @@ NO_BFLOAT16 = "NumPy has no bfloat16"
 LIMITED = "gradients that are not scaled are clipped by a scaled limit"
 UNSCALED_LOSS = "torch.autograd.grad() takes gradients of an unscaled loss beside those of the scaled one"
 IDLE = "nothing is computed in half precision"
+SEVERAL_SCALES = "gradients of several scales are clipped"
 UNSAVED = "a checkpoint holds the state of an optimizer, and not that of the scaler which steps it"
 _NOT_ALWAYS = frozenset(
     (
@@ -323,6 +324,7 @@ class Questions:
                             and not all(is_wrong(machine, scaler, one) for one in _atoms(about) if one is not optimizer)
                             for machine, _, about in wrong
                         )
+                        is_always &= what is not SEVERAL_SCALES or self._is_surely_of(optimizer, event.leaves)
                         is_seen = any(self._is_known(each, scaler, optimizer) for each in ways)
                         why = _ways(wrong) or (self._other_losses(optimizer) if what is NO_GRADIENTS else "")
                         yield Fault(event.site, what, is_always, why, is_seen)
@@ -340,6 +342,11 @@ class Questions:
         module = self.analysis.module(site.file)
         nodes = () if module is None else ast.walk(module.tree)
         return next((each for each in nodes if isinstance(each, ast.expr) and site_of(site.file, each) == site), None)
+
+    def _is_surely_of(self, optimizer: Atom | None, leaves: frozenset[Atom]) -> bool:
+        """Whether an optimizer has one of some parameters for certain, and not only as far as nobody knows them."""
+        own = None if optimizer is None else self.analysis.pytorch.registry.optimizers.get(optimizer)
+        return overlap(own, leaves) is True
 
     def _is_known(self, machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
         """Whether no guess has led to a state of an optimizer, and its scaler is surely switched on."""
@@ -481,7 +488,7 @@ _STATES: dict[Act, tuple[tuple[str, _Test], ...]] = {
     Act.CLIP: (
         (CLIPPED, _is_clipped_scaled),
         (LIMITED, _is_limited_unscaled),
-        ("gradients of several scales are clipped", _is(MIXED)),
+        (SEVERAL_SCALES, _is(MIXED)),
     ),
 }
 

@@ -33,9 +33,9 @@ from amp_migrate.flow.questions import (
     CACHE_MENDED,
     CLIPPED,
     IDLE,
-    LIMITED,
     NO_BFLOAT16,
     SAVED_LOW,
+    SEVERAL_SCALES,
     UNSAVED,
     UNSCALED_LOSS,
     WRONG_BY_ITSELF,
@@ -59,7 +59,6 @@ _NOT_CLEARED_IN_SIGHT = (
     "the latest count"
 )
 _OF_THE_CACHE = WRONG_BY_ITSELF[Act.WEIGHT_CAST]
-# Gradients of several scales are clipped on ways that the analysis cannot tell from those that are gone.
 # What a cast of the value that leaves a region mends; of the second, what may raise.
 _MENDED = frozenset(
     (
@@ -81,7 +80,6 @@ _MAY_RAISE = frozenset(
     )
 )
 _OF_SCALERS = frozenset().union(*map(wrong_states, Act))
-_UNKNOWN = wrong_states(Act.CLIP) - {CLIPPED, LIMITED}
 # What runs, and gives other numbers than autocast would, or than the CPU would in float32.
 _RUNS = frozenset(
     (
@@ -330,7 +328,8 @@ def _read(files: Files, script: str) -> Questions:
 
 
 def _faults(questions: Questions) -> Sequence[Fault]:
-    found = [each for each in questions.faults() if each.what not in _UNKNOWN]
+    # Gradients of several scales are clipped on ways that the analysis cannot tell from those that are gone.
+    found = [each for each in questions.faults() if each.always or each.what != SEVERAL_SCALES]
     if not questions.events(Act.ZERO):
         # Of a part of a program nobody knows what its callers clear: only what is seen in it counts.
         what = _NEVER_CLEARED if not questions.hands_on_gradients else _NOT_CLEARED_IN_SIGHT

@@ -259,6 +259,36 @@ def test_each_optimizer_is_unscaled_before_its_own_clipping(rewrites: Check) -> 
     )
 
 
+def test_clipping_what_an_optimizer_that_has_stepped_got_scaled_again(leaves: Check) -> None:
+    leaves(
+        """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.body, self.shift = nn.Linear(8, 4), nn.Parameter(torch.zeros(4))
+
+            def forward(self, x):
+                return self.body(x) + self.shift
+
+        net = Net().cuda()
+        optimizer = torch.optim.SGD(net.body.parameters(), lr=0.1)
+        dual_optimizer = torch.optim.SGD([net.shift], lr=0.1)
+        for x, y in loader:
+            outputs = net(x.cuda())
+            dual_loss = outputs.mean()
+            dual_optimizer.zero_grad()
+            dual_loss.backward(retain_graph=True)
+            dual_optimizer.step()
+            optimizer.zero_grad()
+            loss = nn.functional.mse_loss(outputs, y.cuda())
+            loss.backward()
+            nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+            optimizer.step()
+        """,
+        "gradients of several scales are clipped",
+    )
+
+
 def test_only_the_optimizer_whose_parameters_are_clipped_is_unscaled(rewrites: Check) -> None:
     rewrites(
         """
