@@ -275,7 +275,8 @@ APEX_PARALLEL = Rule(
         "parameters that never get a gradient (with `delay_allreduce` others in each iteration, too), for which torch "
         "raises in the second iteration unless it is told to find them: drop `find_unused_parameters` where every "
         "parameter gets a gradient, training is a little faster without. It is not written where the project has "
-        "`torch.utils.checkpoint`, whose parameters it would take for unused. How Apex cut its buckets changes no "
+        "`torch.utils.checkpoint`, or reads what a forward pass sets on its module: it would take parameters behind "
+        "those for unused. How Apex cut its buckets changes no "
         "result and goes. `Reducer`, `LARC` and sums in place of averages have no form in torch, and come from "
         "amp_shim."
     ),

@@ -19,7 +19,7 @@ class Said:
 
     Attributes:
         since, before: the targets for which it is written.
-        unless: packages, and modules of torch, beside which it is not written.
+        unless: packages, and `A_HIDING`, beside which it is not written.
     """
 
     keyword: str
@@ -69,9 +69,9 @@ class TorchForm:
 # them by itself (MixedPrecision.clip_gradients).
 _FUSED = Said("fused", "True", since=(2, 4), unless=("lightning", "pytorch_lightning", "lightning_fabric"))
 # Apex made its buckets of what had gradients in the first iteration: parameters that never get one are in none.
-# Reentrant checkpoints hide their parameters from the search for unused ones, which takes them for such, and raises.
-CHECKPOINTS = "torch.utils.checkpoint"
-_UNUSED = Said("find_unused_parameters", "True", unless=(CHECKPOINTS,))
+# What may hide parameters from the search for unused ones, which takes them for such, and raises.
+A_HIDING = "what hides parameters"
+_UNUSED = Said("find_unused_parameters", "True", unless=(A_HIDING,))
 _ADAM = (
     "params lr=1e-3 bias_correction=True betas=(0.9,0.999) eps=1e-8 adam_w_mode=True weight_decay=0. amsgrad=False "
     "set_grad_none=True capturable=False master_weights=False"

@@ -23,13 +23,14 @@ from amp_migrate.steps.apex.names.apex_imports import ApexImports, Fate, ImportS
 from amp_migrate.steps.apex.names.frameworks import framework_switches
 from amp_migrate.steps.apex.names.missing_texts import write_texts
 from amp_migrate.steps.apex.names.native_names import ApexUse, NoForm, native_of, uses_of_apex, write_native
+from amp_migrate.steps.apex.names.searched_graph import hides_parameters
 from amp_migrate.steps.apex.names.shim_imports import is_gone, write_guards, write_import
 from amp_migrate.steps.apex.uses.apex_calls import is_in
 from amp_migrate.steps.apex.uses.apex_guards import find_probes, imports_by_name
 from amp_migrate.steps.apex.uses.norm_limits import norm_limits
 from amp_migrate.steps.apex.write.write_uses import answered
 from amp_migrate.tables.apex_names import COUNTERPARTS, DELETED, SHIM, SHIM_SINCE
-from amp_migrate.tables.apex_natives import CHECKPOINTS, TorchForm
+from amp_migrate.tables.apex_natives import A_HIDING, TorchForm
 from amp_migrate.wishes import Wishes
 from amp_migrate.write.editor import Editor
 
@@ -38,6 +39,10 @@ Imports: TypeAlias = "tuple[tuple[ImportStatement, tuple[Item, ...]], ...]"
 _WITH_THE_STEP = "apex.parallel."
 _IF_ALL_ARE_USED = (
     "drop find_unused_parameters=True where every parameter gets a gradient: torch looks for others in every iteration"
+)
+_NOT_SEARCHED = (
+    "find_unused_parameters=True is not there, because it would take for unused what is behind {}: a parameter that "
+    "never gets a gradient, which Apex took, raises in the second iteration"
 )
 
 
@@ -79,10 +84,10 @@ class ApexRest:
         for use in uses_of_apex(file):
             native = converted.get(use.node)
             if native is not None:
-                beside = {name.partition(".")[0] for name in file.imported} | self._checkpoints
+                beside = {name.partition(".")[0] for name in file.imported} | ({A_HIDING} if self._hidden else set())
                 edits += write_native(Editor(file, self.settings, native.code), use, native, beside)
                 message = f"{use.old} is now {native.new}"
-                hint = _IF_ALL_ARE_USED if _finds_unused(native, beside) else ""
+                hint = _of_unused(native, self._hidden)
                 told.append(Finding.at(file.tree, use.node, native.code, Kind.MIGRATED, message, hint))
                 if native.note and "load_state_dict" in file.uses:
                     told.append(Finding.at(file.tree, use.node, native.code, Kind.NOTE, native.note))
@@ -120,10 +125,9 @@ class ApexRest:
         return [Move(tuple(edits), tuple(told)), *(Move((edit,)) for edit in guards)]
 
     @cached_property
-    def _checkpoints(self) -> frozenset[str]:
-        """The module that recomputes activations, where some file of the project does."""
-        files = self.project.library.mentioning(*CHECKPOINTS.split("."))
-        return frozenset({CHECKPOINTS}) if any(map(_recomputes, files)) else frozenset()
+    def _hidden(self) -> str:
+        """What may hide parameters from a search for unused ones, in any file of the project."""
+        return hides_parameters(self.project)
 
     def _converted(
         self,
@@ -231,13 +235,11 @@ class ApexRest:
                 )
 
 
-def _recomputes(file: File) -> bool:
-    uses = (file.names.full(node) for node in file.uses.get("checkpoint", ()))
-    return any(name.startswith(CHECKPOINTS) for name in (*file.imported, *uses))
-
-
-def _finds_unused(native: TorchForm, beside: Collection[str]) -> bool:
-    return any(each.unless == (CHECKPOINTS,) and CHECKPOINTS not in beside for each in native.says)
+def _of_unused(native: TorchForm, hidden: str) -> str:
+    """What to say of parameters without a gradient, which Apex took."""
+    if not any(each.unless == (A_HIDING,) for each in native.says):
+        return ""
+    return _NOT_SEARCHED.format(hidden) if hidden else _IF_ALL_ARE_USED
 
 
 def _told_of_names(file: File) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ from amp_migrate.tables.apex_natives import NATIVES, TorchForm
 Check = Callable[..., Any]
 
 DDP = "nn.parallel.DistributedDataParallel"
+FORWARD = "class A(M):\n    def forward(self, x):\n        self.kept = self.f(x)\n        return self.kept\n"
 AS_APEX = "find_unused_parameters=True, broadcast_buffers=False"
 
 
@@ -350,9 +351,11 @@ def test_what_is_imported_by_a_string_is_told() -> None:
         ("from torch.utils.checkpoint import checkpoint_sequential\n", False),
         ("import torch.utils.checkpoint\n\ndef f(g, x):\n    return torch.utils.checkpoint.checkpoint(g, x)\n", False),
         ("import torch.utils.data\n\ndef f(path):\n    return torch.load(path + '/checkpoint')\n", True),
+        (FORWARD + "\ndef penalty(m):\n    return m.kept.sum()\n", False),
+        (FORWARD + "\ndef keep(m):\n    m.kept = None\n", True),
     ],
 )
-def test_parameters_without_gradients_are_looked_for_unless_activations_are_recomputed(
+def test_parameters_without_gradients_are_looked_for_unless_some_would_be_hidden(
     tmp_path: Path, layers: str, is_told: bool
 ) -> None:
     (tmp_path / "layers.py").write_text(layers)
@@ -363,4 +366,5 @@ def test_parameters_without_gradients_are_looked_for_unless_activations_are_reco
     (plan,) = outcome.changed
     assert ("find_unused_parameters=True" in plan.after) is is_told
     hints = [each.hint for each in outcome.findings if each.code == "AMP310"]
-    assert ["find_unused_parameters" in each for each in hints] == [is_told]
+    assert ["drop find_unused_parameters" in each for each in hints] == [is_told]
+    assert ["is not there" in each for each in hints] == [not is_told]

@@ -1,0 +1,54 @@
+"""Whether torch's `DistributedDataParallel` can look for parameters that get no gradient.
+
+With `find_unused_parameters=True` it walks from what the forward pass returns, and takes what it does not come to for
+unused. Where such a parameter gets a gradient all the same, it raises: one behind a reentrant checkpoint, or behind a
+tensor that a module puts on itself for a loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import dotted
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
+from amp_migrate.trees.nodes import find
+
+CHECKPOINT = "torch.utils.checkpoint"
+
+
+def hides_parameters(project: Project) -> str:
+    """What may hide parameters from that search in a project; empty where nothing does."""
+    if any(map(_recomputes, project.library.mentioning(*CHECKPOINT.split(".")))):
+        return CHECKPOINT
+    names = dict.fromkeys(name for file in project.library.mentioning("forward") for name in _set_in_forward(file))
+    return next((f"`.{name}`, which a forward sets" for name in names if _is_read_elsewhere(project, name)), "")
+
+
+def _recomputes(file: File) -> bool:
+    uses = (file.names.full(node) for node in file.uses.get("checkpoint", ()))
+    return any(name.startswith(CHECKPOINT) for name in (*file.imported, *uses))
+
+
+def _set_in_forward(file: File) -> Iterator[str]:
+    """The attributes that the forward passes of a file give the result of a computation."""
+    for function in file.tree.every(cst.FunctionDef):
+        if function.name.value != "forward" or file.tree.owner_class(function) is None:
+            continue
+        for assign in find(function.body, cst.Assign):
+            path = dotted(assign.targets[0].target) or ""
+            is_computed = isinstance(assign.value, (cst.Call, cst.BinaryOperation, cst.UnaryOperation, cst.Name))
+            if is_computed and path.startswith("self.") and path.count(".") == 1:
+                yield path.removeprefix("self.")
+
+
+def _is_read_elsewhere(project: Project, name: str) -> bool:
+    return any(
+        isinstance(node, cst.Attribute)
+        and dotted(node.value) != "self"
+        and not isinstance(file.tree.parents[node], (cst.AssignTarget, cst.Del))
+        for file in project.library.using(name)
+        for node in file.uses.get(name, ())
+    )
