@@ -33,7 +33,7 @@ class DistributedDataParallel(NativeDDP):
     Args:
         module: the model, on this process's device.
         message_size: elements per bucket.
-        delay_allreduce: allow parameters that get no gradient in a pass.
+        delay_allreduce: reduce once, behind the backward pass, in Apex; here when torch does, which gives the same.
         retain_allreduce_buffers: let gradients be views of the buckets.
         allreduce_always_fp32: reduce half gradients in float32.
         gradient_average: divide by the number of processes.
@@ -71,7 +71,7 @@ class DistributedDataParallel(NativeDDP):
                 module,
                 bucket_cap_mb=max(message_size * _FLOAT_BYTES / _MIB, 1),
                 broadcast_buffers=False,
-                find_unused_parameters=delay_allreduce,
+                find_unused_parameters=True,  # Apex made its buckets of those that had gradients
                 gradient_as_bucket_view=retain_allreduce_buffers,
             )
         if allreduce_always_fp32 or not gradient_average or gradient_predivide_factor != 1.0:

@@ -119,7 +119,8 @@ def overflow(rank: int) -> list[Any]:
     before = model.weight.flatten().tolist()
     optimizer = SGD(model.parameters(), lr=0.1)
     amp.initialize(model, optimizer, opt_level="O1", verbosity=0)
-    loss = DistributedDataParallel(model)(torch.ones(1, 2)).sum().float() * (float("inf") if rank == 1 else 1.0)
+    parallel = DistributedDataParallel(model)
+    loss = parallel(torch.ones(1, 2)).sum().float() * (float("inf") if rank == 1 else 1.0)
     with amp.scale_loss(loss, optimizer) as scaled_loss:
         scaled_loss.backward()
     optimizer.step()
@@ -217,7 +218,8 @@ def test_a_bucket_has_room_for_a_message_of_float32() -> None:
 
 
 @pytest.mark.usefixtures("one_process")
-def test_parameter_without_gradient_is_fine_when_reduction_is_delayed() -> None:
+@pytest.mark.parametrize("delayed", [False, True])
+def test_parameter_without_gradient_is_fine(*, delayed: bool) -> None:
     class HalfUsed(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -227,7 +229,7 @@ def test_parameter_without_gradient_is_fine_when_reduction_is_delayed() -> None:
             return self.used(x)
 
     module = HalfUsed()
-    model = DistributedDataParallel(module, delay_allreduce=True)
+    model = DistributedDataParallel(module, delay_allreduce=delayed)
     for _ in range(2):
         model(torch.ones(1, 1)).sum().backward()
     assert module.used.weight.grad is not None
