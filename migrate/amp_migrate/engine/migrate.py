@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from amp_migrate.engine.outcome import FilePlan, Outcome, together, without_refu
 from amp_migrate.engine.parsed_files import Parsed, ParsedLibrary
 from amp_migrate.engine.parts.garbage import collected_later
 from amp_migrate.engine.planner import plan
-from amp_migrate.engine.problems import OUR_FAULT, PLEASE_REPORT, in_the_file, refused
+from amp_migrate.engine.problems import OUR_FAULT, PLEASE_REPORT, failure, in_the_file, refused
 from amp_migrate.engine.results.check_text import Refused, check_text
 from amp_migrate.engine.results.float_casts import with_casts
 from amp_migrate.engine.results.proof import checks_of, refuted
@@ -235,21 +234,12 @@ def _plan_what_can_be(
             plan(workspace.focused([source.path]), settings, parsed)
             sound.append(source)
         except Exception as error:
-            failures.append(_failure(source, error))
+            failures.append(failure(source.name, error))
     try:
         return plan(workspace.focused(source.path for source in sound), settings, parsed), failures
     except Exception:
         # Each file is sound on its own, only the project as a whole is not: nothing can be said to be safe.
-        return (), failures + [_failure(source, first) for source in sound]
-
-
-def _failure(source: Source, error: Exception) -> Finding:
-    if isinstance(error, RecursionError):
-        return refused(source.name, "nested too deeply to be migrated", "the file is untouched")
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}"
-    message = " ".join(str(error).split())
-    return refused(source.name, f"internal error: {type(error).__name__}: {message} ({place})", PLEASE_REPORT)
+        return (), failures + [failure(source.name, first) for source in sound]
 
 
 def _checked(plans: Iterable[FilePlan], parsed: Parsed) -> tuple[tuple[FilePlan, ...], dict[Path, Finding]]:

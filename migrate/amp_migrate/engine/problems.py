@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import replace
+from pathlib import Path
 
 from amp_migrate.catalog.engine_rules import REFUSED_RESULT, UNREADABLE_FILE
 from amp_migrate.engine.source import Source, SourceError
@@ -22,6 +24,16 @@ def unreadable(name: str, error: SourceError) -> Finding:
 def refused(name: str, message: str, hint: str = "") -> Finding:
     """The finding for a file whose migrated text was thrown away, the file untouched."""
     return Finding(name, 0, 0, REFUSED, Kind.ERROR, message, hint)
+
+
+def failure(name: str, error: Exception) -> Finding:
+    """The finding for a file that makes this tool fail."""
+    if isinstance(error, RecursionError):
+        return refused(name, "nested too deeply to be migrated", "the file is untouched")
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}"
+    message = " ".join(str(error).split())
+    return refused(name, f"internal error: {type(error).__name__}: {message} ({place})", PLEASE_REPORT)
 
 
 def in_the_file(source: Source, finding: Finding) -> Finding:

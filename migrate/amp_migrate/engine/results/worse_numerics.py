@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from amp_migrate.catalog.apex_rules import APEX_STEP
@@ -17,6 +18,7 @@ from amp_migrate.catalog.step_rules import (
     UNSCALE_FIRST,
 )
 from amp_migrate.engine.outcome import FilePlan
+from amp_migrate.engine.problems import failure
 from amp_migrate.engine.results.float_casts import InFloat32, line_after, line_before
 from amp_migrate.engine.results.flow_files import FlowFiles
 from amp_migrate.engine.results.importing_scripts import handing_scripts, saving_scripts
@@ -127,7 +129,7 @@ def worse_numerics(
         return WorseNumerics({}, (), frozenset())
     after = workspace.with_texts(each.source.with_text(each.after) for each in changed.values())
     has_amp = any(word in each.source.text for each in changed.values() for word in _AMP)
-    measured = _measured(workspace, changed, settings)
+    look = partial(examined.harms, after=after, measured=_measured(workspace, changed, settings), has_amp=has_amp)
     left: dict[Path, Finding] = {}
     told: dict[Finding, None] = {}
     uncached: set[str] = set()
@@ -136,11 +138,14 @@ def worse_numerics(
     for name, step in stepping.items():
         # Apex itself refuses models on the CPU: its scripts have come to a GPU in a way that nobody sees.
         is_for_gpu = step.code == FP32_STEP.code and settings.device_type != "cpu"
-        found = examined.harms(name, after, measured, has_amp=has_amp)
-        if any(each.trouble is Trouble.GIVEN for each in found):
-            for caller in handing_scripts(workspace, name):
-                seen = examined.harms(caller, after, measured, has_amp=has_amp)
-                found = [*found, *(each for each in seen if each not in found and _is_of(each, name))]
+        try:
+            found = look(name)
+            if any(each.trouble is Trouble.GIVEN for each in found):
+                for caller in handing_scripts(workspace, name):
+                    found = [*found, *(each for each in look(caller) if each not in found and _is_of(each, name))]
+        except Exception as error:  # an analysis that fails has shown nothing
+            left[changed[name].source.path] = failure(name, error)
+            continue
         for harm in found:
             for cast in harm.casts:
                 in_float32[cast.site.file].casts[cast] = step.code
@@ -173,13 +178,15 @@ def worse_numerics(
             if name in settings.uncached:
                 told[replace(step, code=RISKY_NUMERICS.code, kind=Kind.NOTE, message=_UNCACHED)] = None
     for name in saving_scripts(workspace, stepping, (each.after for each in changed.values())):
-        found = [
-            each for each in examined.harms(name, after, measured, has_amp=has_amp) if each.trouble is Trouble.UNSAVED
-        ]
+        try:
+            found = [each for each in look(name) if each.trouble is Trouble.UNSAVED]
+        except Exception as error:
+            told[failure(name, error)] = None
+            continue
         told.update((_at(harm, changed), None) for harm in found if not _is_said(harm, changed))
     return WorseNumerics(
         left,
-        tuple(each for each in told if settings.applies(each.code)),
+        tuple(each for each in told if each.kind is Kind.ERROR or settings.applies(each.code)),
         frozenset(uncached),
         frozenset(masked),
         in_float32,
