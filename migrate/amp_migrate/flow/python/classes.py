@@ -11,6 +11,7 @@ from amp_migrate.flow.python.frame import Frame
 BASES = "<bases>"
 MODULE = "torch.nn.Module"
 FUNCTION = "torch.autograd.Function"
+_READ = frozenset(("torch", "builtins", "abc", "typing", "enum", "collections", "apex", ""))
 DATA_SETS = frozenset(f"torch.utils.data.{name}" for name in "Dataset IterableDataset Sampler BatchSampler".split())
 
 
@@ -44,12 +45,20 @@ def base_values(frame: Frame, owner: Class) -> list[Value]:
 
 
 def external_bases(frame: Frame, owner: Atom) -> Iterator[str]:
-    """The full names of the classes of other packages that a class inherits from; empty for one that is unknown."""
-    for each in lineage(frame, owner):
-        if isinstance(each, External):
-            yield each.name
-        elif isinstance(each, Opaque):
-            yield ""
+    """The full names of the classes of other packages that a class inherits from; empty for one that is unknown.
+
+    What has a `forward`, and inherits from a class that was not read, is taken for a module.
+    """
+    order = lineage(frame, owner)
+    names = ["" if isinstance(each, Opaque) else each.name for each in order if isinstance(each, (External, Opaque))]
+    yield from names
+    own = [each for each in order if isinstance(each, Class)]
+    if any(map(_is_unread, names)) and any(frame.analysis.class_cell(frame, each, "forward") for each in own):
+        yield MODULE
+
+
+def _is_unread(name: str) -> bool:
+    return name.partition(".")[0] not in _READ
 
 
 def is_module_class(frame: Frame, owner: Atom) -> bool:

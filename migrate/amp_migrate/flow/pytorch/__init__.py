@@ -54,7 +54,7 @@ from amp_migrate.flow.events import OUT_OF_SIGHT, Act
 from amp_migrate.flow.overlay import Region
 from amp_migrate.flow.python import attributes, containers
 from amp_migrate.flow.python.arguments import Arguments
-from amp_migrate.flow.python.classes import DATA_SETS, FUNCTION, MODULE, external_bases
+from amp_migrate.flow.python.classes import DATA_SETS, FUNCTION, MODULE, external_bases, is_module_class
 from amp_migrate.flow.python.expressions import assign
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.python.statements import under
@@ -375,7 +375,9 @@ class PyTorch:
             return one(Native(name, holder)) if not name.startswith("__") or name == "__init__" else NEVER
         if name.startswith("__") and name != "__init__":
             return NEVER
-        return one(Native(name, holder)) if name == "__init__" else one(Opaque((holder, f".{name}")))
+        kind = holder.made_of if isinstance(holder, Obj) else holder
+        is_of_modules = name in modules.OF_EVERY_MODULE and is_module_class(frame, kind)
+        return one(Native(name, holder)) if name == "__init__" or is_of_modules else one(Opaque((holder, f".{name}")))
 
     def made_of_base(self, frame: Frame, owner: Obj, bases: list[str], args: Arguments, node: ast.AST) -> None:
         """An object of a class of the project that leaves its making to another package's class."""
@@ -436,14 +438,24 @@ class PyTorch:
     def call_unknown(self, frame: Frame, callee: Opaque, args: Arguments, node: ast.AST) -> Value:
         """A call of something unknown: a module perhaps, or anything."""
         if len(callee.path) > 1 and str(callee.path[-1]).startswith("."):
-            return self._method_of_unknown(
+            found = self._method_of_unknown(
                 frame, Opaque(callee.path[:-1]), str(callee.path[-1])[1:], callee, args, node
             )
+            kind = callee.path[0] if len(callee.path) == 2 else None
+            return join(found, self._made_out_of_sight(frame, kind, node)) if isinstance(kind, Class) else found
         self._out_of_sight(frame, args, node)
         is_module = self.is_like_module(frame, callee)
         if is_module:
             self.analysis.event(frame, Act.RUN, node, subject=one(callee))
         return modules.unknown_result(frame, one(callee), args, node, is_module=is_module)
+
+    def _made_out_of_sight(self, frame: Frame, kind: Class, node: ast.AST) -> Value:
+        """What a class method of a base that was not read may make: `Model.from_pretrained(path)`."""
+        before = frame.now.copy()
+        made = self.analysis.call(frame, one(kind), Arguments(rest=UNKNOWN, others=UNKNOWN), node)
+        if frame.is_dead:  # its constructor takes something else
+            frame.is_dead, frame.state = False, before
+        return made
 
     def call_not_followed(self, frame: Frame, function: Func, args: Arguments, node: ast.AST) -> Value:
         """A call of a function of the project that is not followed into."""
@@ -609,7 +621,12 @@ class PyTorch:
         if any(base in functions.SCALERS for base in bases):
             return gradients.scaler_method(frame, owner, name, args, node)
         if any(map(modules.is_module_name, bases)) or kind in modules.WRAPPERS:
-            return modules.method(frame, owner, name, args, node)
+            found = modules.method(frame, owner, name, args, node)
+            if isinstance(owner, Class) and not all(each.startswith("torch.") for each in bases):
+                given = args.positional[0] if args.positional else NEVER
+                if not any(isinstance(each, Obj) and each.made_of is owner for each in given):
+                    return join(found, self._made_out_of_sight(frame, owner, node))
+            return found
         if name in ("__enter__", "__exit__") and isinstance(owner, Obj) and switches.is_switch(kind):
             if name == "__enter__":
                 self.entered[owner] = frame.now.context

@@ -80,6 +80,7 @@ _HANDS_BACK = frozenset(
 _PARAMETERS = frozenset("parameters named_parameters".split())
 _BUFFERS = frozenset("buffers named_buffers".split())
 _INSIDE = frozenset("modules named_modules children named_children".split())
+OF_EVERY_MODULE = _HANDS_BACK | _PARAMETERS | _BUFFERS | _INSIDE | {"zero_grad", "state_dict", "load_state_dict"}
 AS_CALLER = 0
 HOOKS = "<hooks>"
 DTYPE, PLACE, FROZEN = "<dtype>", "<place>", "<frozen>"
