@@ -112,7 +112,7 @@ SLOW = """
         def __len__(self):
             return {count}
         def __getitem__(self, index):
-            time.sleep(0.1)
+            time.sleep(0.2)
             return index, y[0]
     if __name__ == "__main__":
         loader = torch.utils.data.DataLoader(Slow(), {options})
@@ -131,7 +131,7 @@ def test_one_batch_is_given_as_often_as_there_are_batches(options: str, record: 
     assert lines == [f"{epoch} 0" for epoch in range(2) for _ in range(4)]
     kept = [ms for number, ms in enumerate(result.trace.milliseconds, 1) if number % 4]  # not those between epochs
     assert len(kept) == 6
-    assert min(kept) < 100
+    assert min(kept) < 200
 
 
 def doctor(folder: Path, steps: int, *options: str) -> Result:
@@ -163,7 +163,7 @@ def test_a_script_that_waits_for_data_is_timed_without(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert any(line.startswith("limits   input: ") and line.endswith("kept") for line in result.stdout.splitlines())
     document = json.loads(out.read_text())
-    assert document["one_batch_ms"] < document["step_ms"] - 50
+    assert document["one_batch_ms"] < 200 <= document["step_ms"]  # what each sample sleeps
     assert document["kernels_us"] is None
 
 
