@@ -152,6 +152,30 @@ def test_four_skips_in_a_row_are_no_dead_scale(make_trace: Make) -> None:
     assert [four.status, five.status] == [Status.WARN, Status.FAIL]
 
 
+@pytest.mark.parametrize(("kept", "status"), [(4, Status.FAIL), (3, Status.FAIL), (2, Status.WARN), (0, Status.WARN)])
+def test_late_skips_fail_where_the_scale_takes_back_what_it_grew_by(
+    make_trace: Make, kept: int, status: Status
+) -> None:
+    """The last four of 32 steps' skips: so many of them leave the scale where it had been before."""
+    late, value, scales = (20, 23, 26, 29), 65536.0, []
+    for step in range(32):
+        if step in late[: 4 - kept]:
+            value /= 2
+        scales.append(Scale(value, step + 1))
+    trace = make_trace([1.0] * 32, scale=64.0, skips=late, scales=tuple(scales))
+    assert gates.scale_alive(trace).status is status
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_a_second_scaler_finds_its_own_level(make_trace: Make, number: int) -> None:
+    late = (20, 24, 28)
+    first = [Scale(8.0, step + 1, scaler=1) for step in range(30)]
+    second = [Scale(2.0 ** (15 - sum(each < step for each in late)), step, scaler=number) for step in range(1, 31)]
+    scales = tuple(sorted((*first, *second), key=lambda one: (one.attempt, one.scaler)))
+    trace = make_trace([1.0] * 30, scale=64.0, skips=late, scales=scales)
+    assert gates.scale_alive(trace).status is Status.WARN
+
+
 def test_a_scale_of_one_is_alive(make_trace: Make) -> None:
     trace = make_trace(scale=2.0)
     assert gates.scale_alive(replace(trace, scales=(Scale(1.0, 3),))).status is Status.PASS

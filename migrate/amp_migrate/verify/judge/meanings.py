@@ -11,7 +11,8 @@ MEANINGS = {
     "G3": "matrix operations really gave half-precision results; if none did, the verdict is VACUOUS",
     "G4": "no loss is infinite or NaN where the original's is finite",
     "G5": (
-        "the loss scale stays at 1 or above; after 20 steps at most 5 % are skipped, or two, and never 5 in a row; "
+        "the loss scale stays at 1 or above; after 20 steps at most 5 % are skipped, or two, those that "
+        "bring the scale lower than ever not counted, and never 5 in a row; "
         "one that can never grow is a warning"
     ),
     "G6": "the same parameters received gradients",
