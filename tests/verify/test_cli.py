@@ -73,7 +73,7 @@ def test_a_script_in_the_place_of_a_command_is_told_how_to_go_on() -> None:
 def test_a_missing_torch_is_no_fault_of_the_script(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "torch" else found(name))
-    for command in ("run", "trace", "localize", "doctor", "tune"):
+    for command in ("run", "trace", "localize", "profile", "doctor", "tune"):
         arguments = [str(script)] * (2 if command in ("run", "localize") else 1)
         result = CliRunner().invoke(main, [command, *arguments])
         assert "no torch in " in one_line(result)
@@ -98,6 +98,7 @@ def test_a_file_that_cannot_be_written_is_found_out_before_anything_runs(script:
         ("doctor", "--json"),
         ("tune", "--json"),
         ("trace", "--output"),
+        ("profile", "--output"),
     ):
         result = CliRunner().invoke(main, [command, str(script), option, f"{tmp_path}/no/x"])
         assert f"{option} {tmp_path}/no/x: No such file" in one_line(result)
@@ -150,7 +151,7 @@ def test_an_error_of_the_system_names_its_file(script: Path, monkeypatch: pytest
     assert result.stderr.splitlines()[-1] == "amp-verify: No space left on device: /full"
 
 
-@pytest.mark.parametrize("command", ["run", "trace", "localize", "doctor", "tune"])
+@pytest.mark.parametrize("command", ["run", "trace", "localize", "profile", "doctor", "tune"])
 def test_every_command_ends_in_order_when_it_is_asked_to(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

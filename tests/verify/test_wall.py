@@ -19,6 +19,7 @@ MODULES = (
     "amp_migrate.verify.commands.verify",
     "amp_migrate.verify.commands.trace",
     "amp_migrate.verify.commands.localize",
+    "amp_migrate.verify.commands.profile",
     "amp_migrate.verify.commands.doctor",
     "amp_migrate.verify.commands.tune",
 )

@@ -205,7 +205,7 @@ _ADDITIONS: _Options = (
         metavar="FILE",
         callback=_profile,
         help="Keep in float32 what left float16's range in a run of the script in float32, by the record that "
-        "`amp-verify run --json FILE` wrote of it.",
+        "`amp-verify profile --output FILE` wrote of it.",
     ),
     click.option(
         "--prove",

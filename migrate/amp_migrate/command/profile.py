@@ -16,7 +16,7 @@ SMALLEST_NORMAL = 2.0**-14  # float16 has ever fewer digits for smaller numbers,
 _FIELDS: dict[str, type | tuple[type, ...]] = {
     "file": str, "line": int, "text": str, "operation": str, "owner": str, "largest": (int, float),
 }  # fmt: skip
-_HOW = "`amp-verify run train.py --json run.json` writes one"
+_HOW = "`amp-verify profile train.py --output run.json` writes one"
 
 
 class ProfileError(Exception):

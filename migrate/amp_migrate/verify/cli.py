@@ -29,6 +29,7 @@ from amp_migrate.verify.options import (
     DoctorRequest,
     FixRequest,
     LocalizeRequest,
+    ProfileRequest,
     Request,
     TraceRequest,
     TuneRequest,
@@ -179,6 +180,31 @@ def fix(ctx: click.Context, /, **options: Any) -> None:
     from amp_migrate.verify.commands.fix import fix
 
     ctx.exit(_status(lambda: fix(request)))
+
+
+@main.command(cls=_Passing)
+@click.argument("original", metavar="SCRIPT")
+@click.option(
+    "--steps",
+    type=click.IntRange(min=0),
+    default=100,
+    show_default=True,
+    help="Optimizer steps of the run; 0 runs SCRIPT to its end.",
+)
+@click.option("--output", metavar="FILE", default="run.json", show_default=True, help="Where the ranges go.")
+@RUNNING
+@click.pass_context
+def profile(ctx: click.Context, /, **options: Any) -> None:
+    """Measure the range of what each line of SCRIPT computes in float32, before it is migrated.
+
+    The script runs once with ARGS, with mixed precision off. What leaves float16's range is then kept in float32 by
+    `amp-migrate --profile run.json`.
+    """
+    request = ProfileRequest(arguments=ctx.meta[_SCRIPT_ARGUMENTS], **options)
+    signal.signal(signal.SIGTERM, _end)
+    from amp_migrate.verify.commands.profile import profile
+
+    ctx.exit(_status(lambda: profile(request)))
 
 
 @main.command(cls=_Passing)

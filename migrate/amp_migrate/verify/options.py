@@ -92,6 +92,14 @@ class DoctorRequest(Running):
 
 
 @dataclass(frozen=True)
+class ProfileRequest(Running):
+    """Which script's ranges are to be measured, over how many steps, and where they go."""
+
+    steps: int
+    output: str
+
+
+@dataclass(frozen=True)
 class TuneRequest(Running):
     """Which script is to be made faster, and how its batch size is passed."""
 

@@ -182,7 +182,7 @@ def test_a_file_that_is_no_record_of_a_run_is_wrong_usage(content: bytes | None,
     result = CliRunner().invoke(command, ["train.py", "--profile", "run.json"])
     assert (result.exit_code, Path("train.py").read_text()) == (2, SCRIPT)
     line = result.stderr.splitlines()[-1]
-    assert line == f"Error: --profile run.json: {said}; `amp-verify run train.py --json run.json` writes one"
+    assert line == f"Error: --profile run.json: {said}; `amp-verify profile train.py --output run.json` writes one"
 
 
 def test_places_are_read_once_from_wherever_the_run_was(tmp_path: Path) -> None:

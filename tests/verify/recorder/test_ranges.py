@@ -41,6 +41,10 @@ class Alone(nn.Module):
     def forward(self, x):
         return x * self.weight * 4000
 
+class Teacher(nn.Module):
+    def forward(self, x):
+        return x * 90000
+
 def shifted(x):
     return x + 5000
 
@@ -54,6 +58,9 @@ loss = area(shifted(net(x))) + alone(x).sum()
 hidden = torch.ones(4, requires_grad=True).masked_fill(torch.ones(4, dtype=torch.bool), float("-inf"))
 with torch.no_grad():
     net(x) * 7000
+    area(Teacher()(x))
+with torch.inference_mode():
+    Teacher()(x * 2)
 half = net(x).half() * 10
 torch.func.vmap(lambda each: each * 8000)(net(x))
 loss.backward()
@@ -76,6 +83,7 @@ def test_ranges_are_those_of_lines_and_operations(record: Record) -> None:
         "return (x * 3000).mean()": "Area",  # a loss has no parameters
         "return x * self.weight * 4000": "",  # a model as a whole
         "return x + 5000": "",
+        "return x * 90000": "Teacher",
         "loss = area(shifted(net(x))) + alone(x).sum()": "",
         'hidden = torch.ones(4, requires_grad=True).masked_fill(torch.ones(4, dtype=torch.bool), float("-inf"))': "",
     }
@@ -84,6 +92,7 @@ def test_ranges_are_those_of_lines_and_operations(record: Record) -> None:
         1.0,
     )
     assert ranges["return x + 5000"].smallest >= 5000
+    assert (ranges["return x * 90000"].largest, ranges["return x * 90000"].smallest) == (180000.0, 90000.0)
     masked = next(each for text, each in ranges.items() if text.startswith("hidden"))
     assert (masked.largest, masked.smallest) == (0.0, 0.0)  # of which none is finite
 

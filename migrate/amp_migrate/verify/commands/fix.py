@@ -110,7 +110,7 @@ def next_step(found: Localised | None, first: Assessment) -> str:
 
 def _profile(first: Tried, file: Path) -> str:
     """Where the ranges of what the original computes are written."""
-    document = {"ranges": as_json.ranges(first.evidence, first.pool.setup)}
+    document = {"ranges": as_json.ranges(first.evidence.ranges, first.pool.setup)}
     file.write_text(json.dumps(document), encoding="utf-8")
     return str(file)
 

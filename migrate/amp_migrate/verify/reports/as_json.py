@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Iterable
 from typing import Any
 
 from amp_migrate.report.plain import encodable
-from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.statistics import early
 from amp_migrate.verify.judge.statistics.convergence import Convergence
 from amp_migrate.verify.judge.statistics.early import NormRatio
 from amp_migrate.verify.judge.statistics.speed import Memory, Speed
+from amp_migrate.verify.recorded.recording import Range
 from amp_migrate.verify.reports.outcome import Outcome
 from amp_migrate.verify.runs.setup import Setup
 
@@ -65,7 +66,7 @@ def _document(outcome: Outcome) -> dict[str, Any]:
             {"operation": row.operation, "original": dict(row.original), "migrated": dict(row.migrated)}
             for row in outcome.census
         ],
-        "ranges": ranges(evidence, outcome.setup),
+        "ranges": ranges(evidence.ranges, outcome.setup),
         "environment": dict(outcome.environment),
         "runs": [
             {
@@ -84,9 +85,9 @@ def _document(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def ranges(evidence: Evidence, setup: Setup) -> list[dict[str, Any]]:
-    """The ranges of what the original computes in float32, for `amp-migrate --profile`; files as seen from `cwd`."""
-    return [{**vars(each), "file": os.path.relpath(each.file, setup.cwd)} for each in evidence.ranges]
+def ranges(found: Iterable[Range], setup: Setup) -> list[dict[str, Any]]:
+    """The ranges of what a script computes in float32, for `amp-migrate --profile`; files as seen from `cwd`."""
+    return [{**vars(each), "file": os.path.relpath(each.file, setup.cwd)} for each in found]
 
 
 def _convergence(one: Convergence) -> dict[str, Any]:

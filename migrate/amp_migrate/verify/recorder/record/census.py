@@ -53,25 +53,33 @@ class _Counting(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        name = _name(func) if self.on else ""
         if not self.on or not torch.is_grad_enabled():
             # Nothing to count; and to ask a view that was made here for `grad_fn` may raise.
-            return func(*args, **kwargs)
-        name = _name(func)
+            result = func(*args, **kwargs)
+            if self.on and self._ranges is not None:
+                self._ranges.see(name, _first(result), learned=False)
+            return result
         work = _work() if name in MATRIX_OPERATIONS and torch._C._get_tracing_state() is None else None
         if work is None:
             result = func(*args, **kwargs)
         else:
             with work:
                 result = func(*args, **kwargs)
-        first = result[0] if isinstance(result, (list, tuple)) and result else result
-        if isinstance(first, torch.Tensor) and first.requires_grad and first.grad_fn is not None:
+        first = _first(result)
+        learned = isinstance(first, torch.Tensor) and first.requires_grad and first.grad_fn is not None
+        if learned:
             kind = name, str(first.dtype).removeprefix("torch.")
             self.counts[kind] += 1
             if work is not None:
                 self.flops[kind] += work.flops
-            if self._ranges is not None:
-                self._ranges.see(name, first)
+        if self._ranges is not None:
+            self._ranges.see(name, first, learned=learned)
         return result
+
+
+def _first(result: Any) -> Any:
+    return result[0] if isinstance(result, (list, tuple)) and result else result
 
 
 _counting: Any = _Counting

@@ -1,7 +1,8 @@
 """The range of what the script's lines compute in float32: the largest absolute value, and the smallest but zero.
 
-Results count that gradients flow through, by operation and by the innermost line of the user's code. Nothing waits for
-the GPU: extremes stay tensors until they are written.
+Results count that gradients flow through, and all that modules compute in their forward passes, be it without
+gradients, as a codebook, a teacher or an evaluation does; by operation and by the innermost line of the user's code.
+Nothing waits for the GPU: extremes stay tensors until they are written.
 """
 
 from __future__ import annotations
@@ -37,14 +38,17 @@ class Ranges:
         self._users = users
         self._found: dict[tuple[CodeType, int, str, torch.device], _Range] = {}
 
-    def see(self, operation: str, value: Tensor) -> None:
-        """Add a result; one that is not float32, or has no values of its own, says nothing."""
+    def see(self, operation: str, value: Any, *, learned: bool) -> None:
+        """Add a result; one that is not float32, or has no values of its own, says nothing.
+
+        `learned`: gradients flow through it.
+        """
         if type(value) not in _PLAIN or value.dtype is not torch.float32 or not value.numel() or value.is_meta:
             return
         if value.layout is not torch.strided or _functorch.peek_interpreter_stack() is not None:
             return
         frame = self._users.caller()
-        if frame is None:
+        if frame is None or not (learned or _calls_above(frame)):
             return
         with torch.no_grad():
             size = value.detach().abs()
