@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 
 import numpy
-from amp_migrate.verify.judge.statistics.convergence import LEVEL, SPREADS, STRICT_SPREADS
-from amp_migrate.verify.judge.statistics.interval import chi_square, quantile
+from amp_migrate.verify.judge.statistics.convergence import BY_CHANCE, LEVEL, SPREADS, STRICT_SPREADS
+from amp_migrate.verify.judge.statistics.interval import chi_square, half_of, quantile
 
 TRIALS = 20_000
 SHIFTS = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0)
@@ -31,7 +31,9 @@ def answers(shift: float, spread: float, spreads: float, generator: numpy.random
         half = quantile(LEVEL, count - 1) * seen.std(1, ddof=1) / math.sqrt(count)
         lower, upper = (spreads * noise * math.sqrt(count / chi_square(p, count)) for p in (LEVEL, 1 - LEVEL))
         far = numpy.abs(seen.mean(1))
-        passes, fails = far + half <= lower, far - half > upper
+        beyond = numpy.maximum((seen > upper[:, None]).sum(1), (seen < -upper[:, None]).sum(1))
+        fails = (far - half > upper) | (beyond >= half_of(count, BY_CHANCE))
+        passes = (far + half <= lower) & ~fails
         passed += int((open_ & passes).sum())
         failed += int((open_ & fails).sum())
         open_ &= ~(passes | fails)

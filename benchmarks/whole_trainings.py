@@ -26,7 +26,9 @@ from amp_migrate.settings import Dtype
 from amp_migrate.verify.experiments.ladder import train_whole
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.gates import Status
-from amp_migrate.verify.judge.statistics.convergence import DEFAULT, converged
+from amp_migrate.verify.judge.statistics.convergence import DEFAULT, converged, judged
+from amp_migrate.verify.judge.statistics.course import course
+from amp_migrate.verify.recorded.metrics import ON_THE_WAY
 from amp_migrate.verify.runs import kinds, prepare
 from amp_migrate.verify.runs.forks import Forks
 from amp_migrate.verify.runs.kinds import Arm, Run
@@ -114,7 +116,8 @@ def planted(text: str, steps: int) -> str:
 def told(evidence: Evidence) -> tuple[str, Sequence[dict[str, object]]]:
     """What the whole trainings say, over all metrics, and the numbers behind it."""
     found = converged(evidence.whole, evidence.rounded, DEFAULT)
-    statuses = [one.status for one in found]
+    on_the_way = course(evidence.whole, evidence.rounded, DEFAULT)
+    statuses = [one.status for one in (*found, on_the_way) if one is not None]
     for status in (Status.FAIL, Status.INCONCLUSIVE):
         if status in statuses:
             break
@@ -129,8 +132,9 @@ def told(evidence: Evidence) -> tuple[str, Sequence[dict[str, object]]]:
             "half": one.half,
             "passes": one.passes,
             "fails": one.fails,
+            "beyond": one.beyond,
         }
-        for one in found
+        for one in (*found, *(judged(each, evidence.whole, evidence.rounded, DEFAULT) for each in ON_THE_WAY))
     ]
 
 

@@ -133,6 +133,12 @@ def test_a_run_keeps_what_its_script_wrote(
     assert metrics.written(pool.results[Run(Arm.ORIGINAL)]) == {"val_loss": 0.5}
 
 
+def test_a_loss_on_the_way_is_the_mean_of_its_fifth(run: RunResult, make_trace: Callable[..., Trace]) -> None:
+    trained = replace(run, trace=make_trace([float(each) for each in range(12)]))  # 2, 3, 2, 3 and 2 of them
+    assert [metrics.value(trained, metric) for metric in metrics.ON_THE_WAY] == [0.5, 3.0, 5.5, 8.0]
+    assert [metric.name for metric in metrics.ON_THE_WAY][1] == "loss of the second fifth"
+
+
 @pytest.mark.parametrize(
     ("losses", "tail"), [((9.0,) * 8 + (1.0, 2.0), 1.5), ((9.0, 8.0, 3.0), 3.0), ((5.0,), 5.0), ((), None)]
 )
@@ -140,7 +146,7 @@ def test_the_tail_loss_is_the_mean_of_the_last_fifth(
     run: RunResult, make_trace: Callable[..., Trace], losses: tuple[float, ...], tail: float | None
 ) -> None:
     trained = replace(run, trace=make_trace(losses))
-    assert metrics.tail_loss(trained) == tail
+    assert metrics.value(trained, metrics.TAIL) == tail
     assert [metric.name for metric in metrics.primary(trained)] == ["tail loss"] * (tail is not None)
 
 

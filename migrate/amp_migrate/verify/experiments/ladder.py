@@ -20,6 +20,7 @@ from amp_migrate.verify.judge.programs.equality import (
 )
 from amp_migrate.verify.judge.statistics import early
 from amp_migrate.verify.judge.statistics.convergence import Tolerance, converged, power
+from amp_migrate.verify.judge.statistics.course import course
 from amp_migrate.verify.judge.statistics.speed import TF32_CAPABILITY
 from amp_migrate.verify.runs import kinds
 from amp_migrate.verify.runs.kinds import Arm, Run
@@ -83,10 +84,10 @@ def train_whole(
             rounded=tuple(pool.results[twin] for _, _, twin in beside),
             all=tuple(pool.results.values()),
         )
-        found = converged(evidence.whole, evidence.rounded, tolerance)
-        if any(one.status is Status.FAIL for one in found) or all(
-            one.status is not Status.INCONCLUSIVE for one in found
-        ):
+        statuses = {one.status for one in converged(evidence.whole, evidence.rounded, tolerance)}
+        on_the_way = course(evidence.whole, evidence.rounded, tolerance)
+        statuses |= {on_the_way.status} if on_the_way is not None else set()
+        if Status.FAIL in statuses or Status.INCONCLUSIVE not in statuses:
             break
     return evidence
 

@@ -16,6 +16,7 @@ from amp_migrate.verify.judge.programs.repeats import excused
 from amp_migrate.verify.judge.programs.resumed import resumed
 from amp_migrate.verify.judge.statistics import convergence, early, power, speed
 from amp_migrate.verify.judge.statistics.convergence import DEFAULT, Convergence, Tolerance
+from amp_migrate.verify.judge.statistics.course import course
 from amp_migrate.verify.judge.statistics.early import WINDOW_STEPS
 from amp_migrate.verify.judge.statistics.speed import Memory, Speed
 from amp_migrate.verify.recorded.recording import Trace
@@ -100,7 +101,8 @@ def assess(evidence: Evidence, limits: Limits, tolerance: Tolerance = DEFAULT) -
     checks = tuple(_checks(evidence))
     found = convergence.converged(evidence.whole, evidence.rounded, tolerance)
     if evidence.whole:
-        checks += (*_whole_ended(evidence), *convergence.checks(found))
+        on_the_way = course(evidence.whole, evidence.rounded, tolerance)
+        checks += (*_whole_ended(evidence), *convergence.checks(found), *filter(None, [on_the_way]))
     pairs = _ended(evidence.timing)
     measured, memory = speed.speed(pairs), speed.memory(pairs)
     verdict, sentence = _verdict(evidence, checks)

@@ -13,7 +13,7 @@ from statistics import fmean
 from amp_migrate.verify.recorded import tensorboard
 from amp_migrate.verify.runs.process import RunResult
 
-TAIL_SHARE = 0.2
+PARTS = 5  # of a training, whose losses are compared one by one
 TAIL_LOSS = "tail loss"
 _LARGEST_OUTPUT = 2**24  # bytes from the end in which the last metric is looked for
 
@@ -33,24 +33,27 @@ _BETTER_HIGHER = re.compile(rf"(?:{_HIGHER})$", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Metric:
-    """A number that tells how well a training went, by the name the script gives it."""
+    """A number that tells how well a training went, by the name the script gives it.
+
+    `part`: of a mean loss, of which fifth of the training it is, from 0 on.
+    """
 
     name: str
     higher_is_better: bool = False
+    part: int | None = None
 
 
-def tail_loss(result: RunResult) -> float | None:
-    """The mean loss of the last fifth of a run's backward passes; None where there were none."""
+TAIL = Metric(TAIL_LOSS, part=PARTS - 1)
+_FIFTHS = ("first", "second", "third", "fourth")
+ON_THE_WAY = tuple(Metric(f"loss of the {word} fifth", part=part) for part, word in enumerate(_FIFTHS))
+
+
+def _mean_loss(result: RunResult, part: int) -> float | None:
+    """The mean loss of a fifth of a run's backward passes; None where there were none."""
     losses = result.trace.losses
-    count = max(1, round(TAIL_SHARE * len(losses)))
-    return fmean(losses[-count:]) if losses else None
-
-
-def head_loss(result: RunResult) -> float | None:
-    """The mean loss of the first fifth of a run's backward passes; None where there were none."""
-    losses = result.trace.losses
-    count = max(1, round(TAIL_SHARE * len(losses)))
-    return fmean(losses[:count]) if losses else None
+    begin, end = (round(each * len(losses) / PARTS) for each in (part, part + 1))
+    own = losses[begin:end] or losses[-1:]  # of fewer passes than parts
+    return fmean(own) if own else None
 
 
 def printed(result: RunResult) -> dict[str, float]:
@@ -97,7 +100,7 @@ def _json_lines(path: Path) -> Iterator[tuple[str, float]]:
 
 def primary(result: RunResult) -> tuple[Metric, ...]:
     """What a run is judged by: the tail loss, and the metric that was written last, or else printed last."""
-    metrics = [Metric(TAIL_LOSS)] if result.trace.losses else []
+    metrics = [TAIL] if result.trace.losses else []
     names = list(printed(result))
     if files := list(written(result)):
         metrics.append(Metric(files[-1], _HIGHER_ANYWHERE.search(files[-1]) is not None))
@@ -108,7 +111,9 @@ def primary(result: RunResult) -> tuple[Metric, ...]:
 
 def value(result: RunResult, metric: Metric) -> float | None:
     """A run's value of a metric; None where it has none."""
-    return tail_loss(result) if metric.name == TAIL_LOSS else {**printed(result), **written(result)}.get(metric.name)
+    if metric.part is not None:
+        return _mean_loss(result, metric.part)
+    return {**printed(result), **written(result)}.get(metric.name)
 
 
 def _end_of(log: Path) -> str:

@@ -64,6 +64,19 @@ def test_a_difference_is_measured_in_what_rounding_does_whichever_way_it_goes(
     assert found.status is status
 
 
+@pytest.mark.parametrize(("sign", "others"), [(1, 1), (-1, 1), (1, -1)])
+def test_a_fault_that_does_more_to_one_seed_than_to_another_fails(result: Result, sign: int, others: int) -> None:
+    """Its interval is as wide as the difference itself; every seed is far from what rounding does to it."""
+    losses = [1.0 + seed / 10 for seed in range(5)]
+    shifts = [others * sign * 0.2, *(sign * each for each in (0.2, 0.3, 0.5, 2.5))]
+    pairs = [(result(loss), result(loss + shift)) for loss, shift in zip(losses, shifts, strict=True)]
+    (found,) = converged(pairs, [result(loss + 0.001 * (-1) ** i) for i, loss in enumerate(losses)], DEFAULT)
+    assert abs(found.difference) - found.half < found.fails
+    assert found.beyond == (5 if others > 0 else 4)
+    assert found.status is (Status.FAIL if others > 0 else Status.INCONCLUSIVE)
+    assert ("5 of 5 seeds are beyond that" in checks([found])[0].detail) is (others > 0)
+
+
 def test_runs_that_rounding_leaves_alone_show_nothing(result: Result) -> None:
     pairs = [(result(1.0), result(1.001)) for _ in range(3)]
     (found,) = converged(pairs, [result(1.0)] * 3, DEFAULT)
@@ -247,6 +260,9 @@ def convergence(**changes: Any) -> Convergence:
         ({"difference": 2.5}, Status.INCONCLUSIVE),
         ({"difference": 2.6}, Status.FAIL),
         ({"difference": -2.6}, Status.FAIL),
+        ({"beyond": 5}, Status.FAIL),
+        ({"difference": 3.0, "half": 20.0, "beyond": 4}, Status.INCONCLUSIVE),
+        ({"n": 4, "beyond": 4, "difference": 3.0, "half": 20.0}, Status.INCONCLUSIVE),
         ({"widest": 0.9}, Status.INCONCLUSIVE),
         ({"widest": 0.9, "difference": 2.6}, Status.FAIL),
         ({"passes": math.nan}, Status.INCONCLUSIVE),

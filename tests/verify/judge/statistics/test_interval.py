@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from amp_migrate.verify.judge.statistics.interval import chi_square, half_interval, quantile
+from amp_migrate.verify.judge.statistics.interval import chi_square, half_interval, half_of, quantile
 
 
 def test_the_interval_is_that_of_student() -> None:
@@ -41,3 +41,8 @@ def test_quantiles_are_those_of_the_tables(level: float, degrees: int, expected:
 )
 def test_quantiles_of_chi_square_are_those_of_the_tables(level: float, degrees: int, value: float) -> None:
     assert chi_square(level, degrees) == pytest.approx(value, rel=1e-6)
+
+
+@pytest.mark.parametrize(("count", "needed"), [(0, 1), (3, 4), (4, 5), (5, 5), (8, 8), (10, 9), (16, 13)])
+def test_so_many_on_one_side_of_the_median_are_no_chance(count: int, needed: int) -> None:
+    assert half_of(count, 1 / 32) == needed

@@ -4,8 +4,10 @@ Each seed is trained three times: by the original, by the migrated script, and b
 forward passes rounded to bfloat16. How far the twins end from the originals is the unit, and the margin so many of it.
 A difference counts whichever way it goes. The margin is estimated from as few seeds as all else, so what is compared
 with it is one of two limits: a lower one, below which the true margin hardly lies, to pass, and an upper one to fail.
-Between them more seeds are run, twice at the most; and where the lower limit is so wide that a fifth of what training
-gains would pass, or a loss half as large again, the question is left open.
+The mean difference fails by its interval, which is wide where a fault does more to one seed than to another; so it
+fails as well where nearly every seed lies beyond the upper limit, all on one side. Else more seeds are run, twice at
+the most; and where the lower limit is so wide that a fifth of what training gains would pass, or a loss half as large
+again, the question is left open.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from amp_migrate.verify.judge.gates import Check, Status
-from amp_migrate.verify.judge.statistics.interval import chi_square, half_interval
+from amp_migrate.verify.judge.statistics.interval import chi_square, half_interval, half_of
 from amp_migrate.verify.recorded import metrics
 from amp_migrate.verify.recorded.metrics import Metric
 from amp_migrate.verify.runs.process import RunResult
@@ -28,6 +30,7 @@ SMALLEST = 1e-6  # of the value: the rounding of float32
 TOO_WEAK = 0.2  # of what the training gains: a margin as wide as this shows nothing
 TOO_MUCH = 0.5  # of a loss itself: the same
 FEWEST_PAIRS = 3
+BY_CHANCE = 1 / 32  # how often so many seeds would lie beyond the limit on one side if half of all did
 
 Pairs = Sequence[tuple[RunResult, RunResult]]
 
@@ -63,6 +66,7 @@ class Convergence:
         widest: the margin beyond which passing would say nothing: `TOO_WEAK` of what the training changes this metric
             by, or of its value where that is not known, and no more than `TOO_MUCH` of a loss that is
             always positive; but what the user tolerates.
+        beyond: pairs whose own difference lies beyond the upper limit, on the side on which more do.
         lost: pairs in which only the migrated run has no finite value, less those in which only the original has none.
     """
 
@@ -77,11 +81,17 @@ class Convergence:
     fails: float
     widest: float
     lost: int
+    beyond: int = 0
 
     @property
     def weak(self) -> bool:
         """Whether the margin is so wide that passing would say nothing."""
         return not self.passes <= self.widest
+
+    @property
+    def apart(self) -> bool:
+        """Whether nearly every seed differs, and the same way, by more than rounding could."""
+        return self.beyond >= half_of(self.n, BY_CHANCE)
 
     @property
     def status(self) -> Status:
@@ -90,7 +100,7 @@ class Convergence:
             return Status.FAIL
         if self.n < FEWEST_PAIRS or self.lost > 0:
             return Status.INCONCLUSIVE
-        if abs(self.difference) - self.half > self.fails:
+        if self.apart or abs(self.difference) - self.half > self.fails:
             return Status.FAIL
         inside = abs(self.difference) + self.half <= self.passes
         return Status.PASS if inside and not self.weak else Status.INCONCLUSIVE
@@ -101,12 +111,13 @@ def converged(pairs: Pairs, rounded: Sequence[RunResult], tolerance: Tolerance) 
     if not pairs:
         return ()
     wanted = metrics.primary(pairs[0][0])
-    return tuple(_judged(metric, pairs, rounded, tolerance, len(wanted)) for metric in wanted)
+    return tuple(judged(metric, pairs, rounded, tolerance, len(wanted)) for metric in wanted)
 
 
-def _judged(
-    metric: Metric, pairs: Pairs, rounded: Sequence[RunResult], tolerance: Tolerance, tests: int
+def judged(
+    metric: Metric, pairs: Pairs, rounded: Sequence[RunResult], tolerance: Tolerance, tests: int = 1
 ) -> Convergence:
+    """Judge one metric, one of so many that are tested."""
     values = [(_finite(a, metric), _finite(b, metric)) for a, b in pairs]
     both = [(a, b) for a, b in values if a is not None and b is not None]
     lost = sum((b is None) - (a is None) for a, b in values)
@@ -120,6 +131,7 @@ def _judged(
     least = tolerance.share * abs(mean)
     # Any of several metrics may fail: each gets its share of the error. To pass, all must pass.
     level = 1 - (1 - LEVEL) / tests
+    fails = _largest(tolerance.spreads * unit * _factor(1 - level, len(errors)), least)
     return Convergence(
         metric=metric,
         n=len(both),
@@ -129,9 +141,10 @@ def _judged(
         half=half_interval(differences, level),
         noise=noise,
         passes=_largest(tolerance.spreads * unit * _factor(LEVEL, len(errors)), least),
-        fails=_largest(tolerance.spreads * unit * _factor(1 - level, len(errors)), least),
+        fails=fails,
         widest=max(_widest(metric, pairs, originals), least),
         lost=lost,
+        beyond=max(sum(side * each > fails for each in differences) for side in (1, -1)),
     )
 
 
@@ -147,10 +160,9 @@ def _largest(limit: float, least: float) -> float:
 
 def _widest(metric: Metric, pairs: Pairs, originals: Sequence[float]) -> float:
     mean = fmean(originals) if originals else math.nan
-    if metric.name != metrics.TAIL_LOSS:
+    if metric.part is None:
         return TOO_WEAK * abs(mean)
-    heads = [head for original, _ in pairs if (head := metrics.head_loss(original)) is not None]
-    finite = [head for head in heads if math.isfinite(head)]
+    finite = [head for original, _ in pairs if (head := _finite(original, metrics.ON_THE_WAY[0])) is not None]
     gained = TOO_WEAK * abs(fmean(finite) - mean) if finite else TOO_WEAK * abs(mean)
     return min(gained, TOO_MUCH * mean) if min(originals, default=0.0) > 0 else gained
 
@@ -176,6 +188,8 @@ def _detail(one: Convergence) -> str:
         f"{one.half:.2g} on either side; rounding makes {one.noise:.2g}, up to {one.passes:.2g} passes, and more than "
         f"{one.fails:.2g} fails"
     )
+    if one.apart:
+        text += f"; {one.beyond} of {one.n} seeds are beyond that, all on one side"
     if one.lost > 0:
         text += f"; {one.lost} migrated run{'s' if one.lost > 1 else ''} did not converge where the original's did"
     if one.weak and one.status is Status.INCONCLUSIVE:

@@ -48,6 +48,17 @@ def chi_square(level: float, degrees: int) -> float:
     return low
 
 
+def half_of(count: int, share: float) -> int:
+    """So many of `count` values lie on one side of what half of all do in at most a `share` of cases.
+
+    More than there are values where so few cannot tell.
+    """
+    needed, chance = count + 1, 0.0
+    while needed and (chance := chance + math.comb(count, needed - 1) / 2**count) <= share:
+        needed -= 1
+    return needed
+
+
 def _below(value: float, degrees: int) -> float:
     """The probability that chi-square is at most `value`: Abramowitz and Stegun, 26.4.6."""
     half = degrees / 2
