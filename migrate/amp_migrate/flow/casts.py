@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import NEVER, External, Obj, Opaque, Value, tensor_of
@@ -57,6 +58,13 @@ class Island:
     casts: tuple[FloatCast, ...] = ()
 
 
+class Logits(NamedTuple):
+    """What a sigmoid is given, and where that stands."""
+
+    node: ast.expr
+    site: Site
+
+
 class Casts:
     """Answers where to cast, in an analysis that keeps the values of all its files."""
 
@@ -68,12 +76,12 @@ class Casts:
         if event.act is Act.HALF_ARRAY:  # an array has no `float()`: what it is made of has
             made = (each for each in self._made_into_arrays if each.site in event.sources)
             return tuple(dict.fromkeys(cast for each in made for cast in self.against(each)))
+        if event.why == A_ROUNDED_PROBABILITY:
+            return () if event.tensor is None else self._before_rounding(event.tensor)
         if event.tensor is None or not event.tensor.regions:
             return ()
         if event.act is Act.INDEX_STORE:
             return tuple(self._stored(event))
-        if event.why == A_ROUNDED_PROBABILITY:
-            return self._before_rounding(event.tensor)
         if event.act is Act.MISMATCH and not self._is_left(event):
             return ()
         if event.act is Act.FOREIGN and not _is_outside(event):
@@ -94,17 +102,25 @@ class Casts:
     def _before_rounding(self, probability: Tensor) -> tuple[FloatCast, ...]:
         """The casts of what the sigmoids get that give a probability: of what they give, a cast comes too late."""
         found: dict[FloatCast, None] = {}
+        for given in self.logits(probability):
+            tensor = tensor_of(self._value(given.node))
+            if not self._is_low(given.node) or tensor is None or tensor.precision & F64:
+                return ()
+            found[FloatCast(given.site)] = None
+        return tuple(found)
+
+    def logits(self, probability: Tensor) -> tuple[Logits, ...]:
+        """What the sigmoids get whose results a probability may be."""
+        found: list[Logits] = []
         for site in sorted(probability.born):
             node = self._calls.get(site)
-            func = None if node is None else node.func
             if node is None or self._only_known_as(node) != "sigmoid":
-                return ()
+                continue
+            func = node.func
             is_method = isinstance(func, ast.Attribute) and tensor_of(self._value(func.value)) is not None
-            given = func.value if is_method and isinstance(func, ast.Attribute) else (node.args or [node])[0]
-            tensor = tensor_of(self._value(given))
-            if given is node or not self._is_low(given) or tensor is None or tensor.precision & F64:
-                return ()
-            found[FloatCast(site_of(site.file, given))] = None
+            given = func.value if is_method and isinstance(func, ast.Attribute) else next(iter(node.args), None)
+            if given is not None:
+                found.append(Logits(given, site_of(site.file, given)))
         return tuple(found)
 
     def _only_known_as(self, node: ast.Call) -> str:

@@ -7,6 +7,7 @@ to look at.
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -240,7 +241,7 @@ def _harms(
         is_mended = fault.what in (_MENDED if happens else _MAY_RAISE) or fault.why == A_ROUNDED_PROBABILITY
         mending = casts.against(fault.event) if fault.event and is_mended else ()
         if not (fault.what == _OF_THE_CACHE and torch >= CACHE_MENDED) and (is_told or mending):
-            message = f"{fault.what}: {fault.why}" if fault.why else fault.what
+            message = _message(fault)
             is_sure = happens and fault.what not in _RUNS
             is_apart = fault.what == WRONG_BY_ITSELF[Act.REFUSED] or _grows(fault, running)
             island = casts.island(fault.event) if fault.event and is_apart else None
@@ -258,6 +259,14 @@ def _harms(
         for each in questions.events(Act.GIVEN)[:1]
     ]
     return found, at
+
+
+def _message(fault: Fault) -> str:
+    node = None if fault.event is None else fault.event.node
+    if fault.why == A_ROUNDED_PROBABILITY and isinstance(node, ast.Call):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
+        return f"{name}() takes probabilities that low precision has rounded"
+    return f"{fault.what}: {fault.why}" if fault.why else fault.what
 
 
 def _regions(event: Event) -> frozenset[Site]:

@@ -13,8 +13,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.analysis.values.sigmoids import sigmoids_behind
-from amp_migrate.catalog.step_rules import FP32_STEP, ROUNDED_PROBABILITY, STEP_LEFT, SWITCH_ADDED
+from amp_migrate.catalog.step_rules import FP32_STEP, STEP_LEFT, SWITCH_ADDED
 from amp_migrate.plan.code import Code
 from amp_migrate.plan.edit import Edit
 from amp_migrate.plan.move import InFile, Move, Refusal
@@ -46,14 +45,6 @@ from amp_migrate.write.editor import Editor
 # What the text of a file has that trains, by an optimizer or by hand. One that only clears gradients, or only reads
 # them, looks at something.
 _TRAINS = re.compile(r"optim|(?:\b|_)opt(?:\b|_)|zero_grad.*\.grad\b|\.grad\b.*zero_grad", re.IGNORECASE | re.DOTALL)
-
-# What comes back from a probability of 1 whose label is 0: BCELoss gives 1e12 for it, which is infinite in float16, and
-# the sigmoid multiplies that by zero.
-_OF_A_ROUNDED_ONE = {
-    Dtype.FP16: "of a 1 whose label is 0 the gradient is NaN, at every scale",
-    Dtype.BF16: "of a 1 whose label is 0 the gradient is 0",
-    Dtype.AUTO: "of a 1 whose label is 0 the gradient is 0 in bfloat16, and NaN in float16",
-}
 
 
 class StepMigration:
@@ -267,17 +258,8 @@ class StepMigration:
         step, scaler = move.step, _scaler(move)
         if step.regions:
             step = replace(step, enabled=conditions.get(step.regions[0].first))
-        editor = self._editor(step.file)
         edits = [*self._edits(replace(move, step=step))]
         told: list[Finding] = []
-        for value in (
-            *(value for island in step.islands for value in island.inputs),
-            *(extraction.value for extraction in step.extractions),
-        ):
-            found = sigmoids_behind(self.roles, step.file, value)
-            edits += (editor.of(file).as_float(given) for file, given in found.arguments)
-            if found.hidden:
-                told.append(_rounded(step.file, value, self.settings.dtype))
         if _goes_backward(step):
             message = f"training step moved to {self._what(scaler)}"
             told.append(Finding.at(step.file.tree, step.place, FP32_STEP.code, Kind.MIGRATED, message))
@@ -319,12 +301,6 @@ def _elsewhere(refusal: Refusal, file: InFile, node: cst.CSTNode) -> str:
 def _scaler(part: ScaledStep) -> str | None:
     """How the scaler is written where a part of a step is."""
     return None if part.route is None else part.route.scaler
-
-
-def _rounded(file: File, value: cst.BaseExpression, dtype: Dtype) -> Finding:
-    message = f"{file.tree.quote(value)} holds probabilities that a sigmoid computes in low precision"
-    hint = f"let the model give logits, and use BCEWithLogitsLoss: {_OF_A_ROUNDED_ONE[dtype]}"
-    return Finding.at(file.tree, value, ROUNDED_PROBABILITY.code, Kind.NOTE, message, hint)
 
 
 def _goes_backward(step: TrainingStep) -> bool:

@@ -112,7 +112,9 @@ def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: 
     )
     findings = {*plan.findings, *told}
     if not findings:  # nothing else says why this file changes
-        findings.add(Finding.at(file.tree, file.tree.module, RISKY_NUMERICS.code, Kind.NOTE, _FOR_ANOTHER))
+        cast = (_counterpart(each.site, nodes, pairs) for each in sorted(wanted.casts))
+        place = next(filter(None, cast), file.tree.module)
+        findings.add(Finding.at(file.tree, place, RISKY_NUMERICS.code, Kind.NOTE, _FOR_ANOTHER))
     after = new_text(file.tree, edits)
     beside = tuple(sorted({*plan.beside, plan.source.path, *wanted.steps}))
     told_all = tuple(sorted(findings))

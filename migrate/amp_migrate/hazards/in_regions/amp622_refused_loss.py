@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_migrate.analysis.values.sigmoids import logits, sigmoids_behind
+from amp_migrate.analysis.values.sigmoids import logits
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP
+from amp_migrate.flow.domain.tensor import PROBABILITY
 from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.autocast_regions import argument
 from amp_migrate.hazards.seen.hazard import Hazard
@@ -83,12 +85,12 @@ def _hint(script: Script, call: cst.Call) -> str:
         given = logits(script.roles, script.file, probabilities)
         if given is not None:
             return f"use the form with logits, on {tree.quote(given)} without the sigmoid"
-        behind = sigmoids_behind(script.roles, script.file, probabilities)
-        if behind.arguments:
-            file, given = behind.arguments[0]
-            where = f"line {file.tree.position(given)[0]}" + ("" if file is script.file else f" of {file.name}")
-            return f"use the form with logits, on {file.tree.quote(given)}, which the sigmoid in {where} is given"
-        if behind.hidden:
-            return "let the model end without its sigmoid, and use the form with logits"
+        refused = script.flowing.events(script.file, call, Act.REFUSED)
+        for each in (event.tensor for event in refused if event.tensor is not None):
+            for given_to, site in script.flowing.casts.logits(each):
+                where = f"line {site.line}" + ("" if site.file == script.file.name else f" of {site.file}")
+                return f"use the form with logits, on {ast.unparse(given_to)}, which the sigmoid in {where} is given"
+            if each.tags & PROBABILITY:
+                return "let the model end without its sigmoid, and use the form with logits"
     inputs = ", ".join(f"{tree.quote(arg.value)}.float()" for arg in call.args[:2] if arg.keyword is None)
     return f"compute it behind the region, on {inputs or 'float32 input'}, or use the form with logits"

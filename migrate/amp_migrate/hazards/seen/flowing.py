@@ -22,8 +22,8 @@ from amp_migrate.flow.questions import Questions
 from amp_migrate.flow.source import Code, Site
 from amp_migrate.trees.counterparts import Counterparts
 
-# Scaled gradients, or those of what a region computes.
-_TRAINING = re.compile(r"GradScaler|\bunscale_\b|scaler\.scale\b|(?s:autocast.*\.backward\()")
+# Scaled gradients, those of what a region computes, or a loss that it refuses.
+_ASKED = re.compile(r"GradScaler|\bunscale_\b|scaler\.scale\b|(?s:autocast.*(?:\.backward\(|binary_cross_entropy\())")
 
 
 class Flowing:
@@ -149,4 +149,4 @@ class Flowing:
 def _is_asked(text: str, to_bfloat16: bool) -> bool:
     """Whether rules may ask about a file with this text."""
     gives_numpy = "autocast" in text and "numpy" in text and (to_bfloat16 or "bfloat16" in text)
-    return gives_numpy or _TRAINING.search(text) is not None
+    return gives_numpy or _ASKED.search(text) is not None

@@ -570,7 +570,7 @@ def test_a_rounded_probability_is_told_once_at_each_place() -> None:
     told = [each for each in migrate_text(text, Settings()).findings if each.code == "AMP502"]
     assert [text.splitlines()[each.line - 1].strip() for each in told] == [
         "hidden = torch.log(1 - share).sum()",
-        "share, word",
+        "loss = nn.functional.binary_cross_entropy(",
     ]
 
 

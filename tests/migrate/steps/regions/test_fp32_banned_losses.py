@@ -368,10 +368,8 @@ def test_sigmoid_that_cannot_be_seen_is_told(migrate: Check) -> None:
     assert {finding.code for finding in plan.findings} == {"AMP501", "AMP502"}
 
 
-@pytest.mark.parametrize(
-    ("dtype", "gradient"), [(Dtype.FP16, "NaN, at every scale"), (Dtype.BF16, "0"), (Dtype.AUTO, "NaN in float16")]
-)
-def test_each_loss_of_a_sigmoid_that_cannot_be_seen_is_told(dtype: Dtype, gradient: str) -> None:
+@pytest.mark.parametrize("dtype", Dtype)
+def test_each_loss_of_a_sigmoid_that_cannot_be_seen_is_told(dtype: Dtype) -> None:
     text = """\
 import torch
 from torch import nn
@@ -383,13 +381,13 @@ for real, fake, ones, zeros in loader:
     on_real = critic(real)
     on_fake = critic(fake)
     optimizer.zero_grad()
-    loss = bce(on_real, ones) + bce(on_fake, zeros)
+    loss = bce(on_real, ones)
+    loss = loss + nn.functional.binary_cross_entropy(on_fake, zeros)
     loss.backward()
     optimizer.step()
 """
     told = [each for each in migrate_text(text, Settings(dtype=dtype)).findings if each.code == "AMP502"]
-    assert [(each.message.split()[0], each.line) for each in told] == [("on_real", 11), ("on_fake", 11)]
-    assert all(each.hint.endswith(gradient) for each in told)
+    assert [(each.message.split()[0], each.line) for each in told] == [("bce()", 11), ("binary_cross_entropy()", 12)]
 
 
 def test_loss_of_logits_says_nothing_of_sigmoids(migrate: Check) -> None:
