@@ -27,6 +27,7 @@ from amp_migrate.steps.apex.uses.handed_amp import read_handed
 from amp_migrate.steps.dtype.other_dtype import other_dtype
 from amp_migrate.steps.kept_forwards import kept_forwards
 from amp_migrate.steps.migrate_steps import StepMigration
+from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.wishes import Wishes
 
 # What is told of a file whose forwards get regions; others bring names only, from the shim or from torch.
@@ -57,7 +58,8 @@ def moves_of(
         return
     read_handed(project, files)
     steps = StepMigration(project, wishes)
-    moves = [*steps.moves(files), *ApexMigration(project, steps.roles, wishes).moves(files)]
+    values = ValueCalls(project, texts, files)
+    moves = [*steps.moves(files), *ApexMigration(project, steps.roles, wishes, values).moves(files)]
     yield from moves
     told = (finding for move in moves for finding in move.findings)
     moved = {each.path for each in told if each.kind is Kind.MIGRATED and each.code in _INTO_REGIONS}

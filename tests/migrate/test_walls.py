@@ -46,7 +46,7 @@ ALLOWED = {
     "plan": ("trees", "report"),
     "wishes": ("plan", "trees", "pragmas", "settings"),
     "write": ("plan", "wishes", "analysis", "trees", "tables", "report", "settings"),
-    "steps": (*BELOW_RULES, "wishes", "pragmas", "implications"),
+    "steps": (*BELOW_RULES, "flow", "wishes", "pragmas", "implications"),
     "hazards": (*BELOW_RULES, "flow", "wishes", "steps"),
     "renames": (*BELOW_RULES, "wishes", "steps"),
     "moves": (*BELOW_RULES, "flow", "wishes", "steps", "hazards", "renames"),

@@ -40,10 +40,16 @@ class FunctionRef:
 
 @dataclass(frozen=True)
 class CallSite:
-    """A call of a function of the project."""
+    """A call of a function of the project.
+
+    Attributes:
+        filled: how many parameters are filled beside those that the call and its object fill, as `functools.partial`
+            does; one less where a method is called with its object as an argument.
+    """
 
     file: File
     call: cst.Call
+    filled: int = 0
 
 
 class Project:

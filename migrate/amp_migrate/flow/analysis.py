@@ -799,6 +799,10 @@ class Analysis:
             if isinstance(inner, Func):
                 self._escaped[inner] = None
 
+    def goes_out_of_sight(self, code: Code) -> bool:
+        """Whether a function goes where nobody follows it, or did not come to rest."""
+        return code in self.given_up or any(each.code is code for each in self._escaped)
+
     def note_callee(self, frame: Frame, node: ast.AST, code: Code) -> None:
         """Note that a call may run a function."""
         if frame.keeps_values:

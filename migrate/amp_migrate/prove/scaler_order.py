@@ -158,10 +158,10 @@ class _Code:
         return is_known or SCALER in self.values.of(call, scope) or bool(self.callees(call, scope))
 
     def callees(self, call: ast.Call, scope: Scope) -> list[tuple[Function, int, bool]]:
-        """The functions that a call runs, if that is known well enough to follow it."""
+        """The functions that a call may run, if that is known well enough to follow them."""
         found = list(self.values.called(call, scope))
         if len(found) != 1:
-            return []
+            return found if all(is_sure for _, _, is_sure in found) else []
         is_meant = found[0][2] or _is_rare(call) or any(is_carrier(self.values.of(each, scope)) for each in call.args)
         return found if is_meant else []
 
@@ -275,10 +275,14 @@ class _Order(Walk[Between]):
         is_scaled |= bool(self._scaled_by_apex) and any(state.is_latest_plain for state in states)
         if _name_of(call) in _READERS and is_scaled and not self._is_by_scale(call, scope):
             self._note("gradients are clipped before they are unscaled", call)
+        ended: frozenset[Between] = frozenset()
         for function, skipped, _ in callees:
-            if isinstance(function, DEFINITIONS) and function not in self._running and len(self._running) < _DEPTH:
-                states = self._run(function, call, skipped, states)
-        return states
+            is_followed = isinstance(function, DEFINITIONS) and function not in self._running
+            if isinstance(function, DEFINITIONS) and is_followed and len(self._running) < _DEPTH:
+                ended |= self._run(function, call, skipped, states)
+            else:
+                ended |= states
+        return ended or states
 
     def _is_made(self, call: ast.Call, scope: Scope) -> bool:
         return any(isinstance(each, tuple) and each[0] == "name" for each in self._code.values.of(call.func, scope))

@@ -293,3 +293,79 @@ def test_a_test_that_is_a_constant_has_one_way(wrong: Check, test: str, is_known
 
     found = wrong(under(BEFORE, "loss.backward()"), under(AFTER, "scaler.scale(loss).backward()"))
     assert (found == "") is is_known
+
+
+CHOSEN = """
+import functools
+import torch
+from data import batches
+
+def by_amp(loss, scaler):
+    scaler.scale(loss).backward()
+
+def plainly(loss, scaler):
+    scaler.scale(loss).backward()
+
+class Loop:
+    def __init__(self, back, model):
+        self.back, self.model = back, model
+        self.optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def run(self):
+        for x in batches:
+            self.optimizer.zero_grad()
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                loss = self.model(x).sum()
+            self.back(loss, self.scaler)
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+
+def main(chosen):
+    Loop(by_amp if chosen else plainly, torch.nn.Linear(3, 3)).run()
+"""
+
+
+def without_amp(text: str) -> str:
+    """The program as it was before it had a scaler."""
+    for old, new in (
+        (', scaler', ""), (', self.scaler', ""), ("scaler.scale(loss)", "loss"), ("scaler, ", ""),
+        ('        self.scaler = torch.amp.GradScaler("cuda")\n', ""), ("            self.scaler.update()\n", ""),
+        ("self.scaler.step(self.optimizer)", "self.optimizer.step()"),
+        ('            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):\n    ', ""),
+    ):  # fmt: skip
+        text = text.replace(old, new)
+    return text
+
+
+def test_functions_that_are_called_through_a_value_are_followed(wrong: Check) -> None:
+    assert wrong(without_amp(CHOSEN), CHOSEN) == ""
+
+
+def test_one_of_them_that_does_not_scale_its_loss_is_seen(wrong: Check) -> None:
+    head, mark, tail = CHOSEN.partition("def plainly")
+    after = head + mark + tail.replace("scaler.scale(loss)", "loss", 1)
+    assert "unscaled before a step through the scaler" in wrong(without_amp(CHOSEN), after)
+
+
+@pytest.mark.parametrize("dropped", [", self.scaler", ", scaler"])
+def test_what_one_of_them_does_not_take_is_refused(wrong: Check, dropped: str) -> None:
+    assert wrong(without_amp(CHOSEN), CHOSEN.replace(dropped, "", 1)) != ""
+
+
+@pytest.mark.parametrize(
+    ("value", "extra"), [("functools.partial(by_amp, 1)", "count, "), ("By()", "self, ")], ids=["partial", "object"]
+)
+def test_partials_and_objects_are_followed_too(wrong: Check, value: str, extra: str) -> None:
+    head, _, tail = CHOSEN.partition("def plainly")
+    text = head + tail[tail.index("class Loop") :].replace("by_amp if chosen else plainly", value)
+    if extra == "self, ":
+        text = text.replace("def by_amp(", "class By:\n  def __call__(")
+    text = text.replace("(loss, scaler)", f"({extra}loss, scaler)", 1)
+    assert wrong(without_amp(text), text) == ""
+
+
+def test_method_of_another_object_of_that_name_is_not_meant(wrong: Check) -> None:
+    """`loss.backward()` where an object keeps a function as its `backward`."""
+    text = CHOSEN.replace("self.back", "self.backward")
+    assert wrong(without_amp(text), text) == ""

@@ -38,16 +38,16 @@ def parameter(function: cst.FunctionDef, name: str) -> cst.Param | None:
     )
 
 
-def passed(function: cst.FunctionDef, call: cst.Call, name: str, *, bound: bool) -> Passed | None:
+def passed(function: cst.FunctionDef, call: cst.Call, name: str, *, bound: int) -> Passed | None:
     """What `call` passes for the parameter `name` of `function`.
 
     Args:
-        bound: whether the first parameter is filled by the object that the method is called on.
+        bound: how many of the first parameters are filled: one by the object that a method is called on.
 
     Returns:
         None where a starred argument may or may not reach the parameter: nobody can tell from the text.
     """
-    names = positional_names(function)[1 if bound else 0 :]
+    names = positional_names(function)[bound:]
     position = names.index(name) if name in names else None
     starred = False
     for index, argument in enumerate(call.args):
@@ -61,13 +61,13 @@ def passed(function: cst.FunctionDef, call: cst.Call, name: str, *, bound: bool)
     return None if starred else Passed(None)
 
 
-def fits(function: cst.FunctionDef, call: cst.Call, *, bound: bool) -> bool:
+def fits(function: cst.FunctionDef, call: cst.Call, *, bound: int) -> bool:
     """Whether Python lets `call` call `function`; what is starred may hold whatever is missing.
 
     Args:
-        bound: whether the first parameter is filled by the object that the method is called on.
+        bound: how many of the first parameters are filled: one by the object that a method is called on.
     """
-    signature = Signature([*_parameters(function.params)][1 if bound else 0 :])
+    signature = Signature([*_parameters(function.params)][bound:])
     positional = [each for each in call.args if not each.star and each.keyword is None]
     keywords = [each.keyword.value for each in call.args if each.keyword is not None]
     is_open = any(each.star for each in call.args)

@@ -65,6 +65,7 @@ _RETURN = "return"
 _STATE = "apex.amp._amp_state.loss_scalers"
 _BUILTINS = frozenset(dir(builtins))
 _ASKED_OF_SCALERS = frozenset({"scale", "step", "update"})
+_GOES_BACKWARD_SCALED = frozenset({"scale", "backward"})
 _DEPTH = 6  # files that hand everything on
 _SCALES = ("scale", "loss_scale")  # what the scale is in the state of a scaler, and of one of Apex's
 _MOST = 12  # more that a value may be is as good as anything
@@ -97,6 +98,7 @@ class Values:
         self._function: dict[Scope, Definition] = {}
         self._scopes: dict[Function, Scope] = {}
         self._constants = follows_constants
+        self._scaling: set[str] = set()
         self._importing: set[Atom] = set()
         self._decorating: set[ast.AST] = set()
         self._imported: dict[tuple[Scope, str], Value] = {}
@@ -115,6 +117,8 @@ class Values:
             self._named.setdefault(node.name, []).append((node, scope))
             if isinstance(scope.node, ast.ClassDef):
                 self._methods.setdefault((scope.node, node.name), node)
+            if file.words_of(node) >= _GOES_BACKWARD_SCALED:  # whoever calls it may call it through a value
+                self._scaling |= {node.name} | ({scope.node.name} if isinstance(scope.node, ast.ClassDef) else set())
             inner = self._scopes[node] = file.scopes.inside(node, scope)
             self._asked += [(inner, name) for name in _asked_as_scalers(node, file)]
             self._function[inner] = node
@@ -148,7 +152,8 @@ class Values:
     def _solve(self) -> None:
         self._cache = None
         self._due: set[int] = set()
-        for word in (*WORDS, *(("optim", "optimizers") if self._follows_optimizers else ()), *self.words):
+        optimizers = ("optim", "optimizers") if self._follows_optimizers else ()
+        for word in (*WORDS, *optimizers, *self.words, *sorted(self._scaling)):
             self._wake(word)
         for file in self.files.values():
             scopes = [file.scopes.module, *(file.scopes.inside(node, scope) for node, scope in file.scopes.functions)]
@@ -535,8 +540,11 @@ class Values:
                 found.add({FACTORY: CONTEXT, MAKER: SCALER}.get(each, OTHER))
             elif each[0] == "name":
                 found |= self._of_known(each[1], node, scope)
-            elif each[0] in ("function", "method"):
-                found |= self._at((each[1], _RETURN))
+            elif each[0] in ("function", "method", "partial", "object"):
+                for function, _, _ in self._runs(each):
+                    found |= self._at((function, _RETURN))
+            elif each[0] == "class" and self.method(each[1], "__call__") is not None:
+                found.add(("object", each[1]))
             elif each[0] == SCALER:
                 found |= self._of_scaler(each[1], node, scope)
             else:
@@ -555,6 +563,8 @@ class Values:
         if full in CONTEXTS or (full in NO_CONTEXTS and not node.args):
             return frozenset({CONTEXT})
         if full == "functools.partial":
+            if (filled := self._filled_by_partial(first, node)) is not None:
+                return filled
             names = {e[1] if isinstance(e, tuple) and e[0] == "name" else "" for e in first}
             return frozenset({FACTORY}) if names <= CONTEXTS else frozenset({MAKER}) if names <= SCALERS else OTHERS
         if (full in WRAPPERS or full == "staticmethod") and len(node.args) == 1:
@@ -574,6 +584,14 @@ class Values:
         if self._follows_optimizers and full.startswith(OPTIMIZERS):
             return frozenset({("made", node)})
         return OTHERS
+
+    def _filled_by_partial(self, first: Value, node: ast.Call) -> Value | None:
+        """What `partial(function, x)` may call, with the parameters that are filled by then; None for anything else."""
+        is_plain = not node.keywords and not any(isinstance(each, ast.Starred) for each in node.args)
+        if not (first and is_plain and all(isinstance(e, tuple) and e[0] in ("function", "method") for e in first)):
+            return None
+        runs = (run for each in first for run in self._runs(each))
+        return frozenset(("partial", function, skipped + len(node.args) - 1) for function, skipped, _ in runs)
 
     def _of_subscript(self, node: ast.Subscript, scope: Scope) -> Value:
         index = node.slice.value if isinstance(node.slice, ast.Constant) else None
@@ -636,9 +654,12 @@ class Values:
         """
         func = call.func
         values = self.of(func, scope)
+        is_any = isinstance(func, ast.Attribute) and self._is_any(func.value, scope)
         for each in values:
-            if isinstance(each, tuple) and each[0] in ("function", "class", "method"):
-                yield from self._runs(each)
+            if isinstance(each, tuple) and each[0] in ("function", "class", "method", "partial", "object"):
+                for function, skipped, _ in self._runs(each):
+                    if not is_any or takes(function, call, skipped):
+                        yield function, skipped, not is_any
         if isinstance(func, ast.Attribute) and not any(isinstance(e, tuple) and e[0] == "method" for e in values):
             owner = func.value
             if isinstance(owner, ast.Call) and isinstance(owner.func, ast.Name) and owner.func.id == "super":
@@ -651,11 +672,18 @@ class Values:
                 if may_be and isinstance(around.node, ast.ClassDef):
                     yield function, skipped, False
 
+    def _is_any(self, node: ast.expr, scope: Scope) -> bool:
+        """Whether an object may be any: what is known of its attributes is what others have."""
+        known = self._owner(node, scope) is not None
+        return not known and not any(isinstance(e, tuple) and e[0] in ("name", "module") for e in self.of(node, scope))
+
     def _runs(self, atom: Atom) -> Iterator[tuple[Function, int, bool]]:
-        if atom[0] == "class":
-            method = self.method(atom[1], "__init__")
+        if atom[0] in ("class", "object"):
+            method = self.method(atom[1], "__init__" if atom[0] == "class" else "__call__")
             if method is not None:
                 yield method, 1, True
+        elif atom[0] == "partial":
+            yield atom[1], atom[2], True
         elif atom[0] == "method":
             yield atom[1], 0 if is_static(atom[1]) else 1, True
         else:

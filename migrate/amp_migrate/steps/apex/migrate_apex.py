@@ -46,6 +46,7 @@ from amp_migrate.steps.apex.uses.cast_functions import float_functions
 from amp_migrate.steps.apex.write.write_apex import write_apex
 from amp_migrate.steps.apex.write.write_beside import write_beside
 from amp_migrate.steps.apex.write.write_uses import drop_imports
+from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.steps.scaler.find_route import Traveller
 from amp_migrate.steps.scaler.in_checkpoints import keep_in_checkpoints
 from amp_migrate.steps.statements.bodies import bodies
@@ -61,11 +62,12 @@ Files: TypeAlias = tuple[File, ...]
 class ApexMigration:
     """Moves the Apex scripts of a project."""
 
-    def __init__(self, project: Project, roles: Roles, wishes: Wishes) -> None:
+    def __init__(self, project: Project, roles: Roles, wishes: Wishes, values: ValueCalls) -> None:
         self.project = project
         self.wishes = wishes
         self.settings = settings = wishes.settings
         self.roles = roles
+        self._values = values
         self._files: tuple[File, ...] = ()
         self._unwanted: set[File] = set()
         self._native: set[File] = set()
@@ -84,7 +86,7 @@ class ApexMigration:
         """What becomes of every script that uses Apex, and of all else that a file uses of it."""
         self._files = tuple(each for each in files if not self._is_beside_apex(each))
         apex = [file for file in self._files if asks_apex(file)]
-        reader = ScriptReader(self.project, self.roles, self.wishes, self._files)
+        reader = ScriptReader(self.project, self.roles, self.wishes, self._files, self._values)
         moves: list[Move] = []
         # What only says how functions compute belongs to the scripts there are, and goes their way.
         for script in sorted(scripts_of(self.project, apex), key=lambda each: not any(map(_calls, each))):
@@ -256,7 +258,7 @@ class ApexMigration:
             tree = initialize.file.tree
             if not isinstance(initialize.home, cst.Return):
                 homes[tree.function(initialize.home) or tree.module] = initialize.home
-        traveller = Traveller(self.project, homes, gives=gives)
+        traveller = Traveller(self.project, homes, self._values, gives=gives)
         if self.settings.dtype is Dtype.BF16 or is_off(script.initializes):
             return [ScriptStep(each, None) for each in script.all_steps], traveller
         found: list[ScriptStep] = []

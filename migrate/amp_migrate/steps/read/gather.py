@@ -116,7 +116,9 @@ class Gatherer:
         """
         body = self.tree.module if function is None else function.body
         assert isinstance(body, (cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite))
-        elsewhere = {each.call for each in stepped_elsewhere}
+        parts = {each.call for each in backwards if each.part is not None}
+        stepped_elsewhere = [each for each in stepped_elsewhere if each.call not in parts]
+        elsewhere = {each.call for each in stepped_elsewhere} | parts
         steps = sorted(
             [*(each for each in self.optimizer_steps(body) if each.call not in elsewhere), *stepped_elsewhere],
             key=lambda each: self.tree.order[each.statement],

@@ -21,6 +21,7 @@ from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.gradients.steppers import Steppers
 from amp_migrate.steps.model.training_step import Backward, TrainingStep
 from amp_migrate.steps.read.gather import Gathered
+from amp_migrate.steps.read.value_calls import CalledTogether, ValueCalls
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.trees.nodes import Statement, find
 
@@ -50,11 +51,15 @@ class Joiner:
     Args:
         regather: see `Regather`.
         steppers: knows the functions that step for others; None where nobody has to know of steps.
+        values: knows who calls functions that are handed on as values.
     """
 
-    def __init__(self, project: Project, regather: Regather, steppers: Steppers | None) -> None:
+    def __init__(
+        self, project: Project, regather: Regather, steppers: Steppers | None, values: ValueCalls | None = None
+    ) -> None:
         self._project = project
         self._steppers = steppers
+        self._values = values
         self._regather = regather
         self._parts: dict[Key, Gathered] = {}
         self._remote: dict[Key, dict[cst.Call, Backward]] = {}
@@ -100,34 +105,54 @@ class Joiner:
         """Give the callers of a part their calls of it; the callers."""
         file, node = key
         part = self._parts[key]
-        sites = None if node is None else self._sites_of(self._project.reference(file, node))
-        if node is None or not sites:
+        if key in self._sites:  # with another that the same calls may run
+            return []
+        together = None if node is None else self._called_with(self._project.reference(file, node))
+        if node is None or together is None:
             self._failed[key] = None
             if node is not None and part.without_forward is not None and _is_given(node, part.step.backwards):
                 self._given[key] = node.name.value
             return []
-        self._sites[key] = []
-        for site in sites:
-            caller = (site.file, site.file.tree.function(site.call))
-            self._sites[key].append((caller, site))
-            statement = site.file.tree.statement(site.call)
-            function = self._project.reference(file, node)
-            obstacle = _unfit_call(site, statement)
-            if obstacle is not None or caller == key:
-                self._failed[key] = obstacle
-                continue
-            call = Backward(
-                statement,
-                site.call,
-                site.call,
-                part=function,
-                computes=part.without_forward is None,
-                of_object=all(map(_is_kept, part.step.backwards)),
-                steps=part.without_step is None,
-            )
-            self._remote.setdefault(caller, {})[site.call] = call
-            self._gather_again(caller, key)
-        return [caller for caller, _ in self._sites[key]]
+        parts: dict[FunctionRef, Gathered] = {}
+        for function in together:
+            own = function.file, function.node
+            known = self._parts.get(own) or self._regather(*own, [])
+            if isinstance(known, Refusal):
+                self._failed[key] = known
+                return []
+            parts[function] = self._parts[own] = known
+        for function, sites in together.items():
+            own = function.file, function.node
+            self._sites[own] = []
+            for site in sites:
+                caller = (site.file, site.file.tree.function(site.call))
+                self._sites[own].append((caller, site))
+                statement = site.file.tree.statement(site.call)
+                run = [parts[each] for each in together if site.call in (other.call for other in together[each])]
+                obstacle = _unfit_call(site, statement) or _unlike(site, run)
+                if obstacle is not None or caller == own:
+                    self._failed[own] = obstacle
+                    continue
+                call = Backward(
+                    statement,
+                    site.call,
+                    site.call,
+                    part=function,
+                    computes=part.without_forward is None,
+                    of_object=all(_is_kept(each) for part in run for each in part.step.backwards),
+                    steps=part.without_step is None,
+                )
+                self._remote.setdefault(caller, {})[site.call] = call
+                self._gather_again(caller, own)
+        return [caller for function in together for caller, _ in self._sites[function.file, function.node]]
+
+    def _called_with(self, function: FunctionRef) -> CalledTogether | None:
+        """A function with all its calls, and the others that these may run; None where they are not all known."""
+        sites = self._sites_of(function)
+        if sites:
+            return {function: tuple(sites)}
+        is_called = sites is None or self._project.call_sites(function) is None
+        return self._values.together(function) if is_called and self._values is not None else None
 
     def _gather_again(self, caller: Key, callee: Key) -> None:
         known = self._parts.get(caller)
@@ -290,6 +315,15 @@ def _unfit_call(site: CallSite, statement: Statement) -> Refusal | None:
     code = site.file.tree.quote(site.call)
     reason = f"{code}, which goes backward, is part of a longer expression"
     return Refusal(site.file, site.call, reason, "make it a statement of its own")
+
+
+def _unlike(site: CallSite, parts: Sequence[Gathered]) -> Refusal | None:
+    """Why a call cannot stand for a backward: what it may run differs in how much of the step it is."""
+    if len({(part.without_forward is None, part.without_step is None) for part in parts}) == 1:
+        return None
+    code = site.file.tree.quote(site.call)
+    reason = f"of the functions that `{code}` may run, one computes the loss or steps, and another does not"
+    return Refusal(site.file, site.call, reason, "let all of them do the same part of the step")
 
 
 def _apart(step: TrainingStep) -> Refusal:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import libcst as cst
 
@@ -11,44 +12,53 @@ from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.model.route import Creation, NewArgument, NewParameter, Route
 from amp_migrate.steps.scaler.find_route import SCALER_NAMES
 
+# Functions that the same calls may run, each with all its calls and the way of the scaler to each caller.
+HandedTogether: TypeAlias = "Mapping[FunctionRef, Sequence[tuple[CallSite, Route]]]"
 
-def hand_on(function: FunctionRef, calls: Sequence[tuple[CallSite, Route]]) -> Route | Refusal:
+
+def hand_on(function: FunctionRef, together: HandedTogether) -> Route | Refusal:
     """The way of a scaler into a function of the project.
 
     Args:
-        calls: all its calls, each with the way of the scaler to the caller.
+        together: the function, and those that its calls may run besides.
 
     Returns:
-        No way of its own where the function sees its callers' scaler: the same object's, or a variable around both.
+        No way of its own where all of them see their callers' scaler: the same object's, or a variable around both.
     """
-    scalers = {route.scaler for _, route in calls}
+    calls = [(each, site, route) for each, found in together.items() for site, route in found]
+    scalers = {route.scaler for _, _, route in calls}
     scaler = next(iter(scalers))
-    if len(scalers) == 1 and all(_is_seen(function, site, route) for site, route in calls):
+    if len(scalers) == 1 and all(_is_seen(*call) for call in calls):
         return Route(scaler)
-    file, params = function.file, function.node.params
-    positional = [*params.posonly_params, *params.params]
-    name = file.scopes.free(SCALER_NAMES)
-    given = [arg for site, _ in calls for arg in site.call.args]
-    is_taken = isinstance(params.star_arg, cst.Param) or any(arg.star or _names(arg, name) for arg in given)
-    if name is None or not positional or is_taken:
-        return Refusal(
-            file,
-            function.node,
-            f"no way for a loss scaler to this step: {function.name}() cannot take one more argument",
-            "hand the GradScaler on to it by hand, or run with --dtype bf16, which needs no scaler",
-        )
-    expected = len(positional) - function.is_bound
+    name = function.file.scopes.free(SCALER_NAMES)
+    given = [arg for _, site, _ in calls for arg in site.call.args]
+    by_name = {site.call for each, site, _ in calls if _is_told_by_name(each, site)}
+    for each in together:
+        is_taken = each.file.scopes.free(SCALER_NAMES) != name or isinstance(each.node.params.star_arg, cst.Param)
+        if name is None or is_taken or not _positional(each) or any(arg.star or _names(arg, name) for arg in given):
+            return Refusal(
+                each.file,
+                each.node,
+                f"no way for a loss scaler to this step: {each.name}() cannot take one more argument",
+                "hand the GradScaler on to it by hand, or run with --dtype bf16, which needs no scaler",
+            )
+    assert name is not None
     arguments = tuple(
-        NewArgument(
-            site,
-            len(site.call.args) - 1,
-            name,
-            any(arg.keyword is not None for arg in site.call.args) or len(site.call.args) != expected,
-            route.scaler,
-        )
-        for site, route in calls
+        NewArgument(site, len(site.call.args) - 1, name, site.call in by_name, route.scaler)
+        for site, route in together[function]
     )
-    return Route(name, parameters=(NewParameter(function, positional[-1].name.value, name),), arguments=arguments)
+    after = _positional(function)[-1].name.value
+    return Route(name, parameters=(NewParameter(function, after, name),), arguments=arguments)
+
+
+def _positional(function: FunctionRef) -> list[cst.Param]:
+    return [*function.node.params.posonly_params, *function.node.params.params]
+
+
+def _is_told_by_name(function: FunctionRef, site: CallSite) -> bool:
+    """Whether a call needs the name of the last parameter for one more argument: it leaves some before it out."""
+    expected = len(_positional(function)) - function.is_bound - site.filled
+    return any(arg.keyword is not None for arg in site.call.args) or len(site.call.args) != expected
 
 
 def _names(argument: cst.Arg, name: str | None) -> bool:

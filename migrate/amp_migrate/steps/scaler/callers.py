@@ -25,7 +25,9 @@ def every_call(
     sites = project.call_sites(function)
     if sites is None:
         return f"{function.name}() is also passed around as a value, so not every call is known"
-    unfit = next((each for each in sites if not fits(function.node, each.call, bound=function.is_bound)), None)
+    unfit = next(
+        (each for each in sites if not fits(function.node, each.call, bound=function.is_bound + each.filled)), None
+    )
     if unfit is not None:
         return f"`{unfit.file.tree.quote(unfit.call)}` does not fit the parameters of {function.name}(), as it is"
     doubtful = None if optimizer is None else _possible_call(project, function, optimizer)

@@ -20,6 +20,7 @@ from amp_migrate.analysis.names.scopes import Scope
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.model.route import Creation, NewArgument, NewParameter, Route, Ways
+from amp_migrate.steps.read.value_calls import CalledTogether, ValueCalls
 from amp_migrate.steps.scaler.callers import every_call
 from amp_migrate.steps.scaler.optimizer_origin import (
     container,
@@ -41,12 +42,21 @@ class Traveller:
     Args:
         homes: statements that a scaler is to be created at instead of where the optimizer is made, by the scope they
             stand in (Apex's `initialize`).
+        values: knows who calls functions that are handed on as values.
         gives: whether an object that is given its optimizer is given the scaler with it, and does not make one.
     """
 
-    def __init__(self, project: Project, homes: dict[cst.CSTNode, Statement], *, gives: bool = False) -> None:
+    def __init__(
+        self,
+        project: Project,
+        homes: dict[cst.CSTNode, Statement],
+        values: ValueCalls | None = None,
+        *,
+        gives: bool = False,
+    ) -> None:
         self.project = project
         self.homes = homes
+        self._values = values
         self._gives = gives
         self._given: set[cst.ClassDef] = set()
         self.ways = Ways()
@@ -236,15 +246,19 @@ class Traveller:
             return Route(known.name)
         function = self.project.reference(file, node)
         last = max(names, key=lambda each: list(file.scopes.inside(node).bindings).index(each))
-        sites = every_call(self.project, function, seen, last)
-        if isinstance(sites, str):
-            return _lost(file, node, sites)
+        together = self._called_with(function, seen, last)
+        if isinstance(together, str):
+            return _lost(file, node, together)
         name = file.scopes.free(SCALER_NAMES)
-        if name is None or parameter(node, last) is None:
-            return _lost(file, node, f"{function.name}() cannot take a scaler beside {last}")
-        route = Route(name, parameters=(NewParameter(function, last, name),))
-        for site in sites:
-            step = self._through(site, function, names, last, name, create, (*seen, node))
+        taken = {each: last if each.node is node else _beside(each, function, last, together) for each in together}
+        for each, beside in taken.items():
+            if name is None or each.file.scopes.free(SCALER_NAMES) != name or parameter(each.node, beside) is None:
+                return _lost(each.file, each.node, f"{each.name}() cannot take a scaler beside {beside or last}")
+        assert name is not None
+        route = Route(name, parameters=tuple(NewParameter(each, beside, name) for each, beside in taken.items()))
+        for each, site in ((each, site) for each, sites in together.items() for site in sites):
+            own = names if each.node is node else [taken[each]]
+            step = self._through(site, each, own, taken[each], name, create, (*seen, node))
             if isinstance(step, Refusal):
                 return step
             route = Route(
@@ -257,6 +271,16 @@ class Traveller:
             return _lost(file, node, f"no call of {function.name}() passes an optimizer")
         return route
 
+    def _called_with(
+        self, function: FunctionRef, seen: tuple[cst.CSTNode, ...], optimizer: str
+    ) -> CalledTogether | str:
+        """A function with all its calls, and the others that these may run; or why they are not known."""
+        sites = every_call(self.project, function, seen, optimizer)
+        if not isinstance(sites, str):
+            return {function: sites}
+        found = None if self._values is None or function.node in seen else self._values.together(function)
+        return sites if found is None else found
+
     def _through(
         self,
         site: CallSite,
@@ -268,7 +292,7 @@ class Traveller:
         seen: tuple[cst.CSTNode, ...],
     ) -> Route | Refusal:
         """The way through one call: what is passed beside the optimizer, and how it got there."""
-        given = [passed(function.node, site.call, each, bound=function.is_bound) for each in names]
+        given = [passed(function.node, site.call, each, bound=function.is_bound + site.filled) for each in names]
         beside = given[names.index(last)]
         if beside is None or any(each is None for each in given):
             return _lost(site.file, site.call, "the optimizer may be among starred arguments")
@@ -315,6 +339,20 @@ class Traveller:
             block = tree.common_block(nodes)
             found.append(min((tree.lift(node, block) for node in nodes), key=lambda each: tree.order[each]))
         return max(found, key=lambda each: tree.order[each])
+
+
+def _beside(other: FunctionRef, function: FunctionRef, name: str, together: CalledTogether) -> str:
+    """The parameter of another function that is given what one has by a name, in all calls that may run either."""
+    found: set[str] = set()
+    runs = {site.call: site for site in together[other]}
+    for site in (each for each in together[function] if each.call in runs):
+        here = passed(function.node, site.call, name, bound=function.is_bound + site.filled)
+        for each in find(other.node.params, cst.Param):
+            bound = other.is_bound + runs[site.call].filled
+            there = passed(other.node, site.call, each.name.value, bound=bound)
+            if here is not None and there is not None and here.argument is there.argument is not None:
+                found.add(each.name.value)
+    return found.pop() if len(found) == 1 else ""
 
 
 def _repeating(file: File, node: cst.CSTNode) -> list[cst.CSTNode]:

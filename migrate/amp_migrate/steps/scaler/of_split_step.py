@@ -37,8 +37,8 @@ def scale_parts(split: Split, roles: Roles, reach: Reach) -> list[ScaledStep] | 
     }
     for part in split.parts:
         place = key_of(part.step)
-        function, sites = calls.pop(place, (None, ()))
-        route = _route(part, function, sites, routes, roles, reach)
+        function, _ = calls.pop(place, (None, ()))
+        route = _route(part, function, split, routes, roles, reach)
         if isinstance(route, Refusal):
             return route
         if route is not None:
@@ -52,7 +52,8 @@ def scale_parts(split: Split, roles: Roles, reach: Reach) -> list[ScaledStep] | 
             if is_penalty
             else _stepper(function, sites, roles)
         )
-        route = step if isinstance(step, Refusal) else hand_on(function, [(s, routes[key_of(c)]) for c, s in sites])
+        handed = {function: [(site, routes[key_of(caller)]) for caller, site in sites]}
+        route = step if isinstance(step, Refusal) else hand_on(function, handed)
         if isinstance(step, Refusal) or isinstance(route, Refusal):
             return step if isinstance(step, Refusal) else cast(Refusal, route)
         if step.updates:
@@ -65,7 +66,7 @@ def scale_parts(split: Split, roles: Roles, reach: Reach) -> list[ScaledStep] | 
 def _route(
     part: Gathered,
     function: FunctionRef | None,
-    sites: _Sites,
+    split: Split,
     routes: dict[Key, Route],
     roles: Roles,
     reach: Reach,
@@ -78,7 +79,8 @@ def _route(
         return reach(step.file, [each.optimizer for each in step.optimizer_steps])
     if part.without_step is None or function is None:
         return None
-    if any(key_of(caller) not in routes for caller, _ in sites):
+    together = _called_with(function, split)
+    if any(key_of(caller) not in routes for sites in together.values() for caller, _ in sites):
         return part.without_step
     start = step.file.tree.order[step.place]
     for statement in nested_statements(block_of(function.node)):
@@ -86,7 +88,21 @@ def _route(
             continue
         if step.file.tree.order[statement] > start and needs_true_gradients(step.file, roles, statement):
             return _read_apart(step.file, statement)
-    return hand_on(function, [(site, routes[key_of(caller)]) for caller, site in sites])
+    handed = {each: [(site, routes[key_of(caller)]) for caller, site in sites] for each, sites in together.items()}
+    return hand_on(function, handed)
+
+
+def _called_with(function: FunctionRef, split: Split) -> dict[FunctionRef, _Sites]:
+    """A function of a split step with its calls, and the others that these may run, with theirs."""
+    found: dict[FunctionRef, _Sites] = {}
+    todo = [function]
+    while todo:
+        each = todo.pop()
+        found[each] = split.calls[each]
+        calls = {site.call for _, site in found[each]}
+        others = (other for other, sites in split.calls.items() if any(site.call in calls for _, site in sites))
+        todo += (other for other in others if other not in found and other not in todo)
+    return {each: sites for each, sites in split.calls.items() if each in found}
 
 
 def _stepper(function: FunctionRef, sites: _Sites, roles: Roles) -> TrainingStep | Refusal:

@@ -31,6 +31,7 @@ from amp_migrate.steps.apex.uses.cast_functions import float_functions
 from amp_migrate.steps.gradients.steppers import Steppers
 from amp_migrate.steps.model.training_step import TrainingStep
 from amp_migrate.steps.read.unfit import in_threads
+from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.steps.regions.evaluation import evaluated_elsewhere
 from amp_migrate.steps.statements.amp_signs import names_amp
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
@@ -42,14 +43,18 @@ class ScriptReader:
 
     Args:
         files: those that were given.
+        values: knows who calls functions that are handed on as values.
     """
 
-    def __init__(self, project: Project, roles: Roles, wishes: Wishes, files: Sequence[File]) -> None:
+    def __init__(
+        self, project: Project, roles: Roles, wishes: Wishes, files: Sequence[File], values: ValueCalls
+    ) -> None:
         self._project = project
         self._roles = roles
         self._settings = wishes.settings
         self._files = files
         self._wishes = wishes
+        self._values = values
         self._steppers = None if wishes.settings.dtype is Dtype.BF16 else Steppers(roles)
 
     def read(self, files: tuple[File, ...], known: Sequence[Refusal], *, is_alone: bool) -> ApexScript:
@@ -106,7 +111,7 @@ class ScriptReader:
         steps: list[ApexStep] = []
         splits: list[ApexSplit] = []
         refusals: list[Refusal] = []
-        for each in join(self._project, self._roles, found, self._steppers):
+        for each in join(self._project, self._roles, found, self._steppers, self._values):
             if isinstance(each, Refusal):
                 refusals.append(each)
             elif isinstance(each, ApexSplit):

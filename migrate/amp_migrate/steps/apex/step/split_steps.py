@@ -18,6 +18,7 @@ from amp_migrate.steps.model.route import Route
 from amp_migrate.steps.model.training_step import Backward, TrainingStep
 from amp_migrate.steps.read.gather import Gathered
 from amp_migrate.steps.read.split import Joiner, Key, Split, key_of
+from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.steps.scaler.of_split_step import Reach, scale_parts
 from amp_migrate.steps.statements.amp_signs import uses_amp
 from amp_migrate.tables.apex_names import USE_SHIM
@@ -52,12 +53,13 @@ class ApexSplit:
 
 
 def join(
-    project: Project, roles: Roles, found: Sequence[ApexStep], steppers: Steppers | None
+    project: Project, roles: Roles, found: Sequence[ApexStep], steppers: Steppers | None, values: ValueCalls
 ) -> list[ApexStep | ApexSplit | Refusal]:
     """The steps of a script, given what each function has that scales a loss.
 
     Args:
         steppers: knows functions that step for others; None where nobody has to know of steps.
+        values: knows who calls functions that are handed on as values.
     """
     parts = {key_of(each.gathered.step): each for each in found}
 
@@ -66,13 +68,17 @@ def join(
         body = file.tree.module if function is None else block_of(function)
         called = {each.call for each in backwards}
         if known is None and uses_amp(file, body, function):
-            return Refusal(file, backwards[0].statement, "Apex and native AMP stand side by side in one step", USE_SHIM)
+            at = backwards[0].statement if backwards else body
+            return Refusal(file, at, "Apex and native AMP stand side by side in one step", USE_SHIM)
         folds = clip_folds(file, body, {}) if known is None else list(known.folds)
         dead = frozenset(s for f in folds for s in nested_statements(f.dead)) if known is None else known.left_out
         others = plain_backwards(file, body, called, dead) if known is None else []
         if isinstance(others, Refusal):
             return others
         backwards = sorted([*backwards, *others], key=lambda each: file.tree.order[each.statement])
+        if not backwards:
+            reason = "what may be called in place of this, which scales the loss, does not go backward by itself"
+            return Refusal(file, function or body, reason, USE_SHIM)
         stepped = stepped_elsewhere(file, body, dead, steppers)
         gathered = gatherer(file, roles, dead).gather(function, backwards, stepped_elsewhere=stepped)
         if known is None and isinstance(gathered, Gathered):
@@ -80,7 +86,7 @@ def join(
         return gathered
 
     joined: list[ApexStep | ApexSplit | Refusal] = []
-    for each in Joiner(project, again, steppers).join([step.gathered for step in found]):
+    for each in Joiner(project, again, steppers, values).join([step.gathered for step in found]):
         if isinstance(each, Split):
             mixed = (sees_others(part.step, each.calls) for part in each.parts)
             joined.append(next(filter(None, mixed), None) or ApexSplit(each, parts))

@@ -1,0 +1,210 @@
+"""Calls through a value: `self.backward = self.backward_amp`, a callback, `partial(go_back, args.fp16)`.
+
+Names say nothing of who calls such a function. The analysis of values knows what each call may run.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TypeAlias
+
+import libcst as cst
+
+from amp_migrate.analysis.arguments.argument_binding import fits
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.imported import imported_files
+from amp_migrate.analysis.project import CallSite, FunctionRef, Project
+from amp_migrate.flow.analysis import Analysis
+from amp_migrate.flow.domain.atoms import NEVER, NONE, Class, Func, Method, Obj, Opaque, Value
+from amp_migrate.flow.files import Files
+from amp_migrate.flow.source import Code
+from amp_migrate.trees.counterparts import Counterparts
+
+# Functions that the same calls may run, each with all its calls.
+CalledTogether: TypeAlias = "Mapping[FunctionRef, tuple[CallSite, ...]]"
+
+
+class ValueCalls:
+    """Knows who calls a function that is handed on as a value.
+
+    Args:
+        texts: all files of the project.
+        files: those that may change.
+    """
+
+    def __init__(self, project: Project, texts: Files, files: Sequence[File]) -> None:
+        self._project = project
+        self._texts = texts
+        self._files = files
+        self._interpreted: dict[tuple[File, ...], _Interpreted] = {}
+
+    def together(self, function: FunctionRef) -> CalledTogether | None:
+        """A function with all that its calls may run besides, and what calls of that may; None if any is in doubt."""
+        if function.file not in self._files:
+            return None
+        focus: tuple[File, ...] = ()
+        wider, found = self._using([function.file]), None
+        while wider != focus:
+            focus = wider
+            if focus not in self._interpreted:
+                analysis = Analysis(self._texts, [each.name for each in focus], keeps_all=True).run()
+                self._interpreted[focus] = _Interpreted(self._project, analysis, focus)
+            found = self._interpreted[focus].together(function)
+            if found is None:
+                return None
+            # Whoever gets at one of the calls may bring a function of its own.
+            wider = self._using([*focus, *(site.file for sites in found.values() for site in sites)])
+        return found
+
+    def _using(self, files: Sequence[File]) -> tuple[File, ...]:
+        """Some files and all that import them, be it through others: who has an object has it from there."""
+        found, waiting = dict.fromkeys(files), [*files]
+        while waiting:
+            new = [each for each in self._importers[waiting.pop()] if each not in found]
+            found.update(dict.fromkeys(new))
+            waiting += new
+        return tuple(each for each in self._files if each in found)
+
+    @cached_property
+    def _importers(self) -> Mapping[File, list[File]]:
+        found: defaultdict[File, list[File]] = defaultdict(list)
+        for file in self._files:
+            for other in imported_files(self._project, file):
+                found[other].append(file)
+        return found
+
+
+class _Interpreted:
+    """A program that has been interpreted, asked by the nodes of LibCST's trees.
+
+    Args:
+        files: those in focus.
+    """
+
+    def __init__(self, project: Project, analysis: Analysis, files: Sequence[File]) -> None:
+        self._project = project
+        self._analysis = analysis
+        self._focus = files
+        self._files = {file.name: file for file in files}
+        self._pairs: dict[File, Counterparts] = {}
+
+    def together(self, function: FunctionRef) -> CalledTogether | None:
+        """See `ValueCalls.together`."""
+        module = self._analysis.module(function.file.name)
+        node = self._in(function.file).back(function.node)
+        if module is None or node is None or node not in module.codes or not self._analysis.is_complete:
+            return None
+        found: dict[FunctionRef, tuple[CallSite, ...]] = {}
+        calls: dict[cst.Call, None] = {}
+        todo, seen = [module.codes[node]], {module.codes[node]}
+        while todo:
+            code = todo.pop()
+            part = self._function(code)
+            sites = None if part is None else self._sites(code, part)
+            if part is None or not sites or self._analysis.goes_out_of_sight(code):
+                return None
+            found[part] = sites
+            calls.update(dict.fromkeys(site.call for site in sites))
+            new = {each for _, node in self._calls[code] for each in self._callees(node)} - seen
+            seen |= new
+            todo += sorted(new, key=lambda each: each.site)
+        return None if self._has_doubtful_call(found, calls) else found
+
+    def _sites(self, code: Code, function: FunctionRef) -> tuple[CallSite, ...] | None:
+        """All calls of a function; None where one runs what nobody knows, or is none that is written in a file."""
+        found: list[CallSite] = []
+        for name, node in self._calls[code]:
+            file = self._file(name, _last_word(node.func)) if isinstance(node, ast.Call) else None
+            own = None if file is None else self._in(file).of(node)
+            meant = [] if not isinstance(node, ast.Call) else [*self._meant(node)]
+            filled = {given for each, given in filter(None, meant) if each is code}
+            if file is None or not isinstance(own, cst.Call) or None in meant or len(filled) != 1:
+                return None
+            if {each for each, _ in filter(None, meant)} != set(self._callees(node)):
+                return None
+            found.append(CallSite(file, own, filled.pop() - function.is_bound))
+        if not all(fits(function.node, each.call, bound=function.is_bound + each.filled) for each in found):
+            return None
+        return tuple(found)
+
+    def _meant(self, call: ast.Call) -> Iterator[tuple[Code, int] | None]:
+        """What a call runs for each thing that is called, and how many parameters that fills; None for the unknown."""
+        for atom in self._value(call.func):
+            if atom is not NONE:  # which nobody can call
+                yield from self._run_by(atom, call)
+
+    def _run_by(self, atom: object, call: ast.Call) -> Iterator[tuple[Code, int] | None]:
+        if isinstance(atom, Func):
+            yield atom.code, 0
+        elif isinstance(atom, Method) and isinstance(atom.function, Func):
+            yield atom.function.code, 1
+        elif isinstance(atom, Obj) and isinstance(atom.made_of, Class):
+            own = [each for each in self._callees(call) if each.name == "__call__"]
+            yield from ((each, 1) for each in own) if own else (None,)
+        elif isinstance(atom, Obj) and atom in self._analysis.partials:
+            given = self._analysis.partials[atom]
+            is_plain = not (given.rest or given.keywords or given.others)
+            for inner in self._analysis.heap.read(atom, "func", None):
+                for found in self._run_by(inner, call):
+                    yield None if found is None or not is_plain else (found[0], found[1] + len(given.positional))
+        else:
+            yield None
+
+    def _has_doubtful_call(self, functions: CalledTogether, known: Mapping[cst.Call, None]) -> bool:
+        """Whether something unknown is called by a name of theirs, in a way that one of them could be called."""
+        names = {each.name for each in functions} | {_last_word(each.func) for each in known}
+        for file in self._focus:
+            for call in file.calls:
+                if call not in known and _last_word(call.func) in names:
+                    node = self._in(file).back(call)
+                    value = self._value(node.func) if isinstance(node, ast.Call) else NEVER
+                    is_unknown = not value or any(isinstance(each, Opaque) for each in value)
+                    if is_unknown and any(fits(each.node, call, bound=each.is_bound) for each in functions):
+                        return True
+        return False
+
+    def _function(self, code: Code) -> FunctionRef | None:
+        file = self._file(code.file, code.name)
+        node = None if file is None else self._in(file).of(code.node)
+        return self._project.reference(file, node) if file is not None and isinstance(node, cst.FunctionDef) else None
+
+    def _file(self, name: str, word: str) -> File | None:
+        """A file of the project in which a word occurs; None where it cannot be asked for."""
+        if name not in self._files:
+            self._files.update((each.name, each) for each in self._project.library.using(word) if each.name == name)
+        return self._files.get(name)
+
+    def _in(self, file: File) -> Counterparts:
+        if file not in self._pairs:
+            module = self._analysis.module(file.name)
+            self._pairs[file] = Counterparts(file.tree, ast.Module([], []) if module is None else module.tree)
+        return self._pairs[file]
+
+    def _value(self, node: ast.expr) -> Value:
+        return self._analysis.values.get(node, NEVER)
+
+    def _callees(self, node: ast.AST) -> Mapping[Code, None]:
+        return self._analysis.callees.get(node, {})
+
+    @cached_property
+    def _calls(self) -> Mapping[Code, list[tuple[str, ast.AST]]]:
+        """What runs each function, with the file."""
+        found: defaultdict[Code, list[tuple[str, ast.AST]]] = defaultdict(list)
+        for name, module in self._analysis.modules.items():
+            for node in () if module is None else ast.walk(module.tree):
+                for code in self._callees(node):
+                    if code.node is not node:  # which is run as nobody calls it
+                        found[code].append((name, node))
+        return found
+
+
+def _last_word(node: cst.BaseExpression | ast.expr) -> str:
+    """The name that something is called by; empty for a call of what an expression gives."""
+    if isinstance(node, cst.Attribute):
+        return node.attr.value
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.value if isinstance(node, cst.Name) else node.id if isinstance(node, ast.Name) else ""
