@@ -493,6 +493,8 @@ class Values:
                 found |= self._of_name(node.attr, module) if node.attr in module.names else OTHERS
             elif each in (SCALER, FP16_OPTIMIZER):
                 found.add((each, node.attr))
+            elif each == HANDLE and node.attr == "scale_loss":
+                found.add(("name", "apex.amp.scale_loss"))
             elif each != NONE:
                 found |= self._of_any(node.attr)
         # Where a package may be PyTorch's or Apex's, that which has no such name is not meant.

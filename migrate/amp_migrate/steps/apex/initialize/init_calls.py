@@ -1,6 +1,7 @@
-"""`amp.init()`, which patched the process for inference before there was `amp.initialize`.
+"""`amp.init()`, which patched the process before there was `amp.initialize`.
 
-It gave back a handle, which scaled the losses of training; only where nobody uses that is there nothing left to do.
+It gave back a handle, which scaled the losses of training; where that is all that is asked of it, or nothing is, it is
+`apex.amp` by another name.
 """
 
 from __future__ import annotations
@@ -9,10 +10,16 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.steps.apex.initialize.branches import place_of
-from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
-from amp_migrate.steps.apex.uses.apex_calls import amp_calls
+from amp_migrate.steps.apex.initialize.initialize_calls import (
+    Initialize,
+    is_number,
+    notes_on_scale,
+    scale_to_begin_with,
+)
+from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_name
 from amp_migrate.tables.apex_names import INIT
 from amp_migrate.trees.nodes import is_constant
 from amp_migrate.trees.own_calls import named_arguments
@@ -21,11 +28,13 @@ _NOTE = "amp.init put the whole process into mixed precision: forwards that cann
 
 
 def read_inits(file: File) -> Iterator[Initialize]:
-    """The calls of `amp.init` in a file whose handle nobody uses, as initializations without an optimizer."""
+    """The calls of `amp.init` in a file whose handle only scales losses, as initializations without an optimizer."""
     for call in amp_calls(file, "init"):
         arguments = named_arguments(call, INIT)
-        if arguments is None or not _is_unused(file, call):
+        uses = None if arguments is None else _uses(file, call)
+        if arguments is None or uses is None or not all(amp_name(file, each) == "scale_loss" for each in uses):
             continue
+        init_scale = scale_to_begin_with(file, arguments.get("loss_scale"))
         statement = file.tree.statement(call)
         home, conditions = place_of(file, statement, None)
         enabled = arguments.get("enabled")
@@ -37,20 +46,24 @@ def read_inits(file: File) -> Iterator[Initialize]:
             home=home,
             replaces_home=home is statement,
             switch=conditions if is_always or enabled is None else (*conditions, file.tree.code(enabled)),
-            init_scale=None,
+            init_scale=init_scale,
             setting=None,
             optimizers=None,
             rebinds=(),
-            notes=(_NOTE,),
+            notes=tuple(notes_on_scale(init_scale)) if uses else (_NOTE,),
             what="amp.init",
+            is_static=init_scale is not None and is_number(init_scale),
         )
 
 
-def _is_unused(file: File, call: cst.Call) -> bool:
+def _uses(file: File, call: cst.Call) -> list[cst.CSTNode] | None:
+    """What is asked of the handle that a call gives; None where that is kept in a way that is not understood."""
     statement = file.tree.parents[call]
     if isinstance(statement, cst.Expr):
-        return True
+        return []
     target = statement.targets[0].target if isinstance(statement, cst.Assign) and len(statement.targets) == 1 else None
-    if not isinstance(target, cst.Name):
-        return False
-    return all(isinstance(file.tree.parents[use], cst.AssignTarget) for use in file.uses.get(target.value, ()))
+    path = None if target is None else dotted(target)
+    if target is None or path is None or path.rpartition(".")[0] not in ("", "self"):
+        return None
+    uses = (each for each in file.uses.get(path.rpartition(".")[2], ()) if dotted(each) == path)
+    return [file.tree.parents[each] for each in uses if not isinstance(file.tree.parents[each], cst.AssignTarget)]

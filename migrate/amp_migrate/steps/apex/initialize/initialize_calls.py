@@ -106,7 +106,7 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
             file, call, "the result of amp.initialize is taken apart in a way that is not understood", USE_SHIM
         )
     home, conditions = place_of(file, statement, arguments.get("optimizers"))
-    init_scale = None if "loss_scale" not in arguments else _init_scale(file, arguments["loss_scale"])
+    init_scale = scale_to_begin_with(file, arguments.get("loss_scale"))
     notes = tuple(_notes(file, arguments, level, init_scale))
     if call.args[-1].star and not isinstance(call.args[-1].value, cst.Dict):
         notes = (*notes, _UNSEEN.format(file.tree.quote(call.args[-1].value)))
@@ -197,10 +197,7 @@ def _notes(
         yield _LEVEL_NOTES[level]
     if not _is_none(arguments.get("keep_batchnorm_fp32")):
         yield "keep_batchnorm_fp32 is gone: under autocast batch norm keeps float32 weights and statistics"
-    if scale is not None and _number(scale) is not None:
-        yield "a static loss_scale stayed for good: now an overflow skips its step and halves the scale"
-    elif scale is not None:
-        yield "a static loss_scale stayed for good: GradScaler begins with it, and adapts it"
+    yield from notes_on_scale(scale)
     for name in ("min_loss_scale", "max_loss_scale"):
         limit = arguments.get(name)
         if limit is not None and not _is_none(limit) and _number(file.tree.code(limit)) is None:
@@ -283,14 +280,14 @@ def _told_apart(scales: list[str | None]) -> list[str | None]:
     return [each and (each.partition(_IF_DYNAMIC)[2] or each) for each in scales]
 
 
-def _init_scale(file: File, scale: cst.BaseExpression) -> str | None:
+def scale_to_begin_with(file: File, scale: cst.BaseExpression | None) -> str | None:
     """A loss scale as GradScaler's `init_scale`; None where Apex chose it."""
-    if _is_none(scale) or written_string(scale) == "dynamic":
+    if scale is None or is_constant(scale, "None") or written_string(scale) == "dynamic":
         return None
     if isinstance(scale, (cst.Integer, cst.Float, cst.SimpleString)):
         return str(float(str(scale.evaluated_value)))
     if isinstance(scale, cst.IfExp):
-        arms = [_init_scale(file, arm) or DYNAMIC_SCALE for arm in (scale.body, scale.orelse)]
+        arms = [scale_to_begin_with(file, arm) or DYNAMIC_SCALE for arm in (scale.body, scale.orelse)]
         return f"{arms[0]} if {file.tree.code(scale.test)} else {arms[1]}"
     code = file.tree.code(scale)
     if isinstance(file.tree.parents.get(scale), cst.IfExp):  # the script tells the dynamic scale by another value
@@ -304,6 +301,19 @@ def _limit(file: File, limit: cst.BaseExpression | None) -> str | None:
     return None if number is None or number >= _NO_LIMIT else str(number)
 
 
+def is_number(code: str) -> bool:
+    """Whether code is a number that is written out."""
+    return _number(code) is not None
+
+
+def notes_on_scale(scale: str | None) -> Iterator[str]:
+    """What native AMP does differently with a loss scale that is asked for."""
+    if scale is not None and is_number(scale):
+        yield "a static loss_scale stayed for good: now an overflow skips its step and halves the scale"
+    elif scale is not None:
+        yield "a static loss_scale stayed for good: GradScaler begins with it, and adapts it"
+
+
 def _number(code: str) -> float | None:
     """The value of a number that is written out: of `512`, `128.0`, `2.**14`."""
     try:
@@ -313,8 +323,8 @@ def _number(code: str) -> float | None:
     if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Pow):
         left, right = (_number(ast.unparse(side)) for side in (tree.left, tree.right))
         return None if left is None or right is None or abs(right) > _LARGEST_POWER else left**right
-    is_number = isinstance(tree, ast.Constant) and type(tree.value) in (int, float)
-    return float(code) if is_number else None
+    is_written = isinstance(tree, ast.Constant) and type(tree.value) in (int, float)
+    return float(code) if is_written else None
 
 
 def _only_for_apex(file: File, home: Statement, gone: Collection[Statement | None]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted, import_source, local_name
-from amp_migrate.analysis.files import File
+from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.tables.apex_names import AMP, API, FP16_UTILS, WRAPPERS
 from amp_migrate.tables.apex_natives import public_name
 
@@ -27,6 +27,8 @@ def _amp_name(file: File, node: cst.CSTNode) -> str | None:
     for full in sorted(file.names.meanings(node)):
         if full.startswith(AMP + "."):
             return full.removeprefix(AMP + ".")
+    if isinstance(node, cst.Attribute) and node.attr.value == "scale_loss" and is_handle(file, node.value):
+        return "scale_loss"
     if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name):
         # Imported in one function and used in another, where nothing binds it: what else could be meant?
         is_unbound = node.attr.value in API and file.scopes.of(node).find(node.value.value) is None
@@ -36,6 +38,13 @@ def _amp_name(file: File, node: cst.CSTNode) -> str | None:
         is_kept_elsewhere = node.attr.value == "scale_loss" and node.value.attr.value == "amp" and _amp_names(file)
         return node.attr.value if dotted(node.value) in kept or is_kept_elsewhere else None
     return None
+
+
+def is_handle(file: File, node: cst.BaseExpression) -> bool:
+    """Whether something is what `amp.init()` gave back, by every assignment: it scales losses as `apex.amp` does."""
+    values = [each.value for each in object_bindings(file, node)]
+    calls = [each for each in values if isinstance(each, cst.Call)]
+    return bool(values) and len(calls) == len(values) and all(amp_name(file, each.func) == "init" for each in calls)
 
 
 def _amp_names(file: File) -> set[str]:

@@ -48,6 +48,60 @@ def test_handle_that_nobody_uses(call: str, rewrites: Check) -> None:
     )
 
 
+def test_handle_that_scales_losses_is_apex_amp_by_another_name(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+          def main(half):
+        -     handle = amp.init(enabled=half, loss_scale=128)
+        +     scaler = torch.amp.GradScaler("cuda", init_scale=128.0, growth_interval=2**31 - 1, enabled=bool(half))
+              MODEL
+              for x, y in loader:
+                  optimizer.zero_grad()
+        -         loss = nn.functional.mse_loss(model(x), y)
+        -         with handle.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(half)):
+        +             loss = nn.functional.mse_loss(model(x), y)
+        +         scaler.scale(loss).backward()
+        ~         optimizer.step()
+        """
+    )
+
+
+def test_handle_that_an_object_keeps(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+          class Trainer:
+              def __init__(self, model):
+                  self.model = model
+                  self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -         self.handle = amp.init()
+        +         self.scaler = torch.amp.GradScaler("cuda")
+              def step(self, x, y):
+                  self.optimizer.zero_grad()
+        -         loss = nn.functional.mse_loss(self.model(x), y)
+        -         with self.handle.scale_loss(loss, self.optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -         self.optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = nn.functional.mse_loss(self.model(x), y)
+        +         self.scaler.scale(loss).backward()
+        +         self.scaler.step(self.optimizer)
+        +         self.scaler.update()
+        """
+    )
+
+
+@pytest.mark.parametrize("other", ["handle = None", "handle = other.init()"])
+def test_handle_that_may_be_something_else_stays_on_the_shim(other: str, migrate: Check) -> None:
+    step = "with handle.scale_loss(loss, optimizer) as scaled:\n    scaled.backward()\noptimizer.step()\n"
+    plan = migrate(f"from apex import amp\nif a:\n    handle = amp.init()\nelse:\n    {other}\n{step}")
+    assert "from amp_shim import amp\n" in plan.after
+    assert "GradScaler" not in plan.after
+
+
 @pytest.mark.parametrize("use", ["optimizer = handle.wrap_optimizer(optimizer)", "run(handle)"])
 def test_handle_that_is_used_stays_on_the_shim(use: str, migrate: Check) -> None:
     plan = migrate(f"from apex import amp\nhandle = amp.init()\n{use}\n")
