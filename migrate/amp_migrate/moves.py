@@ -74,7 +74,7 @@ def moves_of(
     for file in handed:
         yield rename_names(renaming, file, handed[file])
     given = frozenset(files)
-    flowing = Flowing(texts, files, to_bfloat16=other.dtype is not Dtype.FP16)
+    flowing = Flowing(texts, project.library, files, to_bfloat16=other.dtype is not Dtype.FP16)
     for file in files:
         has_amp = speaks_of_amp(file.tree.text)
         if not has_amp and file.name not in moved:

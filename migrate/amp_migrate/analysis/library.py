@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterator
 from typing import Protocol
 
 from amp_migrate.analysis.files import File
@@ -51,6 +51,12 @@ class Library(Protocol):
 
     def brings(self, importer: File, file: File, imports: int) -> bool:
         """Whether a file gets another by way of at most so many imports."""
+
+    def importing(self, file: File, words: Collection[str]) -> Iterator[str]:
+        """The names of the other files that import one, be it from a package, and have one of some words."""
+
+    def named(self, name: str) -> File | None:
+        """The file of a name; None where it does not parse, or is none of these files."""
 
     def sees_folder_of(self, file: File) -> bool:
         """Whether all Python files that stand beside a file can be asked for."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
 from amp_migrate.analysis.files import File
 from amp_migrate.engine.imports.import_graph import ImportGraph
+from amp_migrate.engine.imports.importers import may_import
 from amp_migrate.engine.imports.neighbours import Neighbours
 from amp_migrate.engine.results.flow_files import FlowFiles
 from amp_migrate.engine.source import Source
@@ -135,6 +136,19 @@ class ParsedLibrary:
     def brings(self, importer: File, file: File, imports: int) -> bool:
         """Whether a file gets another by way of at most so many imports."""
         return self._sources[file].path in self._imports.within(self._sources[importer], imports)
+
+    def importing(self, file: File, words: Collection[str]) -> Iterator[str]:
+        """The names of the other files that import one, be it from a package, and have one of some words."""
+        path = self._sources[file].path
+        wanted = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(words)))})\b")
+        for source in may_import(self._workspace, {path}) if words else ():
+            if wanted.search(source.text) and path in self._imports.brought(source):
+                yield source.name
+
+    def named(self, name: str) -> File | None:
+        """The file of a name; None where it does not parse, or is none of these files."""
+        source = self._workspace.file(Path(name))
+        return None if source is None else self._parse(source)
 
     def sees_folder_of(self, file: File) -> bool:
         """Whether all Python files that stand beside a file can be asked for."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from typing import Any
 
 from amp_migrate.flow.domain.atoms import (
@@ -45,7 +46,7 @@ from amp_migrate.flow.files import Files
 from amp_migrate.flow.overlay import Overlay
 from amp_migrate.flow.python import attributes, builtins, calls, containers
 from amp_migrate.flow.python.arguments import DEFAULT, Arguments
-from amp_migrate.flow.python.classes import BASES, DATA_SETS, is_module_class
+from amp_migrate.flow.python.classes import BASES, DATA_SETS, is_module_class, lineage
 from amp_migrate.flow.python.expressions import evaluate
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.python.statements import execute, under
@@ -72,6 +73,7 @@ _DEEPEST = 40
 # How often a function is interpreted for one set of arguments, before nothing more is known of it.
 _MOST_RUNS = 40
 _RECURSION = 12_000
+_METHODS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class Analysis:
@@ -147,7 +149,6 @@ class Analysis:
         self._defined: dict[Code, dict[Func, None]] = {}
         self._stars: dict[str, dict[str, bool]] = {}
         self._pending: dict[Task, None] = {}
-        self._used: tuple[frozenset[str], frozenset[str]] | None = None
         self._active: list[Task] = []
         self._constructing: dict[str, frozenset[Code]] = {}
         self._located: dict[tuple[str, str], str | None] = {}
@@ -169,8 +170,7 @@ class Analysis:
         return self
 
     def _interpret_all(self) -> None:
-        own = [module for module in map(self.module, (*self.focus, *self.beside)) if module is not None]
-        self._allowance += _STATEMENTS_PER_LINE * sum(module.lines for module in own)
+        self._allowance += _STATEMENTS_PER_LINE * sum(module.lines for module in self._own_modules)
         for file in (*self.focus, *self.beside):
             self._bring_module(file)
         self._settle()
@@ -378,41 +378,60 @@ class Analysis:
     def _enter_uncalled(self, entered: set[Code]) -> bool:
         """Run a function of the files in focus that nobody has called; whether there was one.
 
-        Those come first whose names are used nowhere, then those that are no methods and whose names are those of
-        attributes at most (`train`, for `model.train()`): the others may be called by them.
+        What their classes inherit from others is among these. Those come first whose names are used nowhere, then those
+        that are no methods and whose names are those of attributes at most (`train`, for `model.train()`): the others
+        may be called by them.
         """
-        names, attributes = self._names_used()
+        names, attributes = self._names_used
         waiting: dict[int, Code] = {}
-        for file in (*self.focus, *self.beside):
-            module = self.module(file)
-            for code in () if module is None else module.functions:
-                if code in entered or self._by_code.get(code) or code not in self._defined:
-                    continue
-                is_used = code.name in names or code.name in attributes or _is_called_by_torch(code)
-                rank = 2 if code.name in names or _is_method(code) else 1
-                waiting.setdefault(rank if is_used else 0, code)
-                if 0 in waiting:
-                    break
+        own = (code for module in self._own_modules for code in module.functions)
+        for code in (*own, *self._inherited):
+            if code in entered or self._by_code.get(code) or code not in self._defined:
+                continue
+            is_used = code.name in names or code.name in attributes or _is_called_by_torch(code)
+            rank = 2 if code.name in names or _is_method(code) else 1
+            waiting.setdefault(rank if is_used else 0, code)
+            if 0 in waiting:
+                break
         if waiting:
             self._enter_code(waiting[min(waiting)], entered)
         return bool(waiting)
 
+    @property
+    def _own_modules(self) -> Iterator[Module]:
+        return (each for each in map(self.module, (*self.focus, *self.beside)) if each is not None)
+
+    @cached_property
+    def _inherited(self) -> dict[Code, Code]:
+        """The methods of other files that classes of the files in focus inherit, each with one that does."""
+        found: dict[Code, Code] = {}
+        for kind in (code for module in self._own_modules for code in module.code.inner if not code.is_function):
+            outside = Frame(self, self._some_module(), _NOBODY, State({}, {}, NO_CONTEXT, START))
+            bound = set(kind.bound)
+            for base in lineage(outside, Class(kind, None)):
+                if isinstance(base, Class) and base.code.file not in self._own:
+                    methods = (
+                        each for each in base.code.inner if isinstance(each.node, _METHODS) and each.name not in bound
+                    )
+                    found.update({method: kind for method in methods if method not in found})
+                if isinstance(base, Class):
+                    bound |= base.code.bound
+        return found
+
+    @cached_property
     def _names_used(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The names that are read in the files in focus, and those of attributes there."""
-        if self._used is None:
-            names: set[str] = set()
-            attributes: set[str] = set()
-            for file in (*self.focus, *self.beside):
-                module = self.module(file)
-                if module is not None:
-                    names.update(name for code in module.codes.values() for name in code.used)
-                    attributes.update(node.attr for node in ast.walk(module.tree) if isinstance(node, ast.Attribute))
-            self._used = frozenset(names), frozenset(attributes)
-        return self._used
+        """The names that are read in the files in focus, and those of attributes there, inherited methods included."""
+        names: set[str] = set()
+        attributes: set[str] = set()
+        for module in self._own_modules:
+            names.update(name for code in module.codes.values() for name in code.used)
+        for node in (*(module.tree for module in self._own_modules), *(code.node for code in self._inherited)):
+            attributes.update(each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute))
+        return frozenset(names), frozenset(attributes)
 
     def _enter_code(self, code: Code, entered: set[Code]) -> None:
         entered.add(code)
-        owner = code.parent
+        owner = self._inherited.get(code, code.parent)
         for function in list(self._defined[code]):
             self._enter(function, owner if owner is not None and isinstance(owner.node, ast.ClassDef) else None)
 

@@ -115,22 +115,19 @@ class Questions:
 
     def __init__(self, analysis: Analysis) -> None:
         self.analysis = analysis
+        self._nodes: dict[str, dict[Site, ast.AST]] = {}
 
     # Values
 
     def node_at(self, site: Site) -> ast.AST | None:
-        """The expression or statement of a file in focus that stands at a place."""
-        return self._nodes.get(site)
-
-    @cached_property
-    def _nodes(self) -> dict[Site, ast.AST]:
-        found: dict[Site, ast.AST] = {}
-        for file in self.analysis.focus:
-            module = self.analysis.module(file)
+        """The expression or statement that stands at a place."""
+        if site.file not in self._nodes:
+            found = self._nodes[site.file] = {}
+            module = self.analysis.module(site.file)
             for node in () if module is None else ast.walk(module.tree):
                 if isinstance(node, (ast.expr, ast.stmt)):
-                    found.setdefault(site_of(file, node), node)
-        return found
+                    found.setdefault(site_of(site.file, node), node)
+        return self._nodes[site.file].get(site)
 
     def value_at(self, site: Site) -> Value:
         """What an expression may be; nothing at all where it is never reached, or not in focus."""
@@ -335,13 +332,8 @@ class Questions:
         losses = (tensor for each in backward for tensor in tensors_in(each.subject))
         leaves = {leaf for each in losses for leaf in standalone_leaves((each.reach | each.leaf) - each.surely)}
         made = sorted({leaf.owner.site for leaf in leaves if isinstance(leaf.owner, Obj)})
-        texts = (ast.unparse(node) for each in made if (node := self._made_at(each)) is not None)
+        texts = (ast.unparse(node) for each in made if (node := self.node_at(each)) is not None)
         return ", ".join(f"the loss may come of {each} alone" for each in texts)
-
-    def _made_at(self, site: Site) -> ast.AST | None:
-        module = self.analysis.module(site.file)
-        nodes = () if module is None else ast.walk(module.tree)
-        return next((each for each in nodes if isinstance(each, ast.expr) and site_of(site.file, each) == site), None)
 
     def _is_surely_of(self, optimizer: Atom | None, leaves: frozenset[Atom]) -> bool:
         """Whether an optimizer has one of some parameters for certain, and not only as far as nobody knows them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterator
 from textwrap import dedent
 
 import libcst as cst
@@ -48,6 +48,12 @@ class Library:
 
     def brings(self, importer: File, file: File, imports: int) -> bool:
         return importer is not file
+
+    def importing(self, file: File, words: Collection[str]) -> Iterator[str]:
+        return iter(())
+
+    def named(self, name: str) -> File | None:
+        return next((file for file in self.files.values() if file.name == name), None)
 
     def sees_folder_of(self, file: File) -> bool:
         return True

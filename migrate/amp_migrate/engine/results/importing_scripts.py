@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from amp_migrate.engine.imports.import_graph import ImportGraph
-from amp_migrate.engine.source import Source
+from amp_migrate.engine.imports.importers import may_import
 from amp_migrate.engine.workspace import Workspace
 
 _SCALER = re.compile(r"scaler\w*\.(load_)?state_dict\(")
@@ -38,7 +38,7 @@ def handing_scripts(workspace: Workspace, step: str) -> Iterator[str]:
     path = Path(step)
     for project in workspace.focused({path}).by_project():
         graph = ImportGraph(project)
-        importing = (source.name for source in _importing(project, {path}) if path in graph.reachable(source))
+        importing = (source.name for source in may_import(project, {path}) if path in graph.reachable(source))
         yield from islice(importing, _MOST)
 
 
@@ -47,20 +47,7 @@ def _in_project(workspace: Workspace, known: set[Path]) -> Iterator[str]:
     if not saving:
         return
     graph = ImportGraph(workspace)
-    for source in _importing(workspace, known):
+    for source in may_import(workspace, known):
         reached = graph.reachable(source)
         if not known.isdisjoint(reached) and not saving.isdisjoint(reached):
             yield source.name
-
-
-def _importing(workspace: Workspace, known: set[Path]) -> list[Source]:
-    """The other files that may import one of some, by the words in them, be it by way of a package that hands it on."""
-    found: dict[Path, Source] = {}
-    words = [path.parent.name if path.stem == "__init__" else path.stem for path in known]
-    for word in words:
-        for source in workspace.mentioning("import", word):
-            if source.path.stem != "__init__":
-                found[source.path] = source
-            elif source.path.parent.name not in words:
-                words.append(source.path.parent.name)
-    return [source for path, source in sorted(found.items()) if path not in known]

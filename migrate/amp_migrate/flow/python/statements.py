@@ -31,7 +31,7 @@ from amp_migrate.flow.domain.state import State, meet
 from amp_migrate.flow.domain.tensor import FLOWS, LOW, SOME_TENSOR, Tensor, told_apart
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import containers
-from amp_migrate.flow.python.expressions import assign, binary, evaluate, in_turn
+from amp_migrate.flow.python.expressions import OPERATORS, assign, binary, evaluate, in_turn
 from amp_migrate.flow.python.frame import Frame, Loop
 from amp_migrate.flow.python.narrow import assume
 from amp_migrate.implications import implied
@@ -120,7 +120,8 @@ def _augmented(frame: Frame, node: ast.AugAssign) -> None:
         containers.put(frame, each, containers.elements(frame, operand, node.value))
         frame.write(each, "<length>", some("int"))
     value = binary(frame, type(node.op), old - lists, operand, node.value) if old - lists else NEVER
-    value = join(frame.analysis.pytorch.in_place(frame, old, value), lists)
+    name = OPERATORS[type(node.op)]
+    value = join(frame.analysis.pytorch.in_place(frame, name, old, operand, value, node), lists)
     assign(frame, target, value, node.value)
 
 

@@ -47,6 +47,7 @@ from amp_migrate.flow.domain.tensor import (
     LOW,
     NOTHING,
     SOME_TENSOR,
+    SWITCHED,
     Tensor,
     made,
 )
@@ -65,6 +66,7 @@ from amp_migrate.flow.pytorch import (
     guards,
     modules,
     operators,
+    ranges,
     switches,
     tensors,
     unread,
@@ -251,12 +253,13 @@ class PyTorch:
         """A value with its floating tensors cast to float32."""
         return operators.cast_all(frame, value, node)
 
-    def in_place(self, frame: Frame, old: Value, new: Value) -> Value:
+    def in_place(self, frame: Frame, name: str, old: Value, by: Value, new: Value, node: ast.AST) -> Value:
         """What `x += y` leaves: a tensor keeps its precision."""
         known = [each for each in old if isinstance(each, Tensor)]
         if not known:
             return new
         old_one = known[0]
+        ranges.follow(frame, name, (old, by), old_one.precision, node, is_switched=bool(old_one.tags & SWITCHED))
         names = ("precision", "leaf", "rank", "reads", "units")
         kept = {
             name: getattr(old_one, name) for name in (*names, *(("flows", "reach", "surely") if old_one.leaf else ()))

@@ -28,6 +28,7 @@ from amp_migrate.flow.domain.tensor import (
     A_PIECE,
     ANY_UNIT,
     ANYWHERE,
+    BF16,
     BOOL,
     BOUNDED,
     BUFFER,
@@ -43,6 +44,7 @@ from amp_migrate.flow.domain.tensor import (
     FLOWS,
     GRAM,
     HALVED,
+    HUGE,
     INT,
     LOW,
     NORMALIZED,
@@ -78,12 +80,11 @@ from amp_migrate.flow.domain.tensor import (
 from amp_migrate.flow.events import A_BUFFER, A_ROUNDED_PROBABILITY, OF_ITSELF, Act
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
-from amp_migrate.flow.pytorch import guards, ranks, variances
+from amp_migrate.flow.pytorch import guards, ranges, ranks, variances
 from amp_migrate.flow.source import Site
 from amp_migrate.tables import operators as table
 
 _NO_ARGUMENTS = Arguments()
-_LARGEST = 65504  # of float16's numbers
 _LARGEST_EPSILON = 1e-3
 _SUMS = frozenset("add sub subtract rsub clamp_min".split())
 
@@ -150,11 +151,22 @@ def operate(
     _watch(frame, name, treatment, tensors, operands, autocast, node, args, kind)
     variances.follow(frame, name, operands, precision, node)
     result = _facts(frame, name, kind, tensors, operands, precision, autocast, treatment, node, args)
-    if treatment == table.LOW and autocast.asked and autocast.may_be_on and precision & LOW:
+    is_asked = treatment == table.LOW and autocast.asked and autocast.may_be_on
+    if precision & LOW and (is_asked or (treatment is None and _are_switched(tensors, in_place=in_place))):
         result = result.but(tags=result.tags | SWITCHED)
     if guards.follow(frame, name, operands, node, args):
         result = result.but(tags=result.tags | UNGUARDED)
+    if ranges.follow(frame, name, operands, precision, node, is_switched=bool(result.tags & SWITCHED)):
+        result = result.but(tags=result.tags | HUGE)
+    elif result.tags & HUGE and (name not in table.VIEWS or precision == F16):
+        result = result.but(tags=result.tags & ~HUGE)
     return _shape_of_result(frame, name, kind, result, args, node)
+
+
+def _are_switched(tensors: list[Tensor], *, in_place: bool) -> bool:
+    """Whether something of the precision of some tensors is low wherever a run switches their region on."""
+    deciding = [each for each in tensors[: 1 if in_place else None] if each.rank != SCALAR]
+    return bool(deciding) and all(each.tags & SWITCHED for each in deciding)
 
 
 def _where_off(tensor: Tensor, autocast: Autocast) -> Tensor:
@@ -510,9 +522,9 @@ def _watch(
 
 def filled(frame: Frame, tensor: Tensor, value: Value | None, node: ast.AST, name: str) -> None:
     """A number goes into a tensor as it is: PyTorch refuses one that float16 cannot hold, infinities apart."""
-    numbers = [each.value if isinstance(each, Const) and each.kind in ("int", "float") else 0 for each in value or ()]
-    if tensor.precision & F16 and numbers and all(_LARGEST < abs(each) < float("inf") for each in numbers):
-        frame.analysis.event(frame, Act.OVERFLOW, node, tensor=tensor, why=name, is_sure=tensor.precision == F16)
+    if tensor.precision & F16 and ranges.is_too_large(value):
+        is_sure = tensor.precision == F16 or (bool(tensor.tags & SWITCHED) and not tensor.precision & BF16)
+        frame.analysis.event(frame, Act.OVERFLOW, node, tensor=tensor, why=name, is_sure=is_sure)
 
 
 def _normalised(frame: Frame, tensor: Tensor, args: Arguments, node: ast.AST) -> None:

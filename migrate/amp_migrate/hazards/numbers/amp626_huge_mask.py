@@ -12,6 +12,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.values.numbers import number
 from amp_migrate.catalog.rule import Rule, example
 from amp_migrate.catalog.sources import AMP, TORCH
+from amp_migrate.flow.events import TOO_LARGE, Act
 from amp_migrate.hazards.seen.halves import is_half
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
@@ -48,8 +49,9 @@ RULE = Rule(
     why=(
         "A product of matrices is float16 under autocast, float16 ends at -65504, and `masked_fill` raises "
         "RuntimeError for what is beyond. `torch.finfo(scores.dtype).min` is the least number of whatever dtype there "
-        "is; in float32 the mask stays what it was. Where the scores have no name of their own, and in TorchScript, "
-        "which has no `torch.finfo`, it is told."
+        "is; in float32 the mask stays what it was. Added in place (`scores += mask * -1e9`), such a number is minus "
+        "infinity, and a row of nothing else is NaN behind a softmax; `scores = scores + mask * -1e9` is float32. "
+        "Where the scores have no name of their own, and in TorchScript, which has no `torch.finfo`, it is told."
     ),
     sources=(f"{AMP}#cuda-ops-that-can-autocast-to-float16", f"{TORCH}/type_info.html"),
 )
@@ -57,6 +59,7 @@ FLOAT16_ONLY = True
 OF_MODELS = True
 _METHODS = ("masked_fill", "masked_fill_")
 _LEAST = -65504.0
+_FINFO = "use torch.finfo(x.dtype).min of the tensor x that it goes into"
 _HUGE = re.compile(r"-\s*\d[\d._]*e\+?\d|-\s*\d{6}")
 
 
@@ -70,11 +73,34 @@ def detect(script: Script) -> Iterator[Hazard]:
     def is_asked(name: str) -> bool:
         return script.is_below(name) or name in known
 
+    told: set[cst.CSTNode] = set()
     for file in dict.fromkeys(file for method in _METHODS for file in library.calling(method, _HUGE, is_asked)):
         for call in file.calls:
             parts = _parts(file, call)
             if parts is not None and _overflows(script, file, call, *parts):
+                told.add(call)
                 yield _hazard(script, file, call, *parts)
+    yield from (hazard for hazard in _in_flow(script) if hazard.node not in told) if script.has_amp else ()
+
+
+def _in_flow(script: Script) -> Iterator[Hazard]:
+    """Every place at which such a number surely goes into what a region of the script makes float16."""
+    flowing, regions = script.flowing, {region.call for region in script.regions.values()}
+    for event in flowing.questions.events(Act.OVERFLOW, Act.RISK) if regions else ():
+        made_low = event.tensor.regions if event.tensor is not None else frozenset()
+        is_meant = event.act is Act.OVERFLOW or event.why == TOO_LARGE
+        is_own = not regions.isdisjoint(flowing.node_at(script.file, each) for each in made_low)
+        if not is_meant or (made_low and not is_own):
+            continue
+        where = flowing.place(event.site) if any(event.sure_in.values()) else None
+        if where is not None:
+            file, node = where
+            quoted = file.tree.quote(node)
+            if event.act is Act.OVERFLOW:
+                message = f"{quoted} raises where it is float16: a number in it is beyond what that holds"
+            else:
+                message = f"{quoted} is infinite in float16, and a row of nothing else is NaN behind a softmax"
+            yield Hazard(node, message, _FINFO, file=file)
 
 
 def _parts(file: File, call: cst.Call) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:

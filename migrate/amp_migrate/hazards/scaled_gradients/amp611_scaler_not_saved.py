@@ -16,6 +16,7 @@ from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.scaler_events import Act
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.plan.edit import Edit
+from amp_migrate.report.finding import seen_from
 from amp_migrate.steps.scaler.checkpoint_entries import (
     SavedEntry,
     key_beside,
@@ -114,26 +115,33 @@ def detect(script: Script) -> Iterator[Hazard]:
         course = stepped.get(_word(entry.optimizer))
         if course is not None and entry.place not in told:
             told.add(entry.place)
-            yield _hazard(script, entry.optimizer, course, _repair(script, course, entry))
+            yield _hazard(script, file, entry.optimizer, course, _repair(script, course, entry))
     known = {file.tree.statement(entry.optimizer) for entry in entries}
-    for optimizer, course in _kept_otherwise(script):
-        if file.tree.statement(optimizer) not in known:
-            known.add(file.tree.statement(optimizer))
-            yield _hazard(script, optimizer, course)
+    for where, optimizer, course in _kept_otherwise(script):
+        if where.tree.statement(optimizer) not in known:
+            known.add(where.tree.statement(optimizer))
+            yield _hazard(script, where, optimizer, course)
 
 
-def _hazard(script: Script, optimizer: cst.BaseExpression, course: Course, repair: tuple[Edit, ...] = ()) -> Hazard:
-    name = course.scaler.rpartition(".")[2]
+def _hazard(
+    script: Script, file: File, optimizer: cst.BaseExpression, course: Course, repair: tuple[Edit, ...] = ()
+) -> Hazard:
+    scaler, name = course.scaler, course.scaler.rpartition(".")[2]
+    home = "" if file is script.file else f" of {seen_from(script.file.name, file.name)}"
     return Hazard(
         optimizer,
-        f"the checkpoint holds {script.file.tree.code(optimizer)} and not {course.scaler}",
-        f'add "{name}": {course.scaler}.state_dict(), and load it where the optimizer is loaded',
+        f"the checkpoint holds {file.tree.code(optimizer)} and not {scaler}{home}",
+        f'add "{name}": {scaler}.state_dict(){home and " there"}, and load it where the optimizer is loaded',
         repair,
+        file,
     )
 
 
-def _kept_otherwise(script: Script) -> Iterator[tuple[cst.BaseExpression, Course]]:
-    """The optimizers that a scaler steps and whose state goes into something larger, whatever each is called there."""
+def _kept_otherwise(script: Script) -> Iterator[tuple[File, cst.BaseExpression, Course]]:
+    """The optimizers that a scaler steps and whose state goes into something larger, whatever each is called there.
+
+    Beside each stands the file in which that happens: a base class saves what a class that derives from it trains with.
+    """
     file, flowing = script.file, script.flowing
     stepping = {
         atom: course
@@ -143,10 +151,10 @@ def _kept_otherwise(script: Script) -> Iterator[tuple[cst.BaseExpression, Course
         for atom in one.optimizer
     }
     for fault in flowing.questions.unsaved if stepping else ():
-        call = flowing.node_at(file, fault.site)
         known = [] if fault.event is None else [stepping[atom] for atom in fault.event.optimizer if atom in stepping]
-        if known and isinstance(call, cst.Call):
-            yield cst.ensure_type(call.func, cst.Attribute).value, known[0]
+        where = flowing.place(fault.site) if known else None
+        if where is not None and isinstance(where[1], cst.Call):
+            yield where[0], cst.ensure_type(where[1].func, cst.Attribute).value, known[0]
 
 
 def _repair(script: Script, course: Course, entry: SavedEntry) -> tuple[Edit, ...]:

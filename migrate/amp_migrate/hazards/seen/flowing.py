@@ -7,10 +7,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import cached_property
+from itertools import islice
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.library import Library
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.casts import Casts
 from amp_migrate.flow.chains import in_all
@@ -21,9 +23,14 @@ from amp_migrate.flow.files import Files
 from amp_migrate.flow.questions import Questions
 from amp_migrate.flow.source import Code, Site
 from amp_migrate.trees.counterparts import Counterparts
+from amp_migrate.trees.nodes import find
 
 # Scaled gradients, those of what a region computes, or a loss that it refuses.
 _ASKED = re.compile(r"GradScaler|\bunscale_\b|scaler\.scale\b|(?s:autocast.*(?:\.backward\(|binary_cross_entropy\())")
+
+_STEPPING = re.compile(r"GradScaler|autocast|\bunscale_\b|\.(?:backward|step)\(")
+# Each is run from its first statement; what so many do not show, more hardly do.
+_MOST_CALLERS = 4
 
 
 class Flowing:
@@ -31,19 +38,24 @@ class Flowing:
 
     Args:
         texts: all files of the project.
+        library: the same, as trees.
         files: those that rules may ask about; it is about those that train under AMP, or give NumPy what it computes.
         to_bfloat16: whether regions of float16 become regions of bfloat16, which NumPy does not take.
     """
 
-    def __init__(self, texts: Files, files: Iterable[File], *, to_bfloat16: bool) -> None:
+    def __init__(self, texts: Files, library: Library, files: Iterable[File], *, to_bfloat16: bool) -> None:
         self._texts = texts
+        self._library = library
         self._files = [file for file in files if _is_asked(file.tree.text, to_bfloat16)]
         self._counterparts: dict[File, Counterparts | None] = {}
 
     @cached_property
     def questions(self) -> Questions:
-        """Everything else that may be asked."""
-        return Questions(Analysis(self._texts, [file.name for file in self._files], keeps_all=True).run())
+        """Everything else that may be asked. Those who use what trains in other files show in which loops that is."""
+        focus = [file.name for file in self._files]
+        importing = (name for file in self._files for name in self._library.importing(file, _training_in(file)))
+        beside = islice((name for name in dict.fromkeys(importing) if name not in focus), _MOST_CALLERS)
+        return Questions(Analysis(self._texts, focus, beside, keeps_all=True).run())
 
     @cached_property
     def casts(self) -> Casts:
@@ -112,10 +124,15 @@ class Flowing:
     def node_at(self, file: File, site: Site) -> cst.CSTNode | None:
         """The node of a file at a place that `flow` names, an expression if it is one; None for one of another file."""
         node = self.questions.node_at(site) if site.file == file.name else None
-        self._node(file, file.tree.module)
-        pairs = self._counterparts[file]
+        pairs = None if node is None else self._pairs(file)
         found = None if node is None or pairs is None else pairs.of(node)
         return found.value if isinstance(found, cst.Expr) else found
+
+    def place(self, site: Site) -> tuple[File, cst.CSTNode] | None:
+        """The file of a place that `flow` names, whichever it is, and the node there."""
+        file = self.file(site.file) or self._library.named(site.file)
+        node = None if file is None else self.node_at(file, site)
+        return None if file is None or node is None else (file, node)
 
     @cached_property
     def _events(self) -> dict[ast.AST | None, list[Event]]:
@@ -138,12 +155,32 @@ class Flowing:
         return found
 
     def _node(self, file: File, node: cst.CSTNode) -> ast.AST | None:
-        if file not in self._counterparts:
-            is_asked = file in self._files
-            module = self.questions.analysis.module(file.name) if is_asked else None
-            self._counterparts[file] = None if module is None else Counterparts(file.tree, module.tree)
-        found = self._counterparts[file]
+        found = self._pairs(file) if file in self._files else None
         return None if found is None else found.back(node)
+
+    def _pairs(self, file: File) -> Counterparts | None:
+        if file not in self._counterparts:
+            module = self.questions.analysis.module(file.name)
+            self._counterparts[file] = None if module is None else Counterparts(file.tree, module.tree)
+        return self._counterparts[file]
+
+
+def _training_in(file: File) -> set[str]:
+    """What a file has in which something is stepped or scaled, itself or by what else is there, by name."""
+    about: dict[str, set[str]] = {}
+    found: set[str] = set()
+    for statement in file.tree.module.body:
+        targets = (each.target for each in find(statement, cst.AssignTarget))
+        if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+            own = {statement.name.value}
+        else:
+            own = {each.value for each in targets if isinstance(each, cst.Name)}
+        trains = bool(own) and _STEPPING.search(file.tree.code(statement)) is not None
+        found |= own if trains else set()
+        about |= {name: {each.value for each in find(statement, cst.Name)} for name in own if not trains}
+    while more := {name for name, used in about.items() if name not in found and not used.isdisjoint(found)}:
+        found |= more
+    return found
 
 
 def _is_asked(text: str, to_bfloat16: bool) -> bool:

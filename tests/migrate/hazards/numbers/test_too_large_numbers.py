@@ -1,0 +1,85 @@
+"""AMP626 by what values are: numbers that float16 does not have, wherever they meet what a region makes float16."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Check = Callable[..., Any]
+
+SCRIPT = """
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.k = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.least = -1e9
+
+    def forward(self, x, mask):
+        scores = torch.matmul(self.q(x), self.k(x).transpose(-2, -1)) / 8**0.5
+        {line}
+        return scores.softmax(-1) @ x
+
+
+def train(loader, amp):
+    model = Attention().cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda", enabled=amp)
+    for x, y, mask in loader:
+        with torch.amp.autocast("cuda", dtype=torch.{dtype}, enabled=amp):
+            loss = F.cross_entropy(model(x, mask), y)
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+def script(line: str, dtype: str = "float16") -> str:
+    return SCRIPT.format(line=line, dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "scores += mask.float() * -1e9",
+        "scores += mask.float() * self.least",
+        "scores -= 1e30 * (1 - mask)",
+        "scores.add_((1.0 - mask.float()) * -1e9)",
+        "scores.sub_(1e9 * (1 - mask))",
+        "scores += torch.zeros_like(mask, dtype=torch.float32).masked_fill(mask == 0, -1e9)",
+        "scores = scores - 1e9",
+    ],
+)
+def test_a_number_beyond_float16_that_makes_it_infinite_is_told(marked: Check, line: str) -> None:
+    found = marked(script(f"{line}  # AMP626"))
+    assert "is infinite in float16" in found[0].message
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["scores = torch.where(mask == 0, -1e9, scores)", "scores[mask == 0] = -1e9", "scores = scores.clamp(min=-1e9)"],
+)
+def test_a_number_beyond_float16_that_goes_in_as_it_is_raises(marked: Check, line: str) -> None:
+    found = marked(script(f"{line}  # AMP626"))
+    assert "raises where it is float16" in found[0].message
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "scores = scores + mask.float() * -1e9",  # promoted
+        "scores += mask.float() * -1e4",
+        "scores += mask.float() * float('-inf')",
+        "scores += mask.float() * -1e9 * 1e-6",
+        "scores = scores.float(); scores += mask.float() * -1e9",
+        "mask = mask.float() * -1e9",
+    ],
+)
+def test_what_float16_has_or_what_is_float32_is_right(clean: Check, line: str) -> None:
+    clean(script(line))
+
+
+def test_bfloat16_has_these_numbers(clean: Check) -> None:
+    clean(script("scores += mask.float() * -1e9", "bfloat16"), "bf16")

@@ -1,0 +1,134 @@
+"""Hazards whose evidence, or whose place, is in another file than the scaler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Check = Callable[..., Any]
+
+BASE = """
+    import torch
+
+    class Base:
+        def __init__(self, model, optimizer, loader):
+            self.model, self.optimizer, self.loader = model, optimizer, loader
+
+        def train(self):
+            for epoch in range(10):
+                self.train_epoch()
+                self.save()
+
+        def save(self):
+            torch.save({{"epoch": 1, "optimizer": self.optimizer.state_dict(){more}}}, "a.pt"){mark}
+"""
+AMP = """
+    import torch
+    from base import Base
+
+    class AmpTrainer(Base):
+        def __init__(self, model, optimizer, loader):
+            super().__init__(model, optimizer, loader)
+            self.scaler = torch.amp.GradScaler("cuda")
+
+        def train_epoch(self):
+            for x, y in self.loader:
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    loss = (self.model(x) - y).square().mean()
+                self.optimizer.zero_grad()
+                self.scaler.scale(loss).backward()
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
+"""
+MAIN = """
+    import torch
+    from amp import AmpTrainer
+
+    net = torch.nn.Linear(4, 1).cuda()
+    trainer = AmpTrainer(net, torch.optim.AdamW(net.parameters()), [])
+    trainer.train()
+"""
+
+
+@pytest.mark.parametrize("files", [{"main": MAIN}, {}], ids=["made by a script", "made by nobody in sight"])
+def test_a_base_class_that_saves_the_optimizer_is_told_of_its_subclass_scaler(
+    marked_files: Check, files: dict[str, str]
+) -> None:
+    found = marked_files(base=BASE.format(more="", mark="  # AMP611"), amp=AMP, **files)
+    assert found[0].message == "the checkpoint holds self.optimizer and not self.scaler of amp.py"
+
+
+def test_a_base_class_that_saves_the_scaler_as_well_is_right(marked_files: Check) -> None:
+    marked_files(base=BASE.format(more=', "scaler": self.scaler.state_dict()', mark=""), amp=AMP, main=MAIN)
+
+
+def test_what_a_subclass_overrides_is_not_what_it_does(marked_files: Check) -> None:
+    own = '\n        def save(self):\n            torch.save(self.model.state_dict(), "a.pt")\n'
+    marked_files(base=BASE.format(more="", mark=""), amp=AMP + own)
+
+
+EPOCH = """
+    import torch
+
+    def train_one_epoch(model, optimizer, loader):
+        scaler = torch.amp.GradScaler("cuda"){mark}
+        for x, y in loader:
+            with torch.amp.autocast("cuda", dtype=torch.float16):
+                loss = (model(x) - y).square().mean()
+            optimizer.zero_grad()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+"""
+EPOCHS = """
+    import torch
+    from epoch import train_one_epoch
+
+    def main(loader):
+        model = torch.nn.Linear(4, 1).cuda()
+        {first}
+            {second}
+            train_one_epoch(model, optimizer, loader)
+"""
+MAKING = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
+
+
+def test_a_scaler_that_the_loop_of_another_file_makes_anew(marked_files: Check) -> None:
+    loop = EPOCHS.format(first=f"{MAKING}\n        for epoch in range(10):", second="pass")
+    marked_files(epoch=EPOCH.format(mark="  # AMP614"), main=loop)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("for fold in range(5):", MAKING), (f"{MAKING}\n        if loader:", "pass")]
+)
+def test_a_scaler_that_is_as_old_as_its_optimizer_is_right(marked_files: Check, first: str, second: str) -> None:
+    marked_files(epoch=EPOCH.format(mark=""), main=EPOCHS.format(first=first, second=second))
+
+
+def test_a_helper_of_another_file_that_saves_the_optimizer(marked_files: Check) -> None:
+    helper = """
+        import torch
+
+        def save(model, optimizer):
+            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, "a.pt")  # AMP611
+    """
+    train = """
+        import torch
+        from helper import save
+
+        def train(loader):
+            model = torch.nn.Linear(4, 1).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            scaler = torch.amp.GradScaler("cuda")
+            for x, y in loader:
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    loss = (model(x) - y).square().mean()
+                optimizer.zero_grad()
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+            save(model, optimizer)
+    """
+    marked_files(helper=helper, train=train)
