@@ -322,7 +322,7 @@ class Questions:
                             for machine, _, about in wrong
                         )
                         is_always &= what is not SEVERAL_SCALES or self._is_surely_of(optimizer, event.leaves)
-                        is_seen = any(self._is_known(each, scaler, optimizer) for each in ways)
+                        is_seen = any(self.is_known(each, scaler, optimizer) for each in ways)
                         why = _ways(wrong) or (self._other_losses(optimizer) if what is NO_GRADIENTS else "")
                         yield Fault(event.site, what, is_always, why, is_seen)
 
@@ -340,7 +340,7 @@ class Questions:
         own = None if optimizer is None else self.analysis.pytorch.registry.optimizers.get(optimizer)
         return overlap(own, leaves) is True
 
-    def _is_known(self, machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
+    def is_known(self, machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
         """Whether no guess has led to a state of an optimizer, and its scaler is surely switched on."""
         grad = _grad(machine, optimizer)
         by = scaler or grad.scaler

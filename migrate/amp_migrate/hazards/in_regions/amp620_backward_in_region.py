@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP
-from amp_migrate.flow.domain.contexts import ON
+from amp_migrate.flow.domain.contexts import ON, Context
 from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
-from amp_migrate.hazards.seen.training import is_step, looping_regions, training_calls
+from amp_migrate.hazards.seen.training import looping_regions, training_calls
 
 RULE = Rule(
     code="AMP620",
@@ -78,22 +78,26 @@ def detect(script: Script) -> Iterator[Hazard]:
 
 
 def _in_regions_of_callers(script: Script) -> Iterator[Hazard]:
-    """The backwards that run inside a region which another function has opened, on all ways."""
-    file = script.file
-    if not script.scalers.works:
-        return
-    for call in training_calls(file, script.roles):
-        if is_step(call) or script.region_around(call) is not None:
+    """The backwards that run inside a region which another function has opened, in whichever file they are."""
+    flowing, name = script.flowing, script.file.name
+    for event in flowing.questions.events(Act.BACKWARD) if script.scalers.works else ():
+        regions = frozenset() if event.context is None else event.context.cuda.regions
+        is_own = event.site.file == name or any(each.file == name for each in regions)
+        if event.context is None or not is_own or any(map(event.code.has, regions)) or not _surely(event.context):
             continue
-        for event in script.flowing.events(file, call, Act.BACKWARD):
-            context = event.context
-            if context is None or context.cuda.on != ON or context.cuda.asked:
-                continue
-            own = {site.file for site in context.cuda.regions}
-            where = f" of line {min(site.line for site in context.cuda.regions)}" if own == {file.name} else ""
+        where = flowing.place(event.site)
+        if where is not None:
+            file, call = where
+            here = {each.file for each in regions} == {file.name}
+            line = f" of line {min(each.line for each in regions)}" if here else ""
             yield Hazard(
                 call,
-                f"{file.tree.quote(call)} runs inside the autocast region{where} that its caller opens",
+                f"{file.tree.quote(call)} runs inside the autocast region{line} that its caller opens",
                 "open the region here, round the forward and the loss alone, and none around the call",
+                file=file,
             )
-            break
+
+
+def _surely(context: Context) -> bool:
+    """Whether something runs in a region, be it as a run's switch has it, wherever it records gradients."""
+    return context.cuda.on == ON or (context.cuda.may_be_on and context.gradients == ON)

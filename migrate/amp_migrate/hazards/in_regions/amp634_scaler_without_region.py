@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP
@@ -57,6 +58,7 @@ RULE = Rule(
     safety=Safety.MANUAL,
 )
 FLOAT16_ONLY = True
+_PACKAGES = ("accelerate", "deepspeed", "lightning")
 _OTHERS = (
     "autocast",
     "custom_fwd",
@@ -64,9 +66,7 @@ _OTHERS = (
     "float16",
     "bfloat16",
     "HalfTensor",
-    "accelerate",
-    "deepspeed",
-    "lightning",
+    *_PACKAGES,
 )
 
 
@@ -74,9 +74,9 @@ def detect(script: Script) -> Iterator[Hazard]:
     """Every backward of a scaled loss of models that are seen, in a script none of whose files has half precision."""
     if script.moved or not script.scalers.works:
         return
-    questions, library = script.flowing.questions, script.roles.project.library
+    questions = script.flowing.questions
     scaled = [each for each in questions.events(Act.BACKWARD) if questions.is_scaled_in_vain(each)]
-    if not scaled or any(next(library.mentioning(word), None) is not None for word in _OTHERS):
+    if not scaled or any(map(partial(_is_used, script), _OTHERS)):
         return
     for event in scaled:
         call = script.flowing.node_at(script.file, event.site)
@@ -87,3 +87,9 @@ def detect(script: Script) -> Iterator[Hazard]:
                 f"{script.file.tree.quote(call)} is the backward of a scaled loss, and nothing computes in float16",
                 "put the forward pass and the loss into torch.amp.autocast(...), or drop the scaler",
             )
+
+
+def _is_used(script: Script, word: str) -> bool:
+    """Whether code of some file uses something of that name, or of a package of that name. Texts may speak of it."""
+    files = script.roles.project.library.mentioning(word)
+    return any(word in each.uses or any(word in name for name in each.imported if word in _PACKAGES) for each in files)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 import libcst as cst
@@ -10,6 +11,11 @@ from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.flow import events as flow
 from amp_migrate.flow.chains import exclude, steady
+from amp_migrate.flow.domain.atoms import Atom
+from amp_migrate.flow.domain.machine import SCALED, UNSCALED, Machine
+from amp_migrate.flow.domain.tensor import PURE
+from amp_migrate.flow.questions import Questions
+from amp_migrate.flow.source import Code
 from amp_migrate.hazards.seen.course import Course
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.scaler_events import Act, Event
@@ -73,6 +79,7 @@ FLOAT16_ONLY = True
 
 def detect(script: Script) -> Iterator[Hazard]:
     """Every first read of scaled gradients before a step."""
+    is_told = False
     for course in script.courses:
         if not course.is_alone or _divides_by_hand(course):
             continue
@@ -90,6 +97,43 @@ def detect(script: Script) -> Iterator[Hazard]:
                 f"write {line} before it, and nowhere else until {course.scaler}.update()",
                 _repair(script, course, event, step, line),
             )
+            is_told = True
+    if not is_told:
+        yield from _on_some_way(script)
+
+
+def _on_some_way(script: Script) -> Iterator[Hazard]:
+    """Every clipping of scaled gradients on a way that no switch of mixed precision decides about.
+
+    That is where all losses are scaled, by scalers that are surely on: `if world_size > 1: scaler.unscale_(optimizer)`.
+    """
+    flowing, questions = script.flowing, script.flowing.questions
+    backwards = questions.events(flow.Act.BACKWARD) if script.scalers.works else []
+    for event in questions.events(flow.Act.CLIP) if backwards else ():
+        own = [each for each in backwards if each.optimizer & event.optimizer]
+        about = [(machine, each) for machine, _, about in event.reached for each in about if isinstance(each, Atom)]
+        kinds = {_kind(questions, machine, each) for machine, each in about}
+        node = flowing.node_at(script.file, event.site)
+        is_meant = SCALED in kinds and kinds <= {SCALED, UNSCALED} and not event.scaler and not _asks_scale(event.code)
+        if node is not None and is_meant and not any(each.units == PURE for each in own):
+            what = script.file.tree.quote(node)
+            where = "" if kinds == {SCALED} else " on some way"
+            yield Hazard(
+                node,
+                f"{what} sees gradients that are{where} still multiplied by the loss scale",
+                "call the scaler's unscale_(optimizer) before it, on every way that leads there",
+            )
+
+
+def _kind(questions: Questions, machine: Machine, optimizer: Atom) -> str:
+    """What is in the gradients of an optimizer on a way that no guess has led to."""
+    grad = machine.grad(optimizer)
+    return "" if grad is None or grad.spent or not questions.is_known(machine, None, optimizer) else grad.kind
+
+
+def _asks_scale(code: Code) -> bool:
+    """Whether a function asks for the scale, and may take it out of the gradients by itself."""
+    return any(isinstance(each, ast.Attribute) and each.attr == "get_scale" for each in ast.walk(code.node))
 
 
 def _is_scaled(seen: Seen) -> bool:

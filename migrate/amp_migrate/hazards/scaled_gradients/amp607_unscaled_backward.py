@@ -7,6 +7,7 @@ from itertools import chain
 
 import libcst as cst
 
+from amp_migrate.analysis.files import File
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.flow import events as flow
@@ -18,6 +19,7 @@ from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.scaler_events import Act
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.hazards.seen.states import Gradients, Stage
+from amp_migrate.report.finding import seen_from
 
 RULE = Rule(
     code="AMP607",
@@ -72,7 +74,7 @@ _HINT = "write {}.scale(loss).backward() with this loss"
 def detect(script: Script) -> Iterator[Hazard]:
     """Every backward whose gradients go through the scaler's step and are not those of a scaled loss alone."""
     told: set[cst.CSTNode] = set()
-    for hazard in chain(_added(script), _in_courses(script), _beside(script), _not_cleared(script)):
+    for hazard in chain(_added(script), _in_courses(script), _elsewhere(script), _beside(script), _not_cleared(script)):
         if hazard.node not in told:
             told.add(hazard.node)
             yield hazard
@@ -105,6 +107,29 @@ def _in_courses(script: Script) -> Iterator[Hazard]:
                 f"{backward} is not scaled, but {step} unscales",
                 _HINT.format(course.scaler),
             )
+
+
+def _elsewhere(script: Script) -> Iterator[Hazard]:
+    """Every backward of a plain loss, whichever file it is in, where all gradients that a scaler divides are such."""
+    flowing, events = script.flowing, script.flowing.questions.events
+    backwards = events(flow.Act.BACKWARD)
+    for divides in _divisions(script):
+        if flowing.node_at(script.file, divides.site) is None:
+            continue
+        for optimizer in _always(divides, TRUE):
+            own = [each for each in backwards if optimizer in each.optimizer]
+            places = [flowing.place(each.site) for each in own]
+            if own and all(each.units == PURE and each.code is not divides.code for each in own):
+                yield from (_unscaled(script, *each, divides) for each in places if each is not None)
+
+
+def _always(event: flow.Event, kind: str) -> set[object]:
+    """The optimizers of a place whose gradients are of a kind there on every way, and no guess has led to it."""
+    known = [(machine.grad(each), each) for machine, _, about in event.reached for each in about]
+    others: set[object] = {
+        each for grad, each in known if grad is None or grad.kind != kind or grad.spent or grad.guessed
+    }
+    return {each for _, each in known if each not in others}
 
 
 def _added(script: Script) -> Iterator[Hazard]:
@@ -164,7 +189,7 @@ def _beside(script: Script) -> Iterator[Hazard]:
             for plain in (each for each in own if each.units == PURE and is_switch):
                 node = script.flowing.node_at(script.file, plain.site)
                 if node is not None and not all(_decides(tests, way) for way in ways[plain]):
-                    yield _unscaled(script, node, divides)
+                    yield _unscaled(script, script.file, node, divides)
 
 
 def _decides(switch: Facts, way: Facts) -> bool:
@@ -224,9 +249,10 @@ def _kept(event: flow.Event, kind: str) -> set[object]:
     return found
 
 
-def _unscaled(script: Script, node: cst.CSTNode, divides: flow.Event) -> Hazard:
+def _unscaled(script: Script, file: File, node: cst.CSTNode, divides: flow.Event) -> Hazard:
     call = script.flowing.node_at(script.file, divides.site)
     assert isinstance(call, cst.Call)
     scaler = cst.ensure_type(call.func, cst.Attribute).value
-    message = f"{script.file.tree.quote(node)} is not scaled, but {script.file.tree.quote(call)} unscales"
-    return Hazard(node, message, _HINT.format(script.file.tree.code(scaler)))
+    home = "" if file is script.file else f" (in {seen_from(script.file.name, file.name)})"
+    message = f"{file.tree.quote(node)} is not scaled, but {script.file.tree.quote(call)}{home} unscales"
+    return Hazard(node, message, _HINT.format(script.file.tree.code(scaler)), file=file)

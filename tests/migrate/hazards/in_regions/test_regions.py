@@ -271,6 +271,22 @@ def test_a_bfloat16_output_is_repaired_where_a_function_gets_it_that_gives_it_to
     )
 
 
+def test_what_unread_code_gives_may_be_float32(clean: Check) -> None:
+    clean(
+        """
+        from elsewhere import to_mel
+
+        def evaluate(nets, loader, amp):
+            net, _ = nets
+            for x in loader:
+                with torch.no_grad(), torch.autocast("cuda", dtype=torch.bfloat16, enabled=amp):
+                    out, weights = net(x)
+                    mel = to_mel(x)
+                yield mel[0].cpu().numpy(), weights.cpu().numpy()
+        """
+    )
+
+
 def test_what_numpy_can_take_is_left_alone(clean: Check) -> None:
     clean(
         """

@@ -39,3 +39,8 @@ def test_a_scaler_without_a_region_is_told(marked: Check) -> None:
 )
 def test_a_scaler_is_left_alone_where_something_may_be_half(clean: Check, loss: str, model: str) -> None:
     clean(TEXT.format(loss=loss, mark="", model=model))
+
+
+def test_what_a_text_says_of_half_precision_computes_nothing(marked: Check) -> None:
+    said = "# no autocast, and nothing in half precision\n    "
+    marked("\n    " + said + TEXT.format(loss=LOSS, mark="  # AMP634", model="nn.Linear(4, 1).cuda()").lstrip())

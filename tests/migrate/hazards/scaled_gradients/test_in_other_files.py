@@ -132,3 +132,95 @@ def test_a_helper_of_another_file_that_saves_the_optimizer(marked_files: Check) 
             save(model, optimizer)
     """
     marked_files(helper=helper, train=train)
+
+
+ACCUMULATOR = """
+    class Accumulator:
+        def __init__(self, steps, scaler):
+            self.steps, self.scaler, self.count = steps, scaler, 0
+
+        def add(self, loss):
+            loss = loss / self.steps
+            {backward}
+            self.count += 1
+            return self.count % self.steps == 0
+"""
+ACCUMULATED = """
+    import torch
+    from accumulator import Accumulator
+
+    def train(loader):
+        model = torch.nn.Linear(4, 1).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda", enabled={enabled})
+        accumulator = Accumulator(4, scaler)
+        for x, y in loader:
+            with torch.amp.autocast("cuda", dtype=torch.float16):
+                loss = (model(x) - y).square().mean()
+            if accumulator.add(loss):
+                scaler.unscale_(optimizer)
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                scaler.step(optimizer)
+                scaler.update()
+                optimizer.zero_grad()
+"""
+
+
+def test_a_plain_backward_of_another_file_that_a_scaler_divides(marked_files: Check) -> None:
+    accumulator = ACCUMULATOR.format(backward="loss.backward()  # AMP607")
+    found = marked_files(accumulator=accumulator, train=ACCUMULATED.format(enabled=True))
+    assert found[0].message.endswith("scaler.unscale_(optimizer) (in train.py) unscales")
+
+
+@pytest.mark.parametrize(
+    ("backward", "enabled"), [("self.scaler.scale(loss).backward()", True), ("loss.backward()", False)]
+)
+def test_a_backward_of_another_file_that_is_scaled_or_that_nothing_divides_is_right(
+    marked_files: Check, backward: str, enabled: bool
+) -> None:
+    marked_files(accumulator=ACCUMULATOR.format(backward=backward), train=ACCUMULATED.format(enabled=enabled))
+
+
+CALLEE = """
+    def step(model, optimizer, scaler, x, y):
+        optimizer.zero_grad()
+        loss = (model(x) - y).square().mean()
+        scaler.scale(loss).backward(){mark}
+        scaler.step(optimizer)
+        scaler.update()
+"""
+CALLER = """
+    import contextlib
+    import torch
+    from callee import step
+
+    class Precision:
+        def __init__(self, is_on):
+            self.is_on = is_on
+
+        @contextlib.contextmanager
+        def region(self):
+            if self.is_on:
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    yield
+            else:
+                yield
+
+    def train(loader, is_on):
+        model = torch.nn.Linear(4, 1).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+        precision = Precision(is_on)
+        for x, y in loader:
+            {call}
+"""
+
+
+def test_a_backward_of_another_file_in_a_region_of_its_caller(marked_files: Check) -> None:
+    call = "with precision.region():\n                step(model, optimizer, scaler, x, y)"
+    marked_files(callee=CALLEE.format(mark="  # AMP620"), caller=CALLER.format(call=call))
+
+
+def test_a_backward_of_another_file_behind_a_region_is_right(marked_files: Check) -> None:
+    call = "with precision.region():\n                model(x)\n            step(model, optimizer, scaler, x, y)"
+    marked_files(callee=CALLEE.format(mark=""), caller=CALLER.format(call=call))
