@@ -97,6 +97,25 @@ def test_ranges_are_those_of_lines_and_operations(record: Record) -> None:
     assert (masked.largest, masked.smallest) == (0.0, 0.0)  # of which none is finite
 
 
+LOOP = """
+for step in range(2):
+    state = torch.full((4,), 1.0 + 200 * step, requires_grad=True)
+    for time in range(LENGTH):
+        state = state + 1
+    (net(x).sum() + state.sum()).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("length", "largest"), [(8, 209.0), (15, 209.0), (16, 217.0), (40, 241.0)])
+def test_one_in_eight_is_looked_at_where_a_line_runs_often_in_a_step(
+    record: Record, length: int, largest: float
+) -> None:
+    ranges = found(record(LOOP.replace("LENGTH", str(length)), prelude=PRELUDE, census=True, ranges=True))
+    looked = ranges["state = state + 1"]
+    assert (looked.smallest, looked.largest) == (2.0, largest)
+
+
 def test_looking_changes_nothing_of_the_training(record: Record) -> None:
     seen, alone = (record(STEP, prelude=PRELUDE, census=True, ranges=ranges) for ranges in (True, False))
     assert seen.trace.ranges

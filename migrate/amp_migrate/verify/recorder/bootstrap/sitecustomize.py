@@ -9,8 +9,10 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 _RECORDER = "_amp_verify_recorder"
 
 
-def _start_recorder() -> None:
+def load_recorder() -> None:
     """Load the recorder from its folder, so that the user's interpreter needs no installation of this project."""
+    if _RECORDER in sys.modules:  # by the process that this one was forked from
+        return
     folder = os.path.dirname(_HERE)
     spec = importlib.util.spec_from_file_location(
         _RECORDER, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
@@ -20,7 +22,6 @@ def _start_recorder() -> None:
     package = importlib.util.module_from_spec(spec)
     sys.modules[_RECORDER] = package
     spec.loader.exec_module(package)
-    importlib.import_module(f"{_RECORDER}.process.start").start(_HERE)
 
 
 def _run_own_sitecustomize() -> None:
@@ -32,7 +33,9 @@ def _run_own_sitecustomize() -> None:
         spec.loader.exec_module(module)
 
 
-# The script sees the search path it would see without us, here and in its environment.
-sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _HERE]
-_start_recorder()
-_run_own_sitecustomize()
+if __name__ != "preload":
+    # The script sees the search path it would see without us, here and in its environment.
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _HERE]
+    load_recorder()
+    importlib.import_module(f"{_RECORDER}.process.start").start(_HERE)
+    _run_own_sitecustomize()

@@ -29,7 +29,7 @@ class UsersCode:
         found = []
         for name, module in sorted(sys.modules.items()):
             file = getattr(module, "__file__", None)
-            if isinstance(file, str) and file.endswith(".py") and os.path.isfile(file) and self.holds(file):
+            if isinstance(file, str) and file.endswith(".py") and self.holds(file) and os.path.isfile(file):
                 with open(file, "rb") as text:
                     digest = hashlib.blake2b(text.read(), digest_size=8).hexdigest()
                 found.append([name, os.path.realpath(file), digest])

@@ -1,9 +1,9 @@
 """Starts runs by forking from a process that has imported torch: seconds less for each than a fresh interpreter.
 
 Run as a program, with its parent's process id and the descriptors of sockets. It forks into a server for each socket,
-so that torch is imported once for all. A server reads one JSON object per line: `command`, `cwd`, `environment`,
-`stdout`, `stderr`. It answers each with two lines: the run's process id, and its exit status, negative for a signal. It
-computes nothing before it forks, so that no thread and no random number is shared.
+so that torch and the recorder are imported once for all. A server reads one JSON object per line: `command`, `cwd`,
+`environment`, `stdout`, `stderr`. It answers each with two lines: the run's process id, and its exit status, negative
+for a signal. It computes nothing before it forks, so that no thread and no random number is shared.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import runpy
 import signal
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -122,6 +123,23 @@ def _run(script: Callable[[], object]) -> NoReturn:
     os._exit(status)
 
 
+def _preload() -> None:
+    """Import what every run needs, and leave to no child of ours what is to be done at our own end."""
+    for name in ("torch", "torch._dynamo"):  # making an optimizer imports the compiler
+        with suppress(ImportError):
+            importlib.import_module(name)
+    with suppress(ImportError):
+        bootstrap = runpy.run_path(_BOOTSTRAP, run_name="preload")
+        bootstrap["load_recorder"]()
+        for name in ("process.start", "attach", "standin.places"):
+            importlib.import_module(f"{bootstrap['_RECORDER']}.{name}")
+    finalizers: Any = weakref.finalize
+    for each in finalizers._registry:  # torch takes its libraries of operations apart, one by one
+        each.atexit = False
+    gc.collect()
+    gc.freeze()  # collections of the children need not look at torch
+
+
 def _status(code: Any) -> int:
     """The exit status of `sys.exit(code)`."""
     if code is None or isinstance(code, int):
@@ -132,9 +150,5 @@ def _status(code: Any) -> int:
 
 if __name__ == "__main__":
     end_with_parent(int(sys.argv[1]))
-    for _name in ("torch", "torch._dynamo"):  # making an optimizer imports the compiler
-        with suppress(ImportError):
-            importlib.import_module(_name)
-    gc.collect()
-    gc.freeze()  # collections of the children need not look at torch
+    _preload()
     _run(_become(_serve(_own(list(map(int, sys.argv[2:]))))))

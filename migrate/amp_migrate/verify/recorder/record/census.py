@@ -163,6 +163,8 @@ class Census:
             self.mode.__enter__()
         self.mode.on = True
         self._since = self._progress.attempts
+        if self._ranges is not None:
+            self._ranges.begin()
 
     def _turn(self) -> None:
         if self.mode is not None and self.mode.on:
@@ -188,6 +190,7 @@ class Census:
             self.mode = None
 
 
+@functools.lru_cache(maxsize=1024)
 def _name(func: Any) -> str:
     """The operation's own name: `linear` for `torch.nn.functional.linear`, `matmul` for `torch.linalg.matmul`."""
     own: str = getattr(func, "__name__", "") or str(func)

@@ -8,9 +8,10 @@ Nothing waits for the GPU: extremes stay tensors until they are written.
 from __future__ import annotations
 
 import linecache
+from collections import Counter
 from dataclasses import dataclass
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +23,9 @@ from ..writer import Writer
 _CALL: Any = nn.Module
 _PLAIN = (Tensor, nn.Parameter)
 _functorch: Any = torch._C._functorch
+_OFTEN = 8  # looks at a line in one step that are all made; of further ones, as in a loop over time, one in so many
+
+_Place: TypeAlias = tuple[CodeType, int, str, torch.device]
 
 
 @dataclass
@@ -36,7 +40,12 @@ class Ranges:
 
     def __init__(self, users: UsersCode) -> None:
         self._users = users
-        self._found: dict[tuple[CodeType, int, str, torch.device], _Range] = {}
+        self._found: dict[_Place, _Range] = {}
+        self._looks: Counter[_Place] = Counter()
+
+    def begin(self) -> None:
+        """Look at all lines again, in a step that is counted."""
+        self._looks.clear()
 
     def see(self, operation: str, value: Any, *, learned: bool) -> None:
         """Add a result; one that is not float32, or has no values of its own, says nothing.
@@ -50,11 +59,15 @@ class Ranges:
         frame = self._users.caller()
         if frame is None or not (learned or _calls_above(frame)):
             return
+        key = (frame.f_code, frame.f_lineno, operation, value.device)
+        self._looks[key] += 1
+        if self._looks[key] > _OFTEN and self._looks[key] % _OFTEN:
+            return
         with torch.no_grad():
             size = value.detach().abs()
             largest = torch.where(size < torch.inf, size, 0.0).amax()  # a mask of infinities has no range
             smallest = torch.where(size > 0, size, torch.inf).amin()
-            known = self._found.get(key := (frame.f_code, frame.f_lineno, operation, value.device))
+            known = self._found.get(key)
             if known is None:
                 self._found[key] = _Range(largest, smallest, self._owner(frame))
             else:
