@@ -313,8 +313,12 @@ class Edit:
 
 
 def replaced_by(edits: Iterable[Edit]) -> frozenset[cst.CSTNode]:
-    """The statements that some edits take out, or put something else in the place of."""
-    return frozenset(edit.node for edit in edits if isinstance(edit.change, Substitute))
+    """The statements that some edits take out, or put something else in the place of; of a `try`, one of its blocks."""
+    return frozenset(
+        edit.node
+        for edit in edits
+        if isinstance(edit.change, Substitute) or (isinstance(edit.change, Splice) and isinstance(edit.node, cst.Try))
+    )
 
 
 def dropped_by(edits: Iterable[Edit]) -> frozenset[cst.CSTNode]:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from amp_migrate.prove.code.public_names import AUTOCAST, SCALERS, public
-from amp_migrate.prove.code.scopes import Scope, Scopes, heads, imported_name
+from amp_migrate.prove.code.scopes import DEFINITIONS, Scope, Scopes, heads, imported_name, parameters
 
 ON = True  # what a flag is where it is set
+OFF = False
 _CHOOSES = frozenset({"apex.amp.initialize", "apex.amp.scale_loss"})
 _NATIVE = frozenset({AUTOCAST, *SCALERS})
 NEGATED = (ast.NotEq, ast.NotIn)
@@ -18,7 +19,7 @@ _Key = tuple[object, ...]
 
 @dataclass(frozen=True)
 class Question:
-    """Something that a test asks for: that a thing is a constant, or that a flag is set (`ON`)."""
+    """Something that a test asks for: that a thing is a constant, or that a flag is set (`ON`), or is not (`OFF`)."""
 
     key: _Key
     value: object
@@ -35,12 +36,44 @@ class Chooser:
         name: the file.
         text: its text.
         scopes: who binds what in it.
+        asks_installed: whether what is installed may be what chooses.
+        keeping: the statements that keep a parameter as an attribute, under which others ask for it.
     """
 
-    def __init__(self, name: str, text: str) -> None:
+    def __init__(self, name: str, text: str, *, asks_installed: bool) -> None:
         self.name = name
         self.text = text
+        self.asks_installed = asks_installed
         self.scopes = Scopes(ast.parse(text), name, text)
+        self._kept: dict[tuple[str, Scope], _Key] = {}
+        self.keeping = frozenset(self._keeping())
+
+    def _keeping(self) -> Iterator[ast.stmt]:
+        """The statements that keep a parameter: `self.mode = mode`."""
+        for node, scope in self.scopes.statements:
+            target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+            value = node.value if isinstance(node, ast.Assign) else None
+            if (
+                isinstance(target, ast.Attribute)
+                and isinstance(value, ast.Name)
+                and isinstance(scope.node, DEFINITIONS)
+            ):
+                is_parameter = any(each.arg == value.id for each in parameters(scope.node.args))
+                key = _key(target, scope) if is_parameter and value.id not in scope.assigned else None
+                if key is not None:
+                    self._kept[value.id, scope] = key
+                    yield node
+
+    def key(self, node: ast.expr, scope: Scope) -> _Key | None:
+        """What tells a variable, or a chain of attributes, from others that are spelled alike."""
+        found = scope.find(node.id) if isinstance(node, ast.Name) else None
+        kept = self._kept.get((node.id, found)) if isinstance(node, ast.Name) and found is not None else None
+        return _key(node, scope) if kept is None else kept
+
+    def called(self, question: Question, node: ast.expr, scope: Scope) -> str:
+        """A flag as it is called beside another one: by the parameter, where that is."""
+        names = {key: name for (name, where), key in self._kept.items() if where is scope}
+        return names.get(question.key, question.code) if isinstance(node, ast.Name) else question.code
 
     def of_apex(self) -> Iterator[Question]:
         """What is asked for by the tests of branches that Apex's steps stand in."""
@@ -57,7 +90,13 @@ class Chooser:
                 for atoms, body, scope in branches
                 if any(self._is_native(each, scope, is_asked=atoms is not _ELSE) for each in body)
             ]
-            for atoms, _, _ in branches:
+            if len(branches) == 2 and len(branches[0][0]) == 1 and branches[0][0] in natives:
+                [asked], (_, other_body, scope) = branches[0][0], branches[1]
+                if asked.value is ON and any(self._calls_apex(each, scope) for each in other_body):
+                    yield Question(asked.key, OFF, asked.code), None
+            *_, (_, other_body, scope) = branches
+            inner = [list(self._atoms(each.test, scope)) for each in other_body if isinstance(each, ast.If)]
+            for atoms in (*(atoms for atoms, _, _ in branches), *inner):
                 for own in (each for each in atoms if each in apex):
                     for other in natives:
                         if other is _ELSE and len(atoms) == 1:
@@ -105,17 +144,24 @@ class Chooser:
             elif isinstance(each, ast.Compare) and isinstance(each.ops[0], ast.Eq):
                 key, values = self.asked(each, scope) or (None, [])
                 if key is not None:
-                    yield Question(key, values[0], ast.unparse(each))
+                    yield Question(key, values[0], self._said(each, scope))
 
     def flag(self, node: ast.expr, scope: Scope) -> Question | None:
         """The question whether a variable, or an attribute of one, is set."""
-        key = _key(node, scope)
-        return None if key is None else Question(key, ON, ast.unparse(node))
+        key = self.key(node, scope)
+        return None if key is None else Question(key, ON, str(key[0]))
 
-    @staticmethod
-    def asked(node: ast.Compare, scope: Scope) -> tuple[_Key, list[object]] | None:
+    def _said(self, part: ast.expr, scope: Scope) -> str:
+        """A part of a test as code, which is the same for a parameter and for what it is kept as."""
+        key = self.key(part.left if isinstance(part, ast.Compare) else part, scope)
+        if key is None:
+            return ast.unparse(part)
+        name = ast.Name(str(key[0]))
+        return ast.unparse(ast.Compare(name, part.ops, part.comparators) if isinstance(part, ast.Compare) else name)
+
+    def asked(self, node: ast.Compare, scope: Scope) -> tuple[_Key, list[object]] | None:
         """What a comparison compares, and with which constants."""
-        key, right = _key(node.left, scope), node.comparators[0]
+        key, right = self.key(node.left, scope), node.comparators[0]
         elements = right.elts if isinstance(right, (ast.Tuple, ast.List, ast.Set)) else [right]
         if key is None or len(node.ops) > 1 or not isinstance(node.ops[0], (ast.Eq, ast.In, *NEGATED)):
             return None
@@ -126,7 +172,7 @@ class Chooser:
 
     def _is_fixed(self, node: ast.expr, scope: Scope) -> bool:
         """Whether a name only says what is installed: the module gives it True and False, and nobody anything else."""
-        if not isinstance(node, ast.Name) or scope.find(node.id) is not self.scopes.module:
+        if self.asks_installed or not isinstance(node, ast.Name) or scope.find(node.id) is not self.scopes.module:
             return False
         given = [
             each.value
@@ -142,8 +188,12 @@ class Chooser:
     def _under(
         self, node: ast.AST, scope: Scope, is_meant: Callable[[ast.AST, Scope], bool], known: tuple[str, ...]
     ) -> Iterator[tuple[str, ...]]:
-        if isinstance(node, ast.Call) and self.is_of_torch(node.func, scope) and _is_off(node):
-            return  # it keeps float32, whichever was chosen
+        if isinstance(node, ast.Call) and self.is_of_torch(node.func, scope):
+            enabled = next((each.value for each in node.keywords if each.arg == "enabled"), ast.Constant(True))
+            if isinstance(enabled, ast.Constant) and not enabled.value:
+                return  # it keeps float32, whichever was chosen
+            if not isinstance(enabled, ast.Constant):
+                known = (*known, *(self._said(each, scope) for each in parts_of(enabled)))
         if is_meant(node, scope):
             yield known
         inner = self.scopes.inside(node, scope)
@@ -151,7 +201,7 @@ class Chooser:
             for each in ast.iter_child_nodes(node):
                 yield from self._under(each, inner, is_meant, known)
             return
-        parts = [ast.unparse(each) for each in parts_of(node.test) if not self._is_fixed(each, scope)]
+        parts = [self._said(each, scope) for each in parts_of(node.test) if not self._is_fixed(each, scope)]
         for block, conditions in ((node.body, parts), (node.orelse, [f"not ({' and '.join(parts)})"])):
             for each in block if isinstance(block, list) else [block]:
                 yield from self._under(each, inner, is_meant, (*known, *conditions))
@@ -208,12 +258,6 @@ def _beside(own: Question, atoms: list[Question], other: list[Question]) -> Iter
     mine, theirs = ([each for each in side if each not in rest] for side, rest in (flags, flags[::-1]))
     if mine == [own] and len(theirs) == 1:
         yield theirs[0]
-
-
-def _is_off(call: ast.Call) -> bool:
-    """Whether what a call makes is switched off by a constant."""
-    enabled = (each.value for each in call.keywords if each.arg == "enabled")
-    return any(isinstance(each, ast.Constant) and each.value is False for each in enabled)
 
 
 def _key(node: ast.expr, scope: Scope) -> _Key | None:

@@ -16,12 +16,16 @@ import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from amp_migrate.prove.code.scopes import Scope, heads
-from amp_migrate.prove.erasure.choices import NEGATED, ON, Chooser, Question
+from amp_migrate.prove.erasure.choices import NEGATED, OFF, ON, Chooser, Question
 
 
 def chosen_natively(texts: Mapping[str, str]) -> dict[str, str] | None:
     """The texts of the files of such a program; None where the original does not choose between the two."""
-    modules = [Chooser(name, text) for name, text in texts.items()]
+    by_option = _chosen([Chooser(name, text, asks_installed=False) for name, text in texts.items()])
+    return by_option or _chosen([Chooser(name, text, asks_installed=True) for name, text in texts.items()])
+
+
+def _chosen(modules: Sequence[Chooser]) -> dict[str, str] | None:
     apex = {atom for each in modules for atom in each.of_apex()}
     never = {atom: chains for atom in apex if (chains := _set_beside(modules, atom))}
     if never:
@@ -29,13 +33,24 @@ def chosen_natively(texts: Mapping[str, str]) -> dict[str, str] | None:
     found: dict[Question, set[Question | None]] = {}
     for atom, native in (pair for each in modules for pair in each.pairs(apex)):
         found.setdefault(atom, set()).add(native)
-    choices = {atom: next(iter(natives)) for atom, natives in found.items() if len(natives) == 1}
+    flags = {native.key for natives in found.values() for native in natives if native is not None}
+    choices = {
+        atom: next(iter(natives))
+        for atom, natives in found.items()
+        if len(natives) == 1 and not (atom.value is OFF and atom.key in flags)
+    }
     if not choices:
         return None
     known = {text for atom, native in choices.items() for text in _conditions(atom, native)}
-    of_apex = {text for each in modules for way in each.conditions(each.is_of_apex) for text in way}
-    of_torch = {text for each in modules for way in each.conditions(each.is_of_torch) for text in way}
-    return {each.name: _Chosen(each, choices).text() for each in modules} if of_torch <= known | of_apex else None
+    of_apex = [set(way) for each in modules for way in each.conditions(each.is_of_apex)]
+    of_torch = [set(way) for each in modules for way in each.conditions(each.is_of_torch)]
+    if not set().union(*of_torch) <= known.union(*of_apex):
+        return None
+    # Where the flag is off, the script may train in float32: there has to hold all that Apex asks for beside it.
+    off = {f"not ({each.code})" for each in choices if each.value is OFF}
+    if off and not all(any(apex - off <= way for apex in of_apex) for way in of_torch):
+        return None
+    return {each.name: _Chosen(each, choices).text() for each in modules}
 
 
 def _set_beside(modules: Sequence[Chooser], flag: Question) -> list[ast.If]:
@@ -91,13 +106,30 @@ class _Chosen:
         """Its text; a branch that never runs does nothing."""
         edits: list[tuple[ast.AST, ast.AST, str]] = []
         for node, scope in self._chooser.scopes.statements:
-            for head in heads(node):
+            for head in () if node in self._chooser.keeping else heads(node):
                 edits += ((each, each, new) for each, new in self._edits(head, scope))
             if isinstance(node, ast.If) and self._truth(node.test, scope) is False:
                 edits.append((node.body[0], node.body[-1], "pass"))
             elif isinstance(node, ast.If) and node in self._always:
                 edits += [(node.test, node.test, "True"), (node.orelse[0], node.orelse[-1], "pass")]
+            elif isinstance(node, ast.Try) and self._asks_for_apex(node, scope):
+                edits.append((node, node, "; ".join(map(ast.unparse, node.handlers[0].body))))
         return _edited(self._chooser.text, edits)
+
+    def _asks_for_apex(self, node: ast.Try, scope: Scope) -> bool:
+        """Whether a `try` sets a flag that chooses Apex, where its import succeeds, and names another import else."""
+        handlers = [each.body for each in node.handlers]
+        if len(handlers) != 1 or node.orelse or node.finalbody or not all(map(_is_plain, handlers[0])):
+            return False
+        flags = {each.key for each in self._choices if each.value is ON}
+        given = [(target, each.value) for each in node.body if isinstance(each, ast.Assign) for target in each.targets]
+        return any(
+            isinstance(value, ast.Constant)
+            and value.value is True
+            and (flag := self._chooser.flag(target, scope))
+            and flag.key in flags
+            for target, value in given
+        )
 
     def _edits(self, node: ast.AST, scope: Scope) -> Iterator[tuple[ast.AST, str]]:
         """What is said instead of some expressions."""
@@ -113,7 +145,11 @@ class _Chosen:
         """A question as it is where native AMP is chosen; None where it stays what it is."""
         if isinstance(node, ast.Compare) and (asked := self._chooser.asked(node, scope)) is not None:
             key, values = asked
-            mine = {each: native for each, native in self._choices.items() if each.key == key and each.value is not ON}
+            mine = {
+                each: native
+                for each, native in self._choices.items()
+                if each.key == key and type(each.value) is not bool
+            }
             as_native = [each.value for each, native in mine.items() if native is not None and native.value in values]
             gone = [each.value for each in mine]
             kept = [each for each in values if each not in gone] + as_native
@@ -127,14 +163,15 @@ class _Chosen:
             flag = self._chooser.flag(node, scope)
             if flag is None:
                 return None
-            if flag.key in {each.key for each in self._choices if each.value is ON}:
-                return "False"
+            given = {each.key: each.value for each in self._choices if each.value is ON or each.value is OFF}
+            if flag.key in given:
+                return str(not given[flag.key])
             others = [
-                each.code
+                self._chooser.called(each, node, scope)
                 for each, native in self._choices.items()
                 if native is not None and each.value is ON and native.key == flag.key
             ]
-            return f"({' or '.join([flag.code, *others])})" if others else None
+            return f"({' or '.join([ast.unparse(node), *others])})" if others else None
         return None
 
     def _truth(self, test: ast.expr, scope: Scope) -> bool | None:
@@ -152,9 +189,13 @@ class _Chosen:
 
 def _conditions(apex: Question, native: Question | None) -> Iterator[str]:
     """What is true where native AMP is chosen in the place of Apex, as code."""
-    yield f"not ({apex.code})"
+    yield apex.code if apex.value is OFF else f"not ({apex.code})"
     if native is not None:
         yield native.code
+
+
+def _is_plain(statement: ast.stmt) -> bool:
+    return isinstance(statement, (ast.Import, ast.ImportFrom, ast.Assign, ast.Pass))
 
 
 def _edited(text: str, edits: list[tuple[ast.AST, ast.AST, str]]) -> str:
@@ -163,15 +204,18 @@ def _edited(text: str, edits: list[tuple[ast.AST, ast.AST, str]]) -> str:
     starts = [0]
     for each in lines:
         starts.append(starts[-1] + len(each))
-    spans = []
+    spans: list[tuple[int, int, str]] = []
+    statements: set[int] = set()
     for first, last, new in edits:
         begin = starts[first.lineno - 1] + first.col_offset  # type: ignore[attr-defined]
         spans.append((begin, starts[last.end_lineno - 1] + last.end_col_offset, new))  # type: ignore[attr-defined]
+        statements.update({begin} if isinstance(first, ast.stmt) else ())
     whole, at, found = b"".join(lines), 0, []
     for begin, end, new in sorted(spans, key=lambda each: (each[0], -each[1])):
         if begin >= at:  # else it stands in code that another edit has taken
             line_ends = b"\n" * whole[begin:end].count(b"\n")
-            new_code = b"(" + new.encode() + line_ends + b")" if new != "pass" else new.encode() + line_ends
+            is_code = begin in statements
+            new_code = new.encode() + line_ends if is_code else b"(" + new.encode() + line_ends + b")"
             found += [whole[at:begin], new_code if line_ends else new.encode()]
             at = end
     return b"".join([*found, whole[at:]]).decode()

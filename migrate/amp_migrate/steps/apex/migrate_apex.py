@@ -233,6 +233,9 @@ class ApexMigration:
                 told.append(Finding.at(file.tree, call, APEX_INITIALIZE.code, Kind.MIGRATED, message))
                 note = "the script's own native AMP decides about its scale and casts: Apex's options are not asked"
                 told.append(Finding.at(file.tree, call, APEX_LEVEL.code, Kind.NOTE, note))
+                if beside.told:
+                    note = f"{beside.told} chooses nothing any more: native AMP is what there is"
+                    told.append(Finding.at(file.tree, call, APEX_LEVEL.code, Kind.NOTE, note))
         return Move(tuple(edits), tuple(told))
 
     def _kept_idle(self, beside: Beside) -> Iterator[Finding]:

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from amp_migrate.analysis.bindings import BindingKind, dotted
-from amp_migrate.analysis.files import File
+from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.imported import loaded_by
 from amp_migrate.analysis.project import Project
 from amp_migrate.plan.code import Code, code
-from amp_migrate.steps.apex.beside.choice import Choice, constants_of, is_fixed, operator_of, parts_of
+from amp_migrate.steps.apex.beside.choice import NAMING, Choice, constants_of, operator_of
+from amp_migrate.steps.apex.beside.conditions import Condition, conditions, is_fixed, switched
 from amp_migrate.steps.apex.beside.never_set import native_flags
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.statements.amp_signs import names_amp
@@ -20,7 +21,6 @@ from amp_migrate.trees.nodes import is_constant, walk
 _NOT_EQUAL = (cst.NotEqual, cst.NotIn)
 _COMPARED = (cst.Equal, cst.In, *_NOT_EQUAL)
 _TESTS = (cst.If, cst.IfExp, cst.Assert)
-_PARTS = (cst.Attribute, cst.ImportAlias, cst.ImportFrom)  # a name that is imported does nothing yet
 
 
 class Asked:
@@ -30,14 +30,49 @@ class Asked:
         self._choice = choice
         self._is_flag = choice.apex is None
         self._names = (choice.asked, choice.native) if self._is_flag and choice.native else (choice.asked,)
+        self._kept: dict[tuple[File, str], dict[cst.FunctionDef, str]] = {}
 
     def asked(self, file: File) -> Iterator[cst.Name | cst.Attribute]:
-        """Wherever the choice is read."""
+        """Wherever the choice is read, but for where a parameter of that meaning is kept."""
         for name in self._names:
-            for node in file.uses.get(name.rpartition(".")[2], ()):
-                is_given = isinstance(file.tree.parents[node], cst.AssignTarget)
-                if file.tree.code(node) == name and not is_given:
-                    yield node
+            for word in dict.fromkeys((name, *self._parameters(file, name).values())):
+                for node in file.uses.get(word.rpartition(".")[2], ()):
+                    is_given = isinstance(file.tree.parents[node], cst.AssignTarget)
+                    if self._is(file, node, name) and not (is_given or self._is_keeping(file, node)):
+                        yield node
+
+    def _is(self, file: File, node: cst.BaseExpression, name: str) -> bool:
+        """Whether an expression is the choice of a name: by these words, or a parameter that is kept under them."""
+        words = file.tree.code(node)
+        function = file.tree.function(node)
+        return words == name or (function is not None and self._parameters(file, name).get(function) == words)
+
+    def _parameters(self, file: File, name: str) -> dict[cst.FunctionDef, str]:
+        """The parameters that are kept as an attribute of a name, and nothing else is: `self.mode = mode`."""
+        known = self._kept.get((file, name))
+        if known is None:
+            known = self._kept[file, name] = {}
+            for node in file.uses.get(name.rpartition(".")[2], ()) if "." in name else ():
+                target = file.tree.parents[node]
+                if not isinstance(target, cst.AssignTarget) or file.tree.code(node) != name:
+                    continue
+                statement = cst.ensure_type(file.tree.parents[target], cst.Assign)
+                function = file.tree.function(node)
+                if (
+                    function is not None
+                    and isinstance(statement.value, cst.Name)
+                    and len(object_bindings(file, node)) == 1
+                ):
+                    given = file.scopes.of(statement.value).lookup(statement.value.value)
+                    if given and all(each.kind is BindingKind.PARAMETER for each in given):
+                        known[function] = statement.value.value
+        return known
+
+    def _is_keeping(self, file: File, node: cst.CSTNode) -> bool:
+        statement = file.tree.parents[node]
+        if not isinstance(statement, cst.Assign) or len(statement.targets) > 1 or isinstance(node, cst.Attribute):
+            return False
+        return statement.value is node and file.tree.code(statement.targets[0].target) in self._names
 
     def decided(self, file: File, node: cst.BaseExpression) -> tuple[cst.BaseExpression, bool] | None:
         """The longest question that has one answer where Apex is not chosen, with that."""
@@ -58,14 +93,14 @@ class Asked:
             decides = isinstance(node.operator, cst.Or)
             return decides if decides in both else None if None in both else not decides
         if self._is_flag:
-            is_it = isinstance(node, (cst.Name, cst.Attribute)) and file.tree.code(node) == self._choice.asked
-            return False if is_it else None
+            is_it = isinstance(node, (cst.Name, cst.Attribute)) and self._is(file, node, self._choice.asked)
+            return not self._choice.chosen if is_it else None
         values = self._values(file, node)
         return isinstance(operator_of(node), _NOT_EQUAL) if values == [] else None
 
     def _values(self, file: File, node: cst.BaseExpression) -> list[str] | None:
         """What the choice is compared with, if Apex's value counts as the native one; None for another expression."""
-        if not isinstance(node, cst.Comparison) or file.tree.code(node.left) != self._choice.asked:
+        if not isinstance(node, cst.Comparison) or not self._is(file, node.left, self._choice.asked):
             return None
         if len(node.comparisons) != 1 or not isinstance(operator_of(node), _COMPARED):
             return None
@@ -78,8 +113,8 @@ class Asked:
     def is_understood(self, file: File, node: cst.Name | cst.Attribute) -> bool:
         """Whether it can be said what a place asks: for one of the two, or for anything else."""
         parent, choice = file.tree.parents[node], self._choice
-        if self._is_flag and file.tree.code(node) == choice.native:
-            return _is_seen(file, node, choice.asked)
+        if self._is_native_flag(file, node):
+            return self._asked_at(file, node) is not None
         found = self.decided(file, node)
         if found is not None:
             around = file.tree.parents[found[0]]
@@ -91,11 +126,25 @@ class Asked:
             return True
         return self._values(file, parent) is not None and choice.native is not None
 
+    def _is_native_flag(self, file: File, node: cst.Name | cst.Attribute) -> bool:
+        return self._is_flag and self._choice.native is not None and self._is(file, node, self._choice.native)
+
+    def _asked_at(self, file: File, node: cst.Name | cst.Attribute) -> str | None:
+        """The flag of Apex as it is called at the place of that of native AMP; None where it cannot be said there."""
+        flag, function = self._choice.asked, file.tree.function(node)
+        if isinstance(node, cst.Name) and "." in (self._choice.native or ""):
+            return None if function is None else self._parameters(file, flag).get(function)
+        if "." in flag:
+            return flag if flag.partition(".")[0] == file.tree.code(node).partition(".")[0] else None
+        is_seen = isinstance(node, cst.Name) and file.scopes.of(node).find(flag) is not None
+        return flag if is_seen else None
+
     def widened(self, file: File, node: cst.Name | cst.Attribute) -> tuple[cst.BaseExpression, Code] | None:
         """A question for native AMP, and the one that counts what chose Apex."""
-        choice, parent = self._choice, file.tree.parents[node]
+        parent = file.tree.parents[node]
         if self._is_flag:
-            return (node, code("{} or {}", node, choice.asked)) if file.tree.code(node) == choice.native else None
+            asked = self._asked_at(file, node) if self._is_native_flag(file, node) else None
+            return None if asked is None else (node, code("{} or {}", node, asked))
         values = self._values(file, parent) if isinstance(parent, cst.Comparison) else None
         if not values or not isinstance(parent, cst.Comparison):
             return None
@@ -108,24 +157,40 @@ class Asked:
         return parent, code("{} {} {}", node, words[0], f"({', '.join(values)})")
 
     def decided_apart(self, files: Sequence[File]) -> tuple[File, cst.CSTNode] | None:
-        """Where autocast or a scaler stands under a condition that is neither this choice nor asked for Apex, too."""
-        choice = self._choice
-        asked, native = choice.asked if self._is_flag else f"{choice.asked} == {choice.apex}", choice.native
-        known = {f"not ({asked})", native if self._is_flag else f"{choice.asked} == {native}"}
-        flags = set(native_flags(choice.always))
-        set_up = {each for _, chain in choice.always for each in walk(chain)}
-        for file in files:
-            for name in ("initialize", "scale_loss"):
-                known.update(each for call in amp_calls(file, name) for each in _conditions(file, call))
+        """Where autocast or a scaler stands under a condition that is neither this choice nor asked for Apex, too.
+
+        Where only the flag of native AMP is answered, it also has to stand under all that Apex is asked for by.
+        """
+        apex = [each for file in files for each in self._of_apex(file)]
+        known = frozenset(each for one in apex for each in one)
+        flags = set(native_flags(self._choice.always))
+        set_up = {each for _, chain in self._choice.always for each in walk(chain)}
         for file in files:
             for node in file.tree.every(cst.Name, cst.Attribute):
-                is_native = not isinstance(file.tree.parents[node], _PARTS) and names_amp(file, node)
+                is_native = not isinstance(file.tree.parents[node], NAMING) and names_amp(file, node)
                 if not is_native or node in set_up or _is_its_own(file, node):
                     continue
-                conditions = set(_conditions(file, node))
-                if not (conditions <= known or conditions & flags):
+                found = self._open(file, switched(file, node))
+                is_known = found <= known or any(each.holds and each.code in flags for each in found)
+                if not is_known or (not self._choice.chosen and not any(one <= found for one in apex)):
                     return file, node
         return None
+
+    def _of_apex(self, file: File) -> Iterator[frozenset[Condition]]:
+        """What is true where a file initializes Apex, or scales a loss by it, beside the choice."""
+        for name in ("initialize", "scale_loss"):
+            for call in amp_calls(file, name):
+                yield self._open(file, conditions(file, call))
+
+    def _open(self, file: File, found: frozenset[Condition]) -> frozenset[Condition]:
+        """Conditions without the choice, and without what is installed."""
+        return frozenset(
+            each
+            for each in found
+            if not is_fixed(file, each.node)
+            and not any(self._is(file, each.node, name) for name in self._names)
+            and self._values(file, each.node) is None
+        )
 
     def set_up_with(self, files: Sequence[File]) -> tuple[File, cst.CSTNode] | None:
         """Where the flag that chooses native AMP is set with more: that is not done where the flag of Apex is set."""
@@ -168,16 +233,6 @@ class Asked:
         return values is not None and values != list(map(file.tree.code, constants_of(parent.comparisons[0])))
 
 
-def _conditions(file: File, node: cst.CSTNode) -> Iterator[str]:
-    """What is true where some code is executed, as code, but for what is installed."""
-    inner = node
-    for around in file.tree.ancestors(node):
-        if isinstance(around, (cst.If, cst.IfExp)) and inner is not around.test:
-            parts = [file.tree.code(each) for each in parts_of(around.test) if not is_fixed(file, each)]
-            yield from parts if inner is around.body else [f"not ({' and '.join(parts)})"]
-        inner = around
-
-
 def _is_flag(statement: cst.Assign) -> bool:
     return is_constant(statement.value, "True") or is_constant(statement.value, "False")
 
@@ -189,10 +244,3 @@ def _is_its_own(file: File, node: cst.Name | cst.Attribute) -> bool:
         root = root.value
     given = file.scopes.of(node).lookup(dotted(root) or "")
     return bool(given) and all(each.kind is BindingKind.ASSIGNMENT for each in given)
-
-
-def _is_seen(file: File, node: cst.Name | cst.Attribute, flag: str) -> bool:
-    """Whether a flag means at the place of another one what it means elsewhere."""
-    root = flag.partition(".")[0]
-    own = file.tree.code(node).partition(".")[0]
-    return root == own if "." in flag else isinstance(node, cst.Name) and file.scopes.of(node).find(flag) is not None

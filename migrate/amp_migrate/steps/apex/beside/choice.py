@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
-from amp_migrate.analysis.files import File, object_bindings
-from amp_migrate.steps.apex.initialize.branches import branch_of, branches_of
+from amp_migrate.analysis.files import File
+from amp_migrate.steps.apex.beside.conditions import Condition, conditions, is_fixed, scaled, switched
 from amp_migrate.steps.statements.amp_signs import is_scaled, names_amp
-from amp_migrate.steps.statements.bodies import backward_calls
-from amp_migrate.trees.nodes import Block, Statement, is_constant, statements
+from amp_migrate.steps.statements.bodies import backward_calls, bodies
+from amp_migrate.trees.nodes import Block, Statement, block_of, is_constant, statements
+
+NAMING = (cst.Attribute, cst.ImportAlias, cst.ImportFrom)  # a name that is imported does nothing yet
 
 
 @dataclass(frozen=True)
@@ -24,71 +26,94 @@ class Choice:
         apex: the value that chooses Apex; None where `asked` is a flag.
         native: the value that chooses native AMP, or the flag that does; None where that is what is left without Apex.
         always: each `if` that sets native AMP up, and the flag in its `else`: what it does is always done then.
+        chosen: the value of the flag `asked` that chooses Apex.
     """
 
     asked: str
     apex: str | None
     native: str | None
     always: tuple[tuple[File, cst.If], ...] = ()
+    chosen: bool = True
 
 
 def find_choice(file: File, statement: Statement) -> Choice | None:
-    """How an Apex step is chosen, where another branch somewhere in the file does the same by native AMP."""
-    inner: cst.CSTNode | None = statement
-    while inner is not None and not isinstance(inner, cst.FunctionDef):
-        at = file.tree.statement(inner)
-        branch = branch_of(file, at)
-        for test in () if branch is None or branch.test is None else parts_of(branch.test):
-            found = {each for chain in file.tree.every(cst.If) for each in _choices(file, chain, test)}
-            if len(found) == 1:
-                return found.pop()
-        inner = file.tree.parents.get(file.tree.block(at if branch is None else branch.chain))
+    """How an Apex step is chosen, where native AMP somewhere in the file is chosen by the opposite of that.
+
+    What is installed is asked for last: beside another question, it says only whether that may be asked.
+    """
+    apex = conditions(file, statement)
+    natives = list(_natively(file))
+    for is_open in (True, False):
+        found = {each for native in natives for each in _choices(file, apex, native, is_open=is_open)}
+        if found:
+            return found.pop() if len(found) == 1 else None
     return None
 
 
-def _choices(file: File, chain: cst.If, test: cst.BaseExpression) -> Iterator[Choice]:
-    """What an `if` says of a choice: a part of one of its tests chooses Apex, another branch goes natively."""
-    asked, apex = _compared(file, test) or (dotted(test), None)
-    if asked is None or (apex is None and is_fixed(file, test)) or file.tree.statement(chain) is not chain:
-        return
-    branches = [(() if each is None else tuple(parts_of(each)), block) for each, block in branches_of(chain)]
-    for parts, _ in branches:
-        mine = set(map(file.tree.code, parts))
-        if file.tree.code(test) not in mine:
-            continue
-        for others, block in branches:
-            if not goes_natively(file, block, is_asked=bool(others)):
-                continue
-            theirs = [each for each in others if file.tree.code(each) not in mine]
-            values = [_compared(file, each) for each in theirs]
-            if not others and len(parts) == 1:
-                yield Choice(asked, apex, None)
-            elif apex is not None:
-                yield from (Choice(asked, apex, each[1]) for each in values if each is not None and each[0] == asked)
-            elif len(theirs) == 1 and (flag := dotted(theirs[0])) and _flags(parts, others) == [asked]:
-                yield Choice(asked, None, flag)
+def _natively(file: File) -> Iterator[frozenset[Condition]]:
+    """What is true wherever a file casts or scales by itself."""
+    for node in file.tree.every(cst.Name, cst.Attribute):
+        if not isinstance(file.tree.parents[node], NAMING) and names_amp(file, node):
+            yield switched(file, node)
+    for _, body in bodies(file):
+        for statement, call in backward_calls(body):
+            loss = cst.ensure_type(call.func, cst.Attribute).value
+            if is_scaled(loss):
+                scale = cst.ensure_type(cst.ensure_type(loss, cst.Call).func, cst.Attribute)
+                yield scaled(file, statement, scale.value)
 
 
-def _flags(parts: Sequence[cst.BaseExpression], others: Sequence[cst.BaseExpression]) -> list[str]:
-    """The flags among some tests that are not among others."""
-    known = set(map(dotted, others))
-    return [name for each in parts if (name := dotted(each)) is not None and name not in known]
+def _choices(
+    file: File, apex: frozenset[Condition], native: frozenset[Condition], *, is_open: bool
+) -> Iterator[Choice]:
+    """What two places say of a choice: they differ by it alone.
+
+    Args:
+        is_open: whether what is installed does not count.
+    """
+    sides = (apex - native, native - apex)
+    mine, theirs = ({each for each in side if not (is_open and is_fixed(file, each.node))} for side in sides)
+    for each in mine:
+        others = mine - {each}
+        asked = _compared(file, each)
+        if asked is not None:
+            natives = {one for one in theirs if one.holds}
+            is_alone = each.holds and not any(one.holds for one in others) and bool(theirs)
+            if is_alone and all(_compares(file, one, asked[0]) for one in (*others, *theirs)) and len(natives) < 2:
+                values = [found[1] for one in natives if (found := _compared(file, one)) is not None]
+                yield Choice(*asked, values[0] if values else None)
+        elif (flag := dotted(each.node)) is not None:
+            if not others and theirs == {each.negated}:
+                yield Choice(flag, None, None, chosen=each.holds)
+            flags = [one for one in theirs if one.holds and one != each.negated and dotted(one.node) is not None]
+            other = flags[0] if is_open and each.holds and len(flags) == 1 else None
+            if other is not None and mine | theirs <= {each, other, each.negated, other.negated}:
+                is_either = len(mine | theirs) > 2 or _know_of_each_other(file, each, other)
+                yield from [Choice(flag, None, other.code)] if is_either else ()
 
 
-def parts_of(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """What has to be so for a test to be true."""
-    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
-        yield from (*parts_of(test.left), *parts_of(test.right))
-    else:
-        yield test
+def _know_of_each_other(file: File, one: Condition, other: Condition) -> bool:
+    """Whether two flags choose between branches of one `if` somewhere."""
+    for branch in file.tree.every(cst.If):
+        found = conditions(file, statements(block_of(branch))[0])
+        if {one, other.negated} <= found or {one.negated, other} <= found:
+            return True
+    return False
 
 
-def _compared(file: File, test: cst.BaseExpression) -> tuple[str, str] | None:
-    """What a test compares with which constant."""
+def _compares(file: File, condition: Condition, asked: str) -> bool:
+    found = _compared(file, condition)
+    return found is not None and found[0] == asked
+
+
+def _compared(file: File, condition: Condition) -> tuple[str, str] | None:
+    """What a condition compares with which constant."""
+    test = condition.node
     constants = constants_of(test.comparisons[0]) if isinstance(test, cst.Comparison) else []
-    if not isinstance(test, cst.Comparison) or not isinstance(operator_of(test), cst.Equal) or len(constants) != 1:
+    is_one = len(constants) == 1 and isinstance(operator_of(test), (cst.Equal, cst.NotEqual))
+    if not isinstance(test, cst.Comparison) or not is_one or dotted(test.left) is None:
         return None
-    return None if dotted(test.left) is None else (file.tree.code(test.left), file.tree.code(constants[0]))
+    return file.tree.code(test.left), file.tree.code(constants[0])
 
 
 def operator_of(node: cst.BaseExpression) -> cst.BaseCompOp:
@@ -103,13 +128,6 @@ def constants_of(target: cst.ComparisonTarget) -> list[cst.BaseExpression]:
     found = [each.value for each in other.elements] if isinstance(other, (cst.Tuple, cst.List, cst.Set)) else [other]
     is_known = all(isinstance(each, (cst.SimpleString, cst.Integer)) or is_constant(each, "None") for each in found)
     return found if is_known and is_many is isinstance(target.operator, (cst.In, cst.NotIn)) else []
-
-
-def is_fixed(file: File, test: cst.BaseExpression) -> bool:
-    """Whether a name only says what is installed: the module gives it True and False."""
-    values = [each.value for each in object_bindings(file, test)]
-    is_of_module = isinstance(test, cst.Name) and file.scopes.of(test).find(test.value) is file.scopes.module
-    return is_of_module and all(is_constant(each, "True") or is_constant(each, "False") for each in values)
 
 
 def goes_natively(file: File, block: Block, *, is_asked: bool) -> bool:

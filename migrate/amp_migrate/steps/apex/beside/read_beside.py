@@ -20,6 +20,7 @@ from amp_migrate.steps.apex.beside.choice import find_choice
 from amp_migrate.steps.apex.beside.idle_holder import Definition, idle_holder
 from amp_migrate.steps.apex.beside.never_set import find_flag
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_uses
+from amp_migrate.steps.apex.uses.apex_guards import is_apex_import
 from amp_migrate.steps.apex.uses.cast_functions import is_needless
 from amp_migrate.tables.apex_names import USE_SHIM
 from amp_migrate.trees.nodes import Statement, walk
@@ -35,6 +36,7 @@ class Beside:
         answers: the other questions that are answered where nothing chooses Apex, each with its answer.
         widened: what asks for native AMP, each with the question that counts what chose Apex.
         always: each `if` of which only what sets native AMP up stays.
+        told: the flag of the script that chooses nothing any more; empty where there is none.
         idle: in files that go on using `apex.amp`, a definition that does, each of which nothing uses any more.
     """
 
@@ -43,6 +45,7 @@ class Beside:
     answers: tuple[tuple[File, cst.BaseExpression, bool], ...]
     widened: tuple[tuple[File, cst.BaseExpression, Code], ...]
     always: tuple[tuple[File, cst.If], ...]
+    told: str = ""
     idle: tuple[tuple[File, Definition], ...] = ()
 
 
@@ -64,6 +67,8 @@ def read_beside(project: Project, files: Sequence[File]) -> Beside | Refusal | N
     parts += (node.orelse for _, node in choice.always if node.orelse is not None)
     for file, node, answer in known:
         around = file.tree.parents[node]
+        if isinstance(around, cst.If) and around.test is node and answer and around.orelse is not None:
+            parts.append(around.orelse)
         if isinstance(around, cst.IfExp) and around.test is node:
             parts.append(around.orelse if answer else around.body)
     dead = {each for part in parts for each in walk(part)}
@@ -71,10 +76,10 @@ def read_beside(project: Project, files: Sequence[File]) -> Beside | Refusal | N
     idle: list[tuple[File, Definition]] = []
     for file in files:
         for use in amp_uses(file):
-            if use in dead or is_needless(file, file.tree.statement(use)):
+            if use in dead or is_needless(file, file.tree.statement(use)) or _says_missing(file, use):
                 continue
             if file not in changing and isinstance(file.tree.parents[use], cst.AssignTarget):
-                continue  # `amp = None`, where Apex is missing
+                continue
             holder = None if file in changing else idle_holder(project, file, use, dead)
             if holder is None:
                 return Refusal(file, use, "apex.amp is used where native AMP is not chosen instead", USE_SHIM)
@@ -101,5 +106,11 @@ def read_beside(project: Project, files: Sequence[File]) -> Beside | Refusal | N
         tuple(each for each in known if each[1] not in dead),
         tuple((file, *each) for file, each in widened if each is not None),
         choice.always,
+        choice.asked if choice.apex is None and choice.native is None and not choice.always else "",
         tuple(dict.fromkeys(idle)),
     )
+
+
+def _says_missing(file: File, use: cst.CSTNode) -> bool:
+    """Whether a use is `amp = None` beside the import, where Apex is missing: it goes with that."""
+    return any(isinstance(each, cst.Try) and is_apex_import(file, each) for each in file.tree.ancestors(use))

@@ -425,3 +425,206 @@ def test_one_name_for_the_amp_of_both(rewrites: Check) -> None:
         -         optimizer.step()
         """
     )
+
+
+def test_flag_of_native_amp_that_leaves_apex_where_it_is_false(rewrites: Check) -> None:
+    plan = rewrites(
+        """
+        - try:
+        -     from apex import amp
+        - except ImportError:
+        -     amp = None
+        -
+          def main(args, loader):
+              MODEL
+              scaler = None
+              if args.fp16:
+        -         if args.native:
+        -             scaler = torch.amp.GradScaler("cuda")
+        -         else:
+        -             model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        +         scaler = torch.amp.GradScaler("cuda")
+              for x in loader:
+                  optimizer.zero_grad()
+        -         if args.fp16 and args.native:
+        +         if args.fp16:
+                      with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                          loss = model(x).mean()
+                  else:
+                      loss = model(x).mean()
+                  if args.fp16:
+        -             if args.native:
+        -                 scaler.scale(loss).backward()
+        -                 scaler.unscale_(optimizer)
+        -                 nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        -                 scaler.step(optimizer)
+        -                 scaler.update()
+        -             else:
+        -                 with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -                     scaled_loss.backward()
+        -                 nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
+        -                 optimizer.step()
+        +             scaler.scale(loss).backward()
+        +             scaler.unscale_(optimizer)
+        +             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        +             scaler.step(optimizer)
+        +             scaler.update()
+                  else:
+                      loss.backward()
+                      nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                      optimizer.step()
+        """
+    )
+    told = {each.message for each in plan.findings if each.code == "AMP210"}
+    assert "args.native chooses nothing any more: native AMP is what there is" in told
+
+
+def test_apex_in_the_else_of_native_amp_with_a_parameter_that_is_kept(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          class Engine:
+              def __init__(self, model, optimizer, use_apex=False, use_amp=False):
+                  self.model, self.optimizer = model, optimizer
+                  self.use_amp = use_amp
+                  self.use_apex = use_apex
+        -         if use_amp:
+        +         if use_amp or use_apex:
+                      self.scaler = torch.amp.GradScaler("cuda")
+        -         if self.use_apex:
+        -             self.model, self.optimizer = amp.initialize(self.model, self.optimizer)
+              def step(self, x):
+        -         if self.use_amp:
+        +         if self.use_amp or self.use_apex:
+                      with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                          loss = self.model(x).mean()
+                      self.scaler.scale(loss).backward()
+                      self.scaler.step(self.optimizer)
+                      self.scaler.update()
+                  else:
+                      loss = self.model(x).mean()
+        -             if self.use_apex:
+        -                 with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+        -                     scaled_loss.backward()
+        -                 nn.utils.clip_grad_norm_(amp.master_params(self.optimizer), 1.0)
+        -             else:
+        -                 loss.backward()
+        -                 nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        +             loss.backward()
+        +             nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+                      self.optimizer.step()
+        """
+    )
+
+
+def test_native_amp_where_apex_is_missing(rewrites: Check) -> None:
+    rewrites(
+        """
+        - try:
+        -     from apex import amp
+        -     APEX = True
+        - except ImportError:
+        -     from torch.amp import GradScaler, autocast
+        -     APEX = False
+        + from torch.amp import GradScaler, autocast
+        + APEX = False
+
+          def main(loader):
+              MODEL
+        -     if APEX:
+        -         model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        -     else:
+        -         scaler = GradScaler("cuda")
+        +     scaler = GradScaler("cuda")
+              for x in loader:
+                  optimizer.zero_grad()
+        -         if APEX:
+        -             loss = model(x).mean()
+        -             with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -                 scaled_loss.backward()
+        -             optimizer.step()
+        -         else:
+        -             with autocast("cuda", dtype=torch.float16):
+        -                 loss = model(x).mean()
+        -             scaler.scale(loss).backward()
+        -             scaler.step(optimizer)
+        -             scaler.update()
+        +         with autocast("cuda", dtype=torch.float16):
+        +             loss = model(x).mean()
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+        """
+    )
+
+
+def test_flag_of_native_amp_in_enabled_counts_what_chose_apex(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          def main(args, loader):
+              MODEL
+        -     scaler = torch.amp.GradScaler("cuda", enabled=args.native)
+        -     if args.apex:
+        -         model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        +     scaler = torch.amp.GradScaler("cuda", enabled=args.native or args.apex)
+              for x in loader:
+                  optimizer.zero_grad()
+        -         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=args.native):
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=args.native or args.apex):
+                      loss = model(x).mean()
+        -         if args.apex:
+        -             with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -                 scaled_loss.backward()
+        -             optimizer.step()
+        -         else:
+        -             scaler.scale(loss).backward()
+        -             scaler.step(optimizer)
+        -             scaler.update()
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+        """
+    )
+
+
+_IN_FLOAT32 = """
+try:
+    from torch.amp import GradScaler, autocast
+    NATIVE = True
+except ImportError:
+    from apex import amp
+    NATIVE = False
+def main(args, loader):
+    MODEL
+    if args.fp16 and not NATIVE:
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    scaler = GradScaler("cuda", enabled=args.fp16) if NATIVE else None
+    for x in loader:
+        optimizer.zero_grad()
+        if NATIVE:
+            with autocast("cuda", dtype=torch.float16, enabled=args.fp16):
+                loss = model(x).mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            loss = model(x).mean()
+            if args.fp16:
+                APEX_STEP
+            else:
+                loss.backward()
+                optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("enabled", "moves"), [(", enabled=args.fp16", True), ("", False), (", enabled=args.half", False)]
+)
+def test_what_apex_left_in_float32_stays_there(enabled: str, moves: bool, migrate: Check) -> None:
+    plan = migrate(_IN_FLOAT32.replace(", enabled=args.fp16", enabled))
+    assert ("scale_loss" not in plan.after) is moves
+    assert ("if NATIVE" not in plan.after) is moves
+    assert not any("internal" in each.message for each in plan.findings)

@@ -1,0 +1,159 @@
+"""Under which conditions code runs: the tests around it, those that have left the function before, and `enabled=`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import BindingKind, dotted
+from amp_migrate.analysis.files import File, object_bindings
+from amp_migrate.steps.statements.amp_signs import GRAD_SCALER
+from amp_migrate.trees.nodes import Block, Statement, block_of, find, is_constant, statements
+
+_COMPARED = {cst.Equal: "==", cst.In: "in", cst.Is: "is"}
+_NEGATED = {cst.NotEqual: "==", cst.NotIn: "in", cst.IsNot: "is"}
+_QUESTIONS = (cst.BooleanOperation, cst.Comparison, cst.UnaryOperation)
+_LEAVING = (cst.Return, cst.Continue, cst.Break)  # what raises, complains
+_INSTALLED = ("torch.cuda.is_available",)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A part of a test, and whether it holds.
+
+    Attributes:
+        code: the part as code, without a `not` of any kind.
+        holds: whether that is true.
+        node: where it stands.
+    """
+
+    code: str
+    holds: bool
+    node: cst.BaseExpression = field(compare=False)
+
+    @property
+    def negated(self) -> Condition:
+        """That the part is otherwise."""
+        return Condition(self.code, not self.holds, self.node)
+
+
+def parts_of(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """What has to be so for a test to be true."""
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+        yield from (*parts_of(test.left), *parts_of(test.right))
+    else:
+        yield test
+
+
+def conditions(file: File, node: cst.CSTNode) -> frozenset[Condition]:
+    """What is true where some code is executed, but for what is installed."""
+    return _settled(file, _around(file, node))
+
+
+def switched(file: File, node: cst.Name | cst.Attribute) -> frozenset[Condition]:
+    """What is true where autocast, or a scaler, is named and does something."""
+    return _settled(file, [*_around(file, node), *_enabled(file, file.tree.parents[node], node)])
+
+
+def scaled(file: File, statement: Statement, scaler: cst.BaseExpression) -> frozenset[Condition]:
+    """What is true where a scaler that the file makes scales a loss."""
+    found = _around(file, statement)
+    made = [each.value for each in object_bindings(file, scaler) if not is_constant(each.value, "None")]
+    if len(made) == 1 and made[0] is not None:
+        for call in find(made[0], cst.Call):
+            if file.names.meanings(call.func) & GRAD_SCALER:
+                found += _enabled(file, call, call.func)
+    return _settled(file, found)
+
+
+def is_fixed(file: File, test: cst.BaseExpression) -> bool:
+    """Whether a test only asks what is installed: the module gives its name True and False."""
+    if isinstance(test, cst.Call):
+        return file.names.callee(test) in _INSTALLED
+    values = [each.value for each in object_bindings(file, test)]
+    is_of_module = isinstance(test, cst.Name) and file.scopes.of(test).find(test.value) is file.scopes.module
+    return is_of_module and all(is_constant(each, "True") or is_constant(each, "False") for each in values)
+
+
+def _around(file: File, node: cst.CSTNode) -> list[Condition]:
+    found: list[Condition] = []
+    inner = node
+    for around in file.tree.ancestors(node):
+        if isinstance(around, (cst.If, cst.IfExp)) and inner is not around.test:
+            found += _all(around.test) if inner is around.body else [_none(around.test)]
+        elif isinstance(around, (cst.IndentedBlock, cst.Module)):
+            for each in _before(around, inner):
+                if isinstance(each, cst.If) and each.orelse is None and _leaves(block_of(each)):
+                    found.append(_none(each.test))
+        elif isinstance(around, (cst.FunctionDef, cst.ClassDef)):
+            break
+        inner = around
+    return found
+
+
+def _before(block: Block, inner: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    for each in block.body:
+        if each is inner:
+            return
+        yield each
+
+
+def _leaves(block: Block) -> bool:
+    return isinstance(statements(block)[-1], _LEAVING)
+
+
+def _enabled(file: File, call: cst.CSTNode, func: cst.CSTNode) -> list[Condition]:
+    """What `enabled=` of a call asks for."""
+    args = call.args if isinstance(call, cst.Call) and call.func is func else ()
+    given = [arg.value for arg in args if arg.keyword is not None and arg.keyword.value == "enabled"]
+    return [each for value in given for each in _all(_written(file, value))]
+
+
+def _written(file: File, value: cst.BaseExpression) -> cst.BaseExpression:
+    """What a name is given, where that is a question; else the name."""
+    bindings = object_bindings(file, value) if dotted(value) is not None else []
+    only = bindings[0] if len(bindings) == 1 else None
+    if only is None or only.kind is not BindingKind.ASSIGNMENT or not isinstance(only.value, _QUESTIONS):
+        return value
+    return only.value
+
+
+def _all(test: cst.BaseExpression) -> list[Condition]:
+    return [_condition(each) for each in parts_of(test)]
+
+
+def _none(test: cst.BaseExpression) -> Condition:
+    """That a test has failed."""
+    return _condition(test).negated
+
+
+def _condition(test: cst.BaseExpression) -> Condition:
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        return _condition(test.expression).negated
+    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+        kind, other = type(test.comparisons[0].operator), test.comparisons[0].comparator
+        word = _COMPARED.get(kind, _NEGATED.get(kind))
+        if word is not None:
+            return Condition(f"{_code(test.left)} {word} {_code(other)}", kind not in _NEGATED, test)
+    return Condition(_code(test), True, test)
+
+
+def _code(node: cst.BaseExpression) -> str:
+    bare = node.with_changes(lpar=(), rpar=()) if isinstance(node, (cst.BooleanOperation, cst.Comparison)) else node
+    return cst.Module(()).code_for_node(bare)
+
+
+def _settled(file: File, found: Iterable[Condition]) -> frozenset[Condition]:
+    """Conditions without those that say nothing; of what is not all true, the part that is not, where it is known."""
+    known = set(found)
+    for each in [each for each in known if not each.holds and isinstance(each.node, cst.BooleanOperation)]:
+        parts = [_condition(part) for part in parts_of(each.node)]
+        open_parts = [part for part in parts if part not in known and not is_fixed(file, part.node)]
+        if any(part.negated in known for part in parts):
+            known.discard(each)
+        elif len(open_parts) == 1 and len(parts) > 1:
+            known.discard(each)
+            known.add(open_parts[0].negated)
+    return frozenset(each for each in known if each.code not in ("True", "False"))
