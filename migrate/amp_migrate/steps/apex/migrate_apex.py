@@ -39,6 +39,7 @@ from amp_migrate.steps.apex.script.doubts import of_unknown_amp
 from amp_migrate.steps.apex.script.native_script import NativeScript, ScriptStep
 from amp_migrate.steps.apex.script.read_script import ScriptReader
 from amp_migrate.steps.apex.script.script_group import ApexScript, asks_apex, is_idle, scripts_of, starts
+from amp_migrate.steps.apex.script.told_steps import told_of_steps
 from amp_migrate.steps.apex.step.apex_steps import clips_under_scale
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, has_later_wrapper, wrapper_calls
 from amp_migrate.steps.apex.uses.apex_guards import is_apex_import, probes_for_apex
@@ -319,6 +320,7 @@ def _told_of_native(script: ApexScript, native: NativeScript) -> Iterator[Findin
         for clip in () if each.scaler is None else clips_under_scale(step):
             message = "gradients are clipped while they are scaled, as they were under amp.scale_loss"
             yield Finding.at(step.file.tree, clip, RISKY_NUMERICS.code, Kind.NOTE, message, UNSCALE_FIRST)
+    yield from told_of_steps(native.steps, script.initializes)
     yield from _told_of_imports(tuple(file for file in script.files if not _calls(file)))
     for file in script.files:
         for node in float_functions(file):

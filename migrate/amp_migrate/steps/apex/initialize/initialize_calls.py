@@ -65,6 +65,7 @@ class Initialize:
         is_static: whether the scale stays as it is said, unless gradients overflow.
         limits: the least and the greatest scale, as code; None where there is none.
         growth: arguments of GradScaler about how the scale grows, with their values as code.
+        has_masters: whether the weights were float16, and others of float32 stepped for them.
         is_late: whether an object may train without it: its scaler is off until then, and says whether it is on.
     """
 
@@ -83,6 +84,7 @@ class Initialize:
     is_static: bool = False
     limits: tuple[str | None, str | None] = (None, None)
     growth: tuple[tuple[str, str], ...] = ()
+    has_masters: bool = False
     is_late: bool = False
 
 
@@ -129,6 +131,7 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
         notes=notes,
         is_static=is_static,
         limits=limits,
+        has_masters=level in ("O2", "O3"),
     )
 
 

@@ -34,13 +34,11 @@ class ApexStep:
     """What a function that scales a loss has of a step, and the branches that fold.
 
     Attributes:
-        switch: the script's own switch at this place.
         left_out: the statements that will be gone, or see the gradients where they stand as they will then.
     """
 
     gathered: Gathered
     folds: tuple[FoldedBranch, ...]
-    switch: cst.BaseExpression | None
     left_out: frozenset[Statement] = frozenset()
 
 
@@ -91,13 +89,11 @@ def _read_function(
 ) -> ApexStep | Refusal:
     withs = [each for each in scaled if isinstance(each, cst.With)]
     folds: list[FoldedBranch] = []
-    switch: cst.BaseExpression | None = None
     for statement in scaled:
         around = file.tree.parents.get(file.tree.block(statement))
         if isinstance(around, cst.Else):
             around = file.tree.parents.get(around)
         if isinstance(around, cst.If):
-            switch = around.test
             fold = fold_of(file, around, scaled)
             if fold is not None and fold not in folds:
                 folds.append(fold)
@@ -115,7 +111,7 @@ def _read_function(
     gathered = gatherer(file, roles, left_out).gather(function, backwards, stepped_elsewhere=stepped)
     if isinstance(gathered, Refusal):
         return gathered
-    return ApexStep(gathered, tuple(folds), switch, left_out)
+    return ApexStep(gathered, tuple(folds), left_out)
 
 
 def clips_under_scale(step: TrainingStep) -> Iterator[cst.Call]:

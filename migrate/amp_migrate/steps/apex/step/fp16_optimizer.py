@@ -80,6 +80,7 @@ def read_wrappers(file: File, apex_o2: Apex) -> Iterator[Initialize | Refusal]:
             notes=notes,
             what="FP16_Optimizer",
             growth=tuple(growth.items()),
+            has_masters=True,
         )
 
 

@@ -48,7 +48,7 @@ class ApexSplit:
         return found if isinstance(found, Refusal) else [(self._part(each.step), each.route) for each in found]
 
     def _part(self, step: TrainingStep) -> ApexStep:
-        known = self.parts.get(key_of(step), ApexStep(Gathered(step, None), (), None))
+        known = self.parts.get(key_of(step), ApexStep(Gathered(step, None), ()))
         return replace(known, gathered=Gathered(step, None))
 
 
@@ -82,7 +82,7 @@ def join(
         stepped = stepped_elsewhere(file, body, dead, steppers)
         gathered = gatherer(file, roles, dead).gather(function, backwards, stepped_elsewhere=stepped)
         if known is None and isinstance(gathered, Gathered):
-            parts[file, function] = ApexStep(gathered, tuple(folds), None, dead)
+            parts[file, function] = ApexStep(gathered, tuple(folds), dead)
         return gathered
 
     joined: list[ApexStep | ApexSplit | Refusal] = []

@@ -1,0 +1,71 @@
+"""What a native step does otherwise than Apex's, or asks no more, where the original shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import BindingKind
+from amp_migrate.analysis.files import File
+from amp_migrate.catalog.apex_rules import APEX_LEVEL
+from amp_migrate.plan.edit import is_within
+from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
+from amp_migrate.steps.apex.script.native_script import NativeStep
+from amp_migrate.steps.apex.step.apex_steps import clips_under_scale
+from amp_migrate.steps.apex.uses.apex_calls import amp_name
+from amp_migrate.steps.statements.data_flow import reads
+from amp_migrate.trees import build
+from amp_migrate.trees.nodes import find
+
+_TRUE_ONES = "this clipped gradients of float16 weights under the loss scale: now it clips true ones"
+_CLIPS = "torch.nn.utils.clip_grad_"
+
+
+def told_of_steps(steps: Iterable[NativeStep], initializes: Sequence[Initialize]) -> Iterator[Finding]:
+    """The notes about some steps of a script."""
+    has_masters = any(each.has_masters for each in initializes)
+    for each in steps:
+        file = each.step.file
+        for test, name in _idle_switches(each):
+            message = f"{name} asks nothing any more: amp.initialize said whether mixed precision is on, and not this"
+            yield Finding.at(file.tree, test, APEX_LEVEL.code, Kind.NOTE, message, "drop it, or see that both agree")
+        for clip in _clips(each) if has_masters and each.scaler is not None else ():
+            yield Finding.at(file.tree, clip, APEX_LEVEL.code, Kind.NOTE, _TRUE_ONES)
+
+
+def _idle_switches(native: NativeStep) -> Iterator[tuple[cst.BaseExpression, str]]:
+    """The parameters that only the branches of a step asked which are folded, each with the test that did."""
+    step, function = native.step, native.step.function
+    tests = [fold.statement.test for fold in native.folds]
+    asked = frozenset() if step.enabled is None else reads([build.expression(str(step.enabled))])
+    for test in tests if function is not None else ():
+        for node in find(test, cst.Name):
+            name, scope = node.value, step.file.scopes.of(node)
+            bindings = scope.lookup(name)
+            is_parameter = bindings and all(each.kind is BindingKind.PARAMETER for each in bindings)
+            if is_parameter and not _is_asked(step.file, node, tests) and name not in asked:
+                yield test, name
+                break
+
+
+def _is_asked(file: File, parameter: cst.Name, tests: Sequence[cst.BaseExpression]) -> bool:
+    """Whether code outside of some tests reads a parameter."""
+    scope = file.scopes.of(parameter).find(parameter.value)
+    others = (each for each in file.uses.get(parameter.value, ()) if isinstance(each, cst.Name))
+    return any(file.scopes.of(n).find(n.value) is scope and not is_within(file.tree, n, tests) for n in others)
+
+
+def _clips(native: NativeStep) -> Iterator[cst.Call]:
+    """The calls of a function with an Apex step that clip what are the gradients of the model's own weights."""
+    file, step = native.step.file, native.step
+    plain = [fold.live for fold in native.folds]
+    known = set(clips_under_scale(step))
+    for call in file.calls:
+        if file.tree.function(call) is not step.function or not file.names.callee(call).startswith(_CLIPS):
+            continue
+        given = call.args[0].value if call.args else None
+        is_of_masters = isinstance(given, cst.Call) and amp_name(file, given.func) == "master_params"
+        if not is_of_masters and call not in known and not is_within(file.tree, call, plain):
+            yield call

@@ -1,0 +1,101 @@
+"""What is told of a step that goes native and does otherwise than Apex's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Check = Callable[..., Any]
+
+_SWITCH = """
+from apex import amp
+def train(model, optimizer, loader, use_amp=False):
+    for x in loader:
+        optimizer.zero_grad()
+        loss = model(x).mean()
+        if use_amp:
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+        else:
+            loss.backward()
+        optimizer.step()
+def main(args, loader):
+    MODEL
+    if args.fp16:
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    train(model, optimizer, loader)
+"""
+_IDLE = "use_amp asks nothing any more: amp.initialize said whether mixed precision is on, and not this"
+
+
+def _told(migrate: Check, text: str) -> set[str]:
+    plan = migrate(text)
+    assert "scaler.scale(loss).backward()" in plan.after
+    return {each.message for each in plan.findings if each.code == "AMP210"}
+
+
+def test_switch_that_stays_in_a_signature(migrate: Check) -> None:
+    assert _IDLE in _told(migrate, _SWITCH)
+
+
+def test_switch_that_is_read_still(migrate: Check) -> None:
+    text = _SWITCH.replace("optimizer.zero_grad()", "print(use_amp)")
+    assert not any("asks nothing" in each for each in _told(migrate, text))
+
+
+def test_switch_that_the_step_asks_natively(migrate: Check) -> None:
+    text = (
+        _SWITCH.replace("use_amp=False", "args")
+        .replace("use_amp", "args.fp16")
+        .replace("er, loader)\n", "er, loader, args)\n")
+    )
+    assert not any("asks nothing" in each for each in _told(migrate, text))
+
+
+_CLIPS = """
+from apex import amp
+def main(args, loader):
+    MODEL
+    model, optimizer = amp.initialize(model, optimizer, opt_level="{level}")
+    for x in loader:
+        optimizer.zero_grad()
+        loss = model(x).mean()
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+        nn.utils.clip_grad_norm_({parameters}, 1.0)
+        optimizer.step()
+"""
+_OWN, _MASTERS = "model.parameters()", "amp.master_params(optimizer)"
+
+
+@pytest.mark.parametrize(
+    ("level", "parameters", "is_told"),
+    [("O2", _OWN, True), ("O2", _MASTERS, False), ("O1", _OWN, False), ("O1", _MASTERS, False)],
+)
+def test_clip_of_what_was_scaled(level: str, parameters: str, is_told: bool, migrate: Check) -> None:
+    told = _told(migrate, _CLIPS.format(level=level, parameters=parameters))
+    assert ("this clipped gradients of float16 weights under the loss scale: now it clips true ones" in told) is is_told
+
+
+def test_clip_beside_the_backward_of_a_wrapper(migrate: Check) -> None:
+    text = """
+    from apex.optimizers import FP16_Optimizer
+    def main(args, loader):
+        MODEL
+        if args.fp16:
+            optimizer = FP16_Optimizer(optimizer, dynamic_loss_scale=True)
+        for x in loader:
+            loss = model(x).mean()
+            if args.fp16:
+                optimizer.backward(loss)
+                nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            else:
+                loss.backward()
+                nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            model.zero_grad()
+    """
+    found = [each for each in migrate(text).findings if "under the loss scale" in each.message]
+    assert [each.code for each in found] == ["AMP210"]
