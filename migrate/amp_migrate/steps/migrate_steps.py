@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -19,7 +19,7 @@ from amp_migrate.plan.edit import Edit
 from amp_migrate.plan.move import InFile, Move, Refusal
 from amp_migrate.report.finding import Finding, Kind, seen_from
 from amp_migrate.settings import Apex, Dtype
-from amp_migrate.steps.apex.script.script_group import idle_files, uses_apex_amp
+from amp_migrate.steps.apex.script.script_group import handed_wrappers, idle_files, uses_apex_amp
 from amp_migrate.steps.flag.decide_flag import decide_flags, flag_places
 from amp_migrate.steps.flag.write_flag import WrittenFlags, write_flags
 from amp_migrate.steps.gradients.penalties import LOW_SCALE_NOTE, with_low_scale
@@ -61,6 +61,7 @@ class StepMigration:
         self._refused: list[Finding] = []
         self._obstacles: dict[File, Refusal | None] = {}
         self._idle: frozenset[File] = frozenset()
+        self._handed: Collection[File] = ()
 
     def moves(self, files: Sequence[File]) -> list[Move]:
         """Read and decide about every step."""
@@ -68,6 +69,7 @@ class StepMigration:
             return []
         if self.settings.apex is not Apex.SHIM:
             self._idle = idle_files(self.project, files)
+        self._handed = handed_wrappers(self.project, files)
         for move in self._move_all(files):
             self._moved[move.step.file].append(move)
         moves = [Move((), tuple(self._refused))]
@@ -134,7 +136,7 @@ class StepMigration:
 
     def _is_of_apex(self, file: File) -> bool:
         """Whether the steps of a file are those of an Apex script."""
-        return uses_apex_amp(file) and file not in self._idle
+        return (uses_apex_amp(file) and file not in self._idle) or file in self._handed
 
     def _obstacle(self, file: File) -> Refusal | None:
         if file not in self._obstacles:

@@ -260,6 +260,9 @@ class Eraser:
             test = None if limit.test is None else self.expression(limit.test)
             if limit.is_read_alike(self._scope):
                 yield clips(self.expression(call.func.value), self.expression(limit.norm), test, node)
+            elif isinstance(limit.norm, ast.Constant):  # what asked for it there is what the scaler is made by
+                is_on = ast.Call(ast.Name(IS_ON, ast.Load()), [], [])
+                yield clips(self.expression(call.func.value), self.expression(limit.norm), is_on, node)
             else:
                 yield ast.copy_location(ast.Assert(ast.Name(f"{OPTIMIZER}.{KEYWORD}", ast.Load())), node)
 

@@ -38,9 +38,17 @@ from amp_migrate.steps.apex.script.decide_native import UNSAID, NativeDecider
 from amp_migrate.steps.apex.script.doubts import of_unknown_amp
 from amp_migrate.steps.apex.script.native_script import NativeScript, ScriptStep
 from amp_migrate.steps.apex.script.read_script import ScriptReader
-from amp_migrate.steps.apex.script.script_group import ApexScript, asks_apex, is_idle, scripts_of, starts
+from amp_migrate.steps.apex.script.script_group import (
+    ApexScript,
+    asks_apex,
+    handed_wrappers,
+    is_idle,
+    scripts_of,
+    starts,
+)
 from amp_migrate.steps.apex.script.told_steps import told_of_steps
 from amp_migrate.steps.apex.step.apex_steps import clips_under_scale
+from amp_migrate.steps.apex.step.fp16_optimizer import wrapped_receivers
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, has_later_wrapper, wrapper_calls
 from amp_migrate.steps.apex.uses.apex_guards import is_apex_import, probes_for_apex
 from amp_migrate.steps.apex.uses.cast_functions import float_functions
@@ -73,6 +81,7 @@ class ApexMigration:
         self._unwanted: set[File] = set()
         self._native: set[File] = set()
         self._on_shim: set[File] = set()
+        self._left: set[File] = set()  # what no shim has, either
         self._has_shim = settings.target_torch >= SHIM_SINCE and settings.apex is not Apex.NATIVE
 
     def _is_wanted(self, script: Files) -> bool:
@@ -90,7 +99,8 @@ class ApexMigration:
         reader = ScriptReader(self.project, self.roles, self.wishes, self._files, self._values)
         moves: list[Move] = []
         # What only says how functions compute belongs to the scripts there are, and goes their way.
-        for script in sorted(scripts_of(self.project, apex), key=lambda each: not any(map(_calls, each))):
+        handed = handed_wrappers(self.project, self._files)
+        for script in sorted(scripts_of(self.project, apex, handed), key=lambda each: not any(map(_calls, each))):
             if self._is_wanted(script):
                 moves.append(self._move(script, reader))
             else:
@@ -100,7 +110,8 @@ class ApexMigration:
         for file in self._files:
             if file not in self._unwanted:
                 on_shim, amp_is_gone = self._is_on_shim(file), file in self._native
-                moves += rest.moves(file, on_shim=on_shim, amp_is_gone=amp_is_gone, probes=self._probes)
+                stays = on_shim or file in self._left
+                moves += rest.moves(file, stays=stays, amp_is_gone=amp_is_gone, probes=self._probes)
         moves.append(Move((), tuple(_told_of_shim(of_unknown_amp(self._files), has_shim=False))))
         return list(told_beside(moves))
 
@@ -143,6 +154,8 @@ class ApexMigration:
         has_shim = self._has_shim and not any(map(has_later_wrapper, files))
         if has_shim:
             self._on_shim.update(files)
+        elif self._has_shim:
+            self._left.update(files)
         return Move((), tuple(_told_of_shim(native, has_shim=has_shim)))
 
     def _to_native(self, script: ApexScript) -> Move | tuple[Refusal, ...]:
@@ -288,7 +301,7 @@ def _carried_along(files: Files, refusals: Sequence[Refusal]) -> Iterator[Refusa
     """For each file of a script in which nothing stands in the way: where it does, for the whole of the script."""
     told = {each.file for each in refusals}
     for file in files:
-        calls = _calls(file)
+        calls = [*_calls(file), *wrapped_receivers(file)] if any(map(wrapper_calls, files)) else _calls(file)
         if calls and file not in told:
             cause = refusals[0]
             where = f"{seen_from(cause.file.name, file.name)}:{cause.file.tree.position(cause.node)[0]}"

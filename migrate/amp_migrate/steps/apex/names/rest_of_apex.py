@@ -63,11 +63,11 @@ class ApexRest:
         self.wishes = wishes
         self.settings = wishes.settings
 
-    def moves(self, file: File, *, on_shim: bool, amp_is_gone: bool, probes: Fate) -> list[Move]:
+    def moves(self, file: File, *, stays: bool, amp_is_gone: bool, probes: Fate) -> list[Move]:
         """What becomes of one file.
 
         Args:
-            on_shim: whether the training steps of the file stay on the shim.
+            stays: whether the training steps of the file stay what they are, on the shim or on an old Apex.
             amp_is_gone: whether they are native now.
             probes: what becomes of imports that are only there to see whether Apex is.
         """
@@ -76,7 +76,7 @@ class ApexRest:
         living_too = self.settings.apex is Apex.SHIM
         read = partial(ApexImports, file, self.project, amp_is_gone=amp_is_gone, living_too=living_too, probes=probes)
         gone = [limit.arg for limit in norm_limits(file)] if amp_is_gone else []
-        converted = self._converted(file, told, gone, on_shim=on_shim)
+        converted = self._converted(file, told, gone, stays=stays)
         imports = tuple(read(converted, self._dropped).statements())
         if self.settings.apex is not Apex.NATIVE and _has(imports, Fate.STAYS):
             converted = {node: native for node, native in converted.items() if is_in(native.old, DELETED)}
@@ -135,12 +135,12 @@ class ApexRest:
         told: list[Finding],
         gone: Collection[cst.Arg],
         *,
-        on_shim: bool,
+        stays: bool,
     ) -> dict[cst.CSTNode, TorchForm]:
         """The uses that torch has a name for; why others have none is told."""
         converted: dict[cst.CSTNode, TorchForm] = {}
         for old, uses in _by_name(file, self._dropped).items():
-            if self.settings.apex is Apex.SHIM or (on_shim and old.startswith(_WITH_THE_STEP)):
+            if self.settings.apex is Apex.SHIM or (stays and old.startswith(_WITH_THE_STEP)):
                 continue
             found = [native_of(file, use, self.settings.target_torch, gone) for use in uses]
             kept = [each for each in found if isinstance(each, NoForm)]

@@ -34,7 +34,7 @@ from amp_migrate.steps.apex.uses import apex_state
 from amp_migrate.steps.apex.uses.amp_tests import AmpTest, amp_tests
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.apex.uses.loss_scale import scale_reads
-from amp_migrate.steps.apex.uses.norm_limits import limit_of, not_clipped
+from amp_migrate.steps.apex.uses.norm_limits import NormLimit, limit_of, not_clipped
 from amp_migrate.steps.model.route import Route, Ways
 from amp_migrate.steps.model.training_step import Region
 from amp_migrate.steps.regions.evaluation import evaluation_regions
@@ -93,10 +93,10 @@ class NativeDecider:
         if isinstance(limit, Refusal):
             return limit
         for step in (each.step.gathered.step for each in steps if limit is not None):
-            refusal = None if limit is None else not_clipped(limit, step)
+            refusal = None if limit is None else not_clipped(limit, step, has_scaler=self._is_scaled)
             if refusal is not None:
                 return refusal
-        native = tuple(self._step(each, None if limit is None else limit.code) for each in steps)
+        native = tuple(self._step(each, limit) for each in steps)
         left: list[FileInFloat32] = []
         decided = [self._file(file, native, left) for file in files]
         if not self._is_off:
@@ -142,13 +142,14 @@ class NativeDecider:
                     )
         return None
 
-    def _step(self, each: ScriptStep, norm_limit: str | None) -> NativeStep:
+    def _step(self, each: ScriptStep, limit: NormLimit | None) -> NativeStep:
         step = each.step.gathered.step
         switch = self._switch_at(step.file, step.place, each.route)
         enabled = None if switch is None or isinstance(switch, Refusal) else plain(switch)
         scaler = None if each.route is None else each.route.scaler
         moved = step.in_float32 if self._is_off else replace(step, enabled=enabled)
-        return NativeStep(moved, each.step.folds, scaler, norm_limit)
+        code, is_elsewhere = (None, False) if limit is None else (limit.code, not limit.is_made_beside(step))
+        return NativeStep(moved, each.step.folds, scaler, code, is_elsewhere)
 
     def _file(self, file: File, steps: Sequence[NativeStep], left: list[FileInFloat32]) -> NativeFile:
         mine = [each for each in steps if each.step.file is file]

@@ -27,7 +27,7 @@ from amp_migrate.steps.apex.uses.loss_scale import understood
 from amp_migrate.steps.regions.evaluation import evaluation_regions
 from amp_migrate.steps.statements.amp_signs import is_scaled
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
-from amp_migrate.tables.apex_names import AMP, API
+from amp_migrate.tables.apex_names import AMP, API, USE_SHIM
 from amp_migrate.trees.nodes import walk
 
 _STATE = ("state_dict", "load_state_dict", "master_params")
@@ -71,6 +71,16 @@ def asked_elsewhere(script: Collection[File], files: Iterable[File]) -> Iterable
             is_kept = isinstance(holder, cst.Attribute) and holder.attr.value in names
             if is_kept and call not in scaling and amp_name(file, call.func) is None:
                 yield Refusal(file, call, "amp itself is used as a value")
+
+
+def wrapper_asked_elsewhere(project: Project, script: Collection[File]) -> Iterable[Refusal]:
+    """What files that neither wrap an optimizer nor go backward ask of an `FP16_Optimizer`, and of nothing else."""
+    for word in ("clip_master_grads", "update_master_grads"):
+        for file in project.library.mentioning(word):
+            loaded = file not in script and any(project.library.may_run_together(each, file) for each in script)
+            for node in file.uses.get(word, ()) if loaded else ():
+                reason = f"FP16_Optimizer's {word} is asked for in a file that is none of the script's"
+                yield Refusal(file, node, reason, USE_SHIM)
 
 
 def of_unknown_amp(files: Collection[File]) -> Iterable[Refusal]:

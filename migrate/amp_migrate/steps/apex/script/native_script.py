@@ -35,12 +35,14 @@ class NativeStep:
 
     Attributes:
         norm_limit: what its optimizer clipped gradients to in `step()`, as code; None for one that did not.
+        is_limited_elsewhere: whether another function made that optimizer, whose tests mean nothing here.
     """
 
     step: TrainingStep
     folds: tuple[FoldedBranch, ...]
     scaler: str | None
     norm_limit: str | None = None
+    is_limited_elsewhere: bool = False
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from amp_migrate.steps.apex.script.doubts import (
     without_forwards,
     without_initialize,
     without_steps,
+    wrapper_asked_elsewhere,
 )
 from amp_migrate.steps.apex.script.script_group import ApexScript, asks_apex, uses_apex_amp
 from amp_migrate.steps.apex.step.apex_steps import ApexStep, read_steps
@@ -79,6 +80,7 @@ class ScriptReader:
         steps, splits, in_parts = self._joined(files, found)
         refusals += in_parts
         refusals += asked_elsewhere(files, self._files)
+        refusals += wrapper_asked_elsewhere(self._project, files) if wraps else ()
         refusals += apex_state.not_understood(files)
         if self._settings.dtype is not Dtype.FP16:
             refusals += filter(None, (in_threads(file, self._roles) for file in files))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import libcst as cst
 
@@ -14,6 +15,7 @@ from amp_migrate.analysis.project import Project
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.step.apex_steps import ApexStep
+from amp_migrate.steps.apex.step.fp16_optimizer import wrapped_receivers
 from amp_migrate.steps.apex.step.split_steps import ApexSplit
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_uses, apex_uses, is_in, takes_amp, wrapper_calls
 from amp_migrate.steps.apex.uses.apex_guards import insists
@@ -45,11 +47,32 @@ class ApexScript:
         return (*self.steps, *(part for split in self.splits for part in split.steps))
 
 
-def scripts_of(project: Project, files: Sequence[File]) -> list[tuple[File, ...]]:
+def handed_wrappers(project: Project, files: Sequence[File]) -> dict[File, File]:
+    """The files that go backward by an optimizer, and do not know of Apex, each with one that may wrap it for them."""
+    wrapping = [file for file in files if wrapper_calls(file) and not any(wrapped_receivers(file))]
+    found: dict[File, File] = {}
+    for other in files if wrapping else ():
+        if any(wrapped_receivers(other)) and not asks_apex(other):
+            near = (
+                each
+                for each in wrapping
+                if other in imported_files(project, each) or each in imported_files(project, other)
+            )
+            beside = (each for each in wrapping if project.library.may_run_together(each, other))
+            wraps = next(chain(near, beside), None)
+            if wraps is not None:
+                found[other] = wraps
+    return found
+
+
+def scripts_of(project: Project, files: Sequence[File], handed: Mapping[File, File]) -> list[tuple[File, ...]]:
     """The files of each script: one that initializes Apex, its helpers beside or below it, and what these import.
 
     Two files that both initialize are two scripts, unless one imports the other. A file that imports Apex for nothing
     is a script of its own, as it would be without that import.
+
+    Args:
+        handed: files that are given the optimizers which others wrap.
     """
     script_of = {file: [file] for file in files}
     files = [file for file in files if not is_idle(project, [file])]
@@ -65,6 +88,9 @@ def scripts_of(project: Project, files: Sequence[File]) -> list[tuple[File, ...]
                 mine.extend(theirs)
                 for moved in theirs:
                     script_of[moved] = mine
+    for file, wraps in handed.items():
+        if wraps in script_of:
+            script_of[wraps].append(file)
     return list(dict.fromkeys(map(tuple, script_of.values())))
 
 
@@ -103,7 +129,7 @@ def _hands_on(project: Project, file: File) -> bool:
 
 def idle_files(project: Project, files: Iterable[File]) -> frozenset[File]:
     """The files that import `apex.amp` for nothing, as do all of their script: they compute in float32."""
-    scripts = scripts_of(project, [file for file in files if asks_apex(file)])
+    scripts = scripts_of(project, [file for file in files if asks_apex(file)], {})
     return frozenset(file for script in scripts if is_idle(project, script) for file in script)
 
 

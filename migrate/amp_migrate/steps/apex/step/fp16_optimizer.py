@@ -22,7 +22,7 @@ from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.uses.apex_calls import wrapper_calls
 from amp_migrate.steps.apex.uses.norm_limits import norm_limits
 from amp_migrate.steps.model.training_step import Backward
-from amp_migrate.steps.statements.bodies import backward_calls
+from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.tables.apex_names import DYNAMIC_SCALE, FP16_OPTIMIZER, FP16_UTILS, HALF_NETWORKS, USE_SHIM, WRAPPERS
 from amp_migrate.trees.nodes import Block, is_constant
 from amp_migrate.trees.own_calls import named_arguments
@@ -135,13 +135,24 @@ def _copies(file: File, attribute: cst.Attribute) -> cst.Expr | None:
 
 
 def wrapper_attributes(file: File, roles: Roles) -> Iterator[tuple[cst.BaseExpression, cst.Attribute]]:
-    """Whatever a file that wraps its optimizers asks of them, each with the optimizer."""
+    """Whatever a file that wraps its optimizers, or is given them wrapped, asks of them, each with the optimizer."""
     wrapped = {dotted(_target(file, call)) for call in wrapper_calls(file)}
+    if not wrapped:
+        wrapped = {dotted(each) for each in wrapped_receivers(file)}
     for name in {path.rpartition(".")[2] for path in wrapped if path is not None}:
         for node in file.uses.get(name, ()):
             parent = file.tree.parents[node]
             if isinstance(parent, cst.Attribute) and parent.value is node and is_optimizer(file, node):
                 yield node, parent
+
+
+def wrapped_receivers(file: File) -> Iterator[cst.BaseExpression]:
+    """The optimizers that go backward by themselves in a file: `optimizer.backward(loss)`."""
+    for _, body in bodies(file) if ".backward(" in file.tree.text else ():
+        for _, call in backward_calls(body):
+            receiver = cst.ensure_type(call.func, cst.Attribute).value
+            if call.args and is_optimizer(file, receiver):
+                yield receiver
 
 
 def half_networks(file: File, roles: Roles) -> Iterator[tuple[cst.Call, cst.BaseExpression]]:

@@ -36,6 +36,10 @@ class NormLimit:
         """The limit as code."""
         return self.file.tree.code(self.arg.value)
 
+    def is_made_beside(self, step: TrainingStep) -> bool:
+        """Whether the optimizer is made in the function that steps it."""
+        return step.file is self.file and step.function is self.file.tree.function(self.arg)
+
 
 def norm_limits(file: File) -> Iterator[NormLimit]:
     """The limits in a file that puts an `FP16_Optimizer` round its optimizers."""
@@ -60,10 +64,10 @@ def limit_of(files: Iterable[File]) -> NormLimit | Refusal | None:
     return limits[0] if limits else None
 
 
-def not_clipped(limit: NormLimit, step: TrainingStep) -> Refusal | None:
-    """Why a step cannot clip to a limit by itself."""
+def not_clipped(limit: NormLimit, step: TrainingStep, *, has_scaler: bool) -> Refusal | None:
+    """Why a step cannot clip to a limit by itself: elsewhere, the scaler says whether its optimizer did."""
     is_number = isinstance(limit.arg.value, (cst.Float, cst.Integer))
-    is_known = is_number or (step.file is limit.file and step.function is limit.file.tree.function(limit.arg))
+    is_known = (is_number and (has_scaler or step.enabled is None)) or limit.is_made_beside(step)
     if not is_known or any(each.part is not None for each in step.optimizer_steps):
         return Refusal(step.file, step.place, "what its optimizer clips gradients to cannot be seen here", USE_SHIM)
     return None

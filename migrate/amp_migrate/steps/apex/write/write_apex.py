@@ -47,7 +47,9 @@ def write_apex(script: NativeScript, roles: Roles, settings: Settings) -> Iterat
         scaled = (backward.statement for backward in each.step.backwards)
         yield from (own.splice(held, block_of(held)) for held in scaled if isinstance(held, cst.With))  # scale_loss
         if each.norm_limit is not None:
-            yield from write_clips(own, each.step, each.scaler, each.norm_limit)
+            asked = f"{each.scaler}.is_enabled()" if each.is_limited_elsewhere and each.scaler else each.step.enabled
+            enabled = None if each.step.enabled is None else asked
+            yield from write_clips(own, each.step, each.scaler, each.norm_limit, enabled)
         if each.scaler is not None:
             yield from _write_limits(own, script, each.step.updates, each.scaler)
         for fold in each.folds:

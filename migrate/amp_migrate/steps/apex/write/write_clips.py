@@ -15,7 +15,9 @@ from amp_migrate.write.editor import Editor, guarded
 _GROUPS = ("group", "param_group", "clipped_group")
 
 
-def write_clips(editor: Editor, step: TrainingStep, scaler: str | None, limit: str) -> Iterator[Edit]:
+def write_clips(
+    editor: Editor, step: TrainingStep, scaler: str | None, limit: str, enabled: Code | str | None
+) -> Iterator[Edit]:
     """The edits that clip the gradients of each group where a step took care of that, if mixed precision is on."""
     unscaled = [each.optimizer for each in step.gradient_uses if not isinstance(each, ScaledClip)]
     known = {editor.text(each) for each in unscaled}
@@ -23,8 +25,8 @@ def write_clips(editor: Editor, step: TrainingStep, scaler: str | None, limit: s
         scope = step.file.scopes.of(each.call)
         name = next((name for name in _GROUPS if scope.find(name) is None), _GROUPS[-1])
         groups: Code = code("{}.param_groups", each.optimizer)
-        if step.enabled is not None:
-            groups = code("{} if {} else ()", groups, step.enabled)
+        if enabled is not None:
+            groups = code("{} if {} else ()", groups, enabled)
         clip = code('{}.nn.utils.clip_grad_norm_({}["params"], {})', editor.torch(each.call), name, limit)
         unscale = [] if scaler is None or editor.text(each.optimizer) in known else [_unscale(scaler, each.optimizer)]
         yield editor.before(each.statement, *unscale, guarded(code("for {} in {}:", name, groups), clip))
