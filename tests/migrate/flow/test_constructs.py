@@ -35,6 +35,10 @@ CASES = {
         "def f(a):\n    return a\nd = {'kind': 's', 'a': 1}\nd.pop('kind')\nx = f(**d)\ny = 2",
         {"x": "1", "y": "2"},
     ),
+    "super() of a class without bases": (
+        "class A:\n    def __init__(self):\n        super().__init__()\n        self.x = 1\ny = A().x\nz = 2",
+        {"y": "1", "z": "2"},
+    ),
     "a lambda": ("x = (lambda a, b=2: (a, b))(1)", {"x": "(1, 2)"}),
     "a comprehension": (
         "x = [i for i in (1, 2) if i][0]\ny = {k: v for k, v in [('a', 1)]}['a']",

@@ -32,6 +32,7 @@ from amp_migrate.flow.python.classes import class_of, is_module_class, lineage
 from amp_migrate.flow.python.frame import Frame
 
 ANY_ATTRIBUTE = "*"
+_OBJECT = External("builtins.object")  # what every class inherits from
 
 
 def load(frame: Frame, value: Value, name: str, node: ast.AST) -> Value:
@@ -120,7 +121,7 @@ def _load_of_super(frame: Frame, atom: Super, name: str) -> Value:
     kind = class_of(atom.owner) if isinstance(atom.owner, Obj) else atom.owner
     order = lineage(frame, kind) if isinstance(kind, Class) else lineage(frame, atom.after)
     order = order[order.index(atom.after) + 1 :] if atom.after in order else lineage(frame, atom.after)[1:]
-    return _found(frame, order, atom.owner, atom.owner, name, True)
+    return _found(frame, [*order, _OBJECT], atom.owner, atom.owner, name, True)
 
 
 def _found(frame: Frame, order: list[Atom], holder: Atom, instance: Atom | None, name: str, missing: bool) -> Value:
