@@ -29,6 +29,7 @@ from amp_migrate.plan.move import Move, Refusal
 from amp_migrate.report.finding import Finding, Kind, seen_from
 from amp_migrate.settings import Apex, Dtype
 from amp_migrate.steps.apex.beside.read_beside import Beside, read_beside
+from amp_migrate.steps.apex.initialize.first_time import made_with_object
 from amp_migrate.steps.apex.initialize.in_helper import lifted
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.initialize.switch import is_off
@@ -162,7 +163,8 @@ class ApexMigration:
         """The move of a script to native AMP, or what speaks against it."""
         if script.refusals:
             return script.refusals
-        initializes = [lifted(self.project, each) for each in script.initializes]
+        known = [made_with_object(self.project, each) for each in script.initializes]
+        initializes = [each if isinstance(each, Refusal) else lifted(self.project, each) for each in known]
         refused = next((each for each in initializes if isinstance(each, Refusal)), None)
         if refused is not None:
             return (refused,)
