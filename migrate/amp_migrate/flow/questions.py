@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from amp_migrate.flow.analysis import Analysis
-from amp_migrate.flow.domain.atoms import NEVER, Atom, Obj, Opaque, Value, constant, tensors_in
+from amp_migrate.flow.domain.atoms import NEVER, Atom, Obj, Opaque, Part, Value, constant, tensors_in
 from amp_migrate.flow.domain.contexts import ON
 from amp_migrate.flow.domain.machine import (
     EMPTY,
@@ -230,7 +230,8 @@ class Questions:
 
     def is_scaled_in_vain(self, event: Event) -> bool:
         """Whether a loss goes backward scaled, in a program that computes nothing in half precision."""
-        return event.act is Act.BACKWARD and bool(event.scaler) and not self.has_regions
+        is_scaled = event.act is Act.BACKWARD and bool(event.scaler)
+        return is_scaled and not self.has_regions and not _is_handed_in(event)
 
     def idle_regions(self) -> list[Fault]:
         """The regions for training, if low precision does nothing in any of them; none where that is not certain.
@@ -437,6 +438,15 @@ def _is_outdated(machine: Machine, scaler: Atom | None, optimizer: Atom | None) 
 
 def _is_unchecked(machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
     return machine.get(("checked", scaler)) is False
+
+
+def _is_handed_in(event: Event) -> bool:
+    """Whether a loss goes backward that a parameter brings, in a call that is not seen: nor is what computes it."""
+    func = event.node.func if isinstance(event.node, ast.Call) else None
+    scaled = func.value if isinstance(func, ast.Attribute) else None
+    loss = scaled.args[0] if isinstance(scaled, ast.Call) and scaled.args else scaled
+    owners = [each.owner for each in event.leaves if isinstance(each, Part)]
+    return isinstance(loss, ast.Name) and any(isinstance(each, Opaque) and each.name == loss.id for each in owners)
 
 
 def _is_idle(machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:

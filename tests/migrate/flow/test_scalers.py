@@ -487,6 +487,20 @@ def test_a_scaler_without_a_region(told: Tell) -> None:
     ]
 
 
+def test_a_loss_that_a_parameter_brings_may_be_of_a_region_elsewhere(told: Tell) -> None:
+    text = """
+        import torch
+
+        def back(loss, optimizer, scaler):
+            scaler.scale({}).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    """
+    vain = "a loss is scaled, and nothing is computed in half precision"
+    assert not wrong(told, text.format("loss"))
+    assert wrong(told, text.format("loss(3)")) == {4: [vain]}
+
+
 FOREIGN_PARTS = """
 from torchvision.models import resnet18
 from transformers import AdamW

@@ -161,6 +161,13 @@ def _leaves_scale(method: FunctionRef, roles: Roles) -> bool:
     return all(isinstance(each, Backward) for each in read)
 
 
+def is_of_engine(file: File, roles: Roles, call: cst.Call) -> bool:
+    """Whether a wrapper of an optimizer, or of a model, is handed the loss, and scales it by itself."""
+    receiver = cst.ensure_type(call.func, cst.Attribute).value
+    is_one = is_optimizer(file, receiver) or roles.is_module(file, receiver) or _is_stepped(file, receiver)
+    return bool(call.args) and is_one
+
+
 def _read(file: File, roles: Roles, statement: Statement, call: cst.Call) -> Backward | Refusal | None:
     """What a call of `backward` is; None for that of a kernel, which gives something back, as a tensor's does not."""
     assert isinstance(call.func, cst.Attribute)
@@ -182,7 +189,7 @@ def _read(file: File, roles: Roles, statement: Statement, call: cst.Call) -> Bac
             "switch mixed precision on in that framework instead",
             code=OTHER_PRECISION.code,
         )
-    if call.args and (is_optimizer(file, receiver) or roles.is_module(file, receiver) or _is_stepped(file, receiver)):
+    if is_of_engine(file, roles, call):
         return Refusal(
             file,
             call,

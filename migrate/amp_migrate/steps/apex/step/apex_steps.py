@@ -17,6 +17,7 @@ from amp_migrate.steps.apex.step.fp16_optimizer import read_backwards
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.gradients.steppers import Steppers
 from amp_migrate.steps.model.training_step import Backward, OptimizerStep, TrainingStep
+from amp_migrate.steps.read.fp32 import is_of_engine
 from amp_migrate.steps.read.gather import Gathered, Gatherer
 from amp_migrate.steps.statements.amp_signs import is_scaled
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
@@ -100,7 +101,7 @@ def _read_function(
     folds += [fold for fold in clip_folds(file, body, scaled) if fold not in folds]
     dead = {s for fold in folds for s in nested_statements(fold.dead)}
     backwards = [each for statement, each in scaled.items() if statement not in dead]
-    others = plain_backwards(file, body, {each.call for each in scaled.values()}, dead)
+    others = plain_backwards(file, roles, body, {each.call for each in scaled.values()}, dead)
     if isinstance(others, Refusal):
         return others
     backwards = sorted([*backwards, *others], key=lambda each: file.tree.order[each.statement])
@@ -122,7 +123,7 @@ def clips_under_scale(step: TrainingStep) -> Iterator[cst.Call]:
 
 
 def plain_backwards(
-    file: File, body: Block, known: Collection[cst.Call], dead: Collection[Statement]
+    file: File, roles: Roles, body: Block, known: Collection[cst.Call], dead: Collection[Statement]
 ) -> list[Backward] | Refusal:
     """The other calls of `backward` in a body: natively their losses are scaled as Apex's are."""
     found: list[Backward] = []
@@ -131,6 +132,8 @@ def plain_backwards(
             loss = cst.ensure_type(call.func, cst.Attribute).value
             if is_scaled(loss):
                 return Refusal(file, call, "Apex and native AMP stand side by side in one step", USE_SHIM)
+            if is_of_engine(file, roles, call):
+                continue  # it scales by itself, and steps: DeepSpeed's, in a branch of its own
             found.append(Backward(statement, call, loss))
     return found
 

@@ -72,7 +72,7 @@ def join(
             return Refusal(file, at, "Apex and native AMP stand side by side in one step", USE_SHIM)
         folds = clip_folds(file, body, {}) if known is None else list(known.folds)
         dead = frozenset(s for f in folds for s in nested_statements(f.dead)) if known is None else known.left_out
-        others = plain_backwards(file, body, called, dead) if known is None else []
+        others = plain_backwards(file, roles, body, called, dead) if known is None else []
         if isinstance(others, Refusal):
             return others
         backwards = sorted([*backwards, *others], key=lambda each: file.tree.order[each.statement])
