@@ -25,7 +25,10 @@ MEANINGS = {
         "at least half of the work that autocast round the forward passes would put into half precision is there, from "
         "the first step to the last"
     ),
-    "G13": "the half format is the one that was asked for, or else that of an original with mixed precision",
+    "G13": (
+        "the half format is the one that was asked for, or else that of an original with mixed precision; without "
+        "either, two formats, or a loss scale beside bfloat16, are a warning"
+    ),
     "G14": "what an original in native mixed precision computes in which dtype, the migrated script does",
     "G15": "no parameter loses a quarter of its gradient to zeros, beside the original in float32",
     "G16": ("where a CPU stands in for the GPU: no operation mixes tensors that would be on the CPU and on the GPU"),

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from amp_migrate.verify.judge.gates import Status
 from amp_migrate.verify.judge.low_precision import coverage
-from amp_migrate.verify.recorded.recording import Counted, Trace
+from amp_migrate.verify.recorded.recording import Counted, Scale, Trace
 
 Make = Callable[..., Trace]
 LOOKS = (0, 1, 2, 5, 10, 15)
@@ -111,6 +111,29 @@ def test_the_half_format_is_what_was_asked_for_or_the_original_s(
     ours, theirs = (make_trace(census=(("linear", dtype, 3),)) for dtype in (before, after))
     check = coverage.dtype(ours, theirs, asked)
     assert (check.status if check else None) is status
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "scale", "said"),
+    [
+        (("float16", "bfloat16"), 64.0, "both bfloat16 and float16"),
+        (("bfloat16",), 64.0, "bfloat16 with a loss scale"),
+        (("bfloat16",), 1.0, ""),  # of a scaler that is off
+        (("bfloat16",), None, ""),
+        (("float16",), 64.0, ""),
+        (("float32",), 64.0, ""),
+    ],
+)
+def test_a_half_format_that_is_hardly_meant_is_told_where_none_was_asked_for(
+    make_trace: Make, dtypes: tuple[str, ...], scale: float | None, said: str
+) -> None:
+    scales = () if scale is None else (Scale(scale, 1), Scale(scale, 2))
+    theirs = make_trace(census=tuple(("linear", dtype, 3) for dtype in dtypes), scales=scales)
+    check = coverage.dtype(make_trace(census=(("linear", "float32", 3),)), theirs, "")
+    assert (check.detail.partition(";")[0] if check else "").startswith(said)
+    assert (check.status if check else None) is (Status.WARN if said else None)
+    asked = coverage.dtype(make_trace(), theirs, "bfloat16")
+    assert asked is None or asked.status in (Status.PASS, Status.FAIL)
 
 
 def test_an_original_in_native_amp_keeps_its_regions(make_trace: Make) -> None:

@@ -103,17 +103,32 @@ def _share(counted: Counted) -> float | None:
 
 
 def dtype(original: Trace, migrated: Trace, asked: str) -> Check | None:
-    """G13: the half format is the one that was asked for, or else the original's. None where nothing is in half."""
+    """G13: the half format is the one that was asked for, or else the original's; with neither, one that fits the rest.
+
+    None where nothing is in half precision, or nothing speaks against the format that is there.
+    """
     title = "the half format that was asked for"
     found = matrix_dtypes(migrated) & LOW_DTYPES
     before = matrix_dtypes(original) & LOW_DTYPES
     wanted = frozenset({asked}) if asked else before
-    if not found or not wanted:
+    if not wanted:
+        odd = _odd(found, migrated)
+        return Check("G13", title, Status.WARN, f"{odd}; --dtype says which is meant") if odd else None
+    if not found:
         return None
     source = "as was asked for" if asked else "as in the original"
     detail = " and ".join(sorted(found))
     detail += f", {source}" if found == wanted else f", and not {' and '.join(sorted(wanted))} {source}"
     return Check("G13", title, Status.PASS if found == wanted else Status.FAIL, detail)
+
+
+def _odd(found: frozenset[str], migrated: Trace) -> str:
+    """What of the half formats that are there is hardly meant; empty where nothing is."""
+    if len(found) > 1:
+        return f"both {' and '.join(sorted(found))}"
+    if found == {"bfloat16"} and any(scale.value != 1 for scale in migrated.scales):
+        return "bfloat16 with a loss scale, which only float16 needs"
+    return ""
 
 
 def operations(original: Trace, migrated: Trace) -> Check | None:
