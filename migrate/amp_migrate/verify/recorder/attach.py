@@ -20,6 +20,7 @@ from .process import port
 from .process.place import UsersCode
 from .progress import Progress
 from .record import checkpoints, clipping, losses, lost, scaler
+from .record.by_hand import ByHand
 from .record.census import Census
 from .record.modules import choose_no_algorithms, nonfinite
 from .record.objects import Objects
@@ -110,7 +111,10 @@ def attach(spec: RecorderSpec, writer: Writer, users: UsersCode) -> None:
             drill.install(progress, objects)
         if spec.profile:
             atexit.register(Profile(progress, spec.trace).close)
+        by_hand = ByHand(objects, steps)
+        by_hand.install()
         atexit.register(_finish, progress, state, census, ranges, users)
+        atexit.register(by_hand.close)  # before it
     found = _for_models(spec, progress, users)
     if spec.resume is Resume.GOES_ON:
         found.append(lambda ordinal, model: None if ordinal else state.look(Resume.GOES_ON.value))

@@ -24,6 +24,7 @@ class StepRecorder:
         self._progress = progress
         self._norms = Norms()
         self._fields: dict[str, Any] = {}
+        self._by_hand: Any = None  # what stands for an optimizer, while the script makes a step itself
         self._seen: set[int] = set()  # optimizers whose parameters were looked at
         self._withheld: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._ordinals = itertools.count()
@@ -53,6 +54,7 @@ class StepRecorder:
 
     def begin(self, optimizer: torch.optim.Optimizer, scaled: bool) -> Attempt:
         """Start an attempt: which parameters have gradients is known even if the step is then skipped."""
+        self.end_by_hand()
         progress = self._progress
         attempt = progress.begin(optimizer, scaled)
         self._fields = {
@@ -79,6 +81,23 @@ class StepRecorder:
         assert attempt is not None
         self._progress.writer.put("step", **self._fields, stepped=attempt.stepped, found_inf=infs)
         self._progress.end()
+
+    def begin_by_hand(self, this: Any) -> None:
+        """Start a step that the script makes itself. Its gradients may be scaled still: only its update is told."""
+        attempt = self.begin(this, scaled=False)
+        attempt.stepped = True
+        self._by_hand = this
+        if not self._progress.spec.profile and self._norms.wanted(attempt, this):
+            self._norms.before(this, _parameters(this))
+
+    def end_by_hand(self) -> None:
+        """Finish it, where one is under way."""
+        this, self._by_hand = self._by_hand, None
+        if this is None:
+            return
+        if self._norms.under_way:
+            self._fields["update_norm"] = self._norms.after(_parameters(this))
+        self.end()
 
     def end_scaled(self, scaler: Any, optimizer: torch.optim.Optimizer) -> None:
         """Finish an attempt that a native loss scaler made."""
@@ -117,6 +136,7 @@ class StepRecorder:
         return {**now, "shapes": [list(p.shape) for p in parameters]} if first else now
 
     def _before_step(self, optimizer: torch.optim.Optimizer) -> None:
+        self.end_by_hand()
         attempt = self._progress.current or self.begin(optimizer, scaled=False)
         attempt.stepped = True
         spec = self._progress.spec
