@@ -194,12 +194,21 @@ def test_printed_lines_are_compared_number_by_number(
         ("[00:13<01:20] loss 0.5", "[00:14<01:22] loss 0.5"),
         ("<object at 0x7f0011223344>", "<object at 0x7f0011229999>"),
         ("done in 3 min, 120 images/sec", "done in 4 min, 90 images/sec"),
+        ("Step: 812ms | Tot: 59s | Loss: 2.3", "Step: 1s2ms | Tot: 1m1s | Loss: 2.3"),
+        ("1h2m3s left", "59m59s left"),
+        ("Step: 9ms  \b\b\b 3/8", "Step: 1s1ms \b\b 3/8"),
     ],
 )
 def test_when_a_run_was_made_and_how_fast_is_no_difference(
     result: Result, make_trace: Make, ours: str, theirs: str
 ) -> None:
     assert program.differences(result(make_trace(), ours), result(make_trace(), theirs)) == []
+
+
+@pytest.mark.parametrize("text", ["1s2ms loss 0.5", "3m loss 0.5", "d5h loss 0.5", "0.5s2ms"])
+def test_what_stands_beside_a_time_counts(result: Result, make_trace: Make, text: str) -> None:
+    other = text.replace("0.5", "0.6") if "loss" in text else f"{text} 1"
+    assert only(result(make_trace(), text), result(make_trace(), other)).what == "printed"
 
 
 def test_files_are_compared_by_names_without_dates_and_process_ids(result: Result, make_trace: Make) -> None:

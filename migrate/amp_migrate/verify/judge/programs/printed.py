@@ -17,12 +17,15 @@ _MOST_LINES = 20_000
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|\b(?:nan|inf)\b")
 _UNIT = r"(?:ms|s|sec|secs|second|seconds|min|mins|minutes|h|hours?|it/s|s/it|(?:\w+)/s(?:ec)?|fps|[KMG]i?B|%CPU)\b"
+_PART = r"\d+(?:\.\d+)?(?:ms|us|[dhms])"  # of a duration
+_BLANK = re.compile("[ \t\b]+")  # as many as fill a line up behind times of some length
 _TIME_WORD = r"(?:time|elapsed|eta|took|takes|duration|speed|throughput|per[_ ]second|fps|sps|date|mem(?:ory)?|pid)\w*"
 _NOISE = re.compile(
     r"\d{4}[-/]\d\d?[-/]\d\d?(?:[T _]\d\d?[:-]\d\d(?:[:-]\d\d)?)?"  # dates
     r"|\d+:\d\d(?::\d\d)?(?:[.,]\d+)?"  # 0:01:23
     r"|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\b \d+"
-    rf"|[-+]?\d+\.?\d*(?:e[-+]?\d+)? ?{_UNIT}"
+    rf"|(?:{_PART})+{_PART}\b"  # 1m2s, and 812ms where another run took 1s2ms
+    rf"|(?:{_PART})*[-+]?\d+\.?\d*(?:e[-+]?\d+)? ?{_UNIT}"
     rf"|\b{_TIME_WORD}\W{{1,4}}[-+]?\d+\.?\d*(?:e[-+]?\d+)?"
     r"|0x[0-9a-f]{6,}",  # addresses
     re.IGNORECASE,
@@ -64,7 +67,7 @@ def differences(ours: Sequence[str], theirs: Sequence[str]) -> Iterator[Line]:
             yield Line(number, (_cut(a), _cut(b)), None)
             return
         if a != b:
-            x, y = _NOISE.sub("~", a), _NOISE.sub("~", b)
+            x, y = (_BLANK.sub(" ", _NOISE.sub("~", text)) for text in (a, b))
             if x != y:
                 yield Line(number, (_cut(a), _cut(b)), apart(x, y))
 
