@@ -217,11 +217,15 @@ class Questions:
                 yield Fault(event.site, "a loss goes backward inside a region", event.context.cuda.on == ON)
             elif self.is_scaled_in_vain(event):
                 yield Fault(event.site, "a loss is scaled, and nothing is computed in half precision")
-            elif event.act is Act.OWN_GRADIENT and event.units == PURE:
+            elif event.act is Act.OWN_GRADIENT and event.units == PURE and self._may_be_halved(event.leaves):
                 halved = {bool(each.tags & (HALVED | PERHAPS_HALVED)) for each in tensors_in(event.subject)}
                 if True in halved:
                     yield Fault(event.site, UNSCALED_LOSS, False not in halved)
             yield from self._wrong_states(event)
+
+    def _may_be_halved(self, leaves: frozenset[Atom]) -> bool:
+        """Whether the gradients of some leaves may come through float16; no leaves are some that nobody knows."""
+        return not leaves or overlap(leaves, frozenset(self.analysis.pytorch.halved)) is not False
 
     @cached_property
     def _foreign(self) -> frozenset[Site]:

@@ -41,6 +41,7 @@ class Between:
         is_updated: whether nothing has gone backward since an update.
         read_safely: whether gradients were unscaled since the last scaled backward.
         unscaled, stepped: the optimizers that were.
+        cleared: the optimizers whose gradients were cleared since the last backward.
     """
 
     scaled: bool = False
@@ -51,6 +52,7 @@ class Between:
     read_safely: bool = False
     unscaled: frozenset[str] = frozenset()
     stepped: frozenset[str] = frozenset()
+    cleared: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -213,7 +215,10 @@ class _Order(Walk[Between]):
         def before(keys: frozenset[str]) -> frozenset[str]:  # the same name is another optimizer in the next turn
             return frozenset(key if turn.isdisjoint(_NAME.findall(key)) else f"{key} before" for key in keys)
 
-        return frozenset(replace(s, unscaled=before(s.unscaled), stepped=before(s.stepped)) for s in states)
+        return frozenset(
+            replace(s, unscaled=before(s.unscaled), stepped=before(s.stepped), cleared=before(s.cleared))
+            for s in states
+        )
 
     def enter(self, node: ast.With | ast.AsyncWith) -> None:
         self._regions += self._is_region(node)
@@ -260,6 +265,9 @@ class _Order(Walk[Between]):
         if isinstance(func, ast.Attribute) and func.attr == "backward" and not callees:
             return self._backward(call, func.value, scope, states)
         takes_scaler = any(is_carrier(self._code.values.of(each, scope)) for each in call.args)
+        if isinstance(func, ast.Attribute) and func.attr == "zero_grad" and not callees:
+            key = _key(func.value, self._names)
+            return frozenset(replace(state, cleared=state.cleared | {key}) for state in states)
         if isinstance(func, ast.Attribute) and func.attr == "step" and not takes_scaler:
             key = _key(func.value, self._names)
             is_its = key in self._code.stepped
@@ -267,6 +275,7 @@ class _Order(Walk[Between]):
                 "that may be infinite" if key in state.unscaled else "that are scaled"
                 for state in states
                 if state.scaled
+                and key not in state.cleared
                 and (is_its or key in state.unscaled or (key in self._code.optimizers and not state.is_latest_plain))
             }
             for which in sorted(found):  # each, in whatever order the ways come: the original may have one of them
@@ -318,7 +327,9 @@ class _Order(Walk[Between]):
             return frozenset(
                 replace(first, plain=s.plain, is_new=s.is_new, unscaled=s.unscaled, stepped=s.stepped) for s in states
             )
-        return frozenset(replace(each, plain=True, is_latest_plain=True, is_updated=False) for each in states)
+        return frozenset(
+            replace(s, plain=True, is_latest_plain=True, is_updated=False, cleared=frozenset()) for s in states
+        )
 
     def _unscale(self, call: ast.Call, state: Between) -> Between:
         key = _key(call.args[0], self._names) if call.args else ""

@@ -200,6 +200,15 @@ def test_an_optimizer_that_steps_past_its_scaler_steps_on_infinite_gradients_too
     assert wrong(past, past.replace("optimizer.zero_grad()", "optimizer.zero_grad( )")) == ""
 
 
+def test_a_step_on_gradients_that_are_cleared_is_past_no_scaler(wrong: Check) -> None:
+    def again(text: str, step: str, between: str) -> str:
+        return text.replace(f"    {step}\n", f"    {step}\n    {between}\n    optimizer.step()\n")
+
+    for between, is_past in (("optimizer.zero_grad()", False), ("print(loss)", True)):
+        found = wrong(again(BEFORE, "optimizer.step()", between), again(AFTER, "scaler.step(optimizer)", between))
+        assert ("steps past its scaler" in found) is is_past
+
+
 def test_what_pytorch_makes_is_an_optimizer_whoever_clears_its_gradients(wrong: Check) -> None:
     before, after = (text.replace("optimizer.zero_grad()", "model.zero_grad()") for text in (BEFORE, AFTER))
     after = after.replace("    scaler.unscale_(optimizer)\n", "")

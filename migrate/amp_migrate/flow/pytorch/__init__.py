@@ -108,6 +108,7 @@ class PyTorch:
         self.entered: dict[Atom, Context] = {}
         self.opened: dict[Site, int] = {}
         self.working: set[Site] = set()
+        self.halved: set[Atom] = set()
         self.moments = variances.Moments()
         self.guards = guards.Guards()
         self.called: dict[Site, str] = {}
@@ -680,7 +681,7 @@ class PyTorch:
             tensor = each.tensor if isinstance(each, Opaque) else each
             if isinstance(tensor, Tensor) and flows:
                 surely = tensor.surely.union(*(each.sure_leaves for each in given))
-                tags = tensor.tags | operators.halved(given, None)
+                tags = tensor.tags | operators.halved(frame, given, reach)
                 tensor = tensor.but(flows=FLOWS, reach=reach, surely=surely, tags=tags)
                 recorded = Opaque(each.path, tensor, each.hint) if isinstance(each, Opaque) else tensor
                 result = join(result, one(recorded))

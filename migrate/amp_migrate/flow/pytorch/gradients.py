@@ -1021,9 +1021,15 @@ def gradient_of(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     outputs, inputs = args.get(0, "outputs") or UNKNOWN, args.get(1, "inputs") or UNKNOWN
     units = NOTHING.union(*(each.units for each in tensors_in(outputs))) or PURE
     create = constant(args.get(4, "create_graph") or const(False)) is not False
-    wanted = list(tensors_in(inputs)) or [SOME_TENSOR]
+    held = all_in(frame, inputs)
+    wanted = [each for each in held if isinstance(each, Tensor)] or [SOME_TENSOR]
     source = next(iter(tensors_in(outputs)), SOME_TENSOR)
-    event = frame.analysis.event(frame, Act.OWN_GRADIENT, node, subject=outputs, why="create_graph" if create else "")
+    is_known = all(each.leaf for each in wanted) and not any(isinstance(each, Opaque) for each in held)
+    leaves = leaves_of(frame, inputs, node) if is_known else NOTHING
+    if leaves and _are_apart(outputs, leaves):  # with `allow_unused`; else it raises
+        return one(Tup((), NONE_VALUE))
+    why = "create_graph" if create else ""
+    event = frame.analysis.event(frame, Act.OWN_GRADIENT, node, subject=outputs, leaves=leaves, why=why)
     event.units = event.units | units
     normalized = [each for each in tensors_in(outputs) if each.tags & NORMALIZED]
     if create and normalized:
@@ -1043,6 +1049,12 @@ def gradient_of(frame: Frame, args: Arguments, node: ast.AST) -> Value:
         )
         found = join(found, one(gradient))
     return one(Tup((), found))
+
+
+def _are_apart(outputs: Value, leaves: frozenset[Atom]) -> bool:
+    """Whether nothing that may come out is computed from any of some leaves."""
+    known = [each for each in outputs if isinstance(each, Tensor)]
+    return len(known) == len(outputs) > 0 and all(overlap(leaves, each.reach | each.leaf) is False for each in known)
 
 
 def is_optimizer_class(name: str) -> bool:

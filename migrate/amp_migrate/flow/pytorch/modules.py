@@ -414,7 +414,7 @@ def unknown_result(
         precision,
         SHAPED | 1,
         ANYWHERE if whole is None else whole.place | ANYWHERE,
-        tags=halved(given, autocast) if flows & FLOWS else 0,
+        tags=halved(frame, given, reach, autocast) if flows & FLOWS else 0,
         flows=flows,
         regions=regions,
         reach=few_leaves(reach),

@@ -65,6 +65,7 @@ from amp_migrate.flow.domain.tensor import (
     UNGUARDED,
     WAY_OF_GRADIENT,
     WEIGHED,
+    Leaves,
     Tensor,
     Units,
     broadcast,
@@ -258,7 +259,7 @@ def _facts(
     born = tensors[0].born if is_view and tensors[0].born else frozenset({frame.site(node)})
     tags = _tags(name, tensors, operands, precision) & ~WAY_OF_GRADIENT
     if flows & FLOWS:
-        tags |= halved(tensors, autocast if treatment == table.LOW else None)
+        tags |= halved(frame, tensors, reach, autocast if treatment == table.LOW else None)
         tags |= NORMALIZED if name in ("batch_norm", "instance_norm") and tensors[0].precision == F16 else 0
     # What autocast computes in half precision is products, and no number by itself is an operand of those.
     place = _place(tensors, with_numbers=treatment != table.LOW)
@@ -292,9 +293,16 @@ def _place(tensors: list[Tensor], *, with_numbers: bool) -> int:
     return common or functools.reduce(operator.or_, (each.place for each in shaped))
 
 
-def halved(tensors: Sequence[Tensor], autocast: Autocast | None) -> int:
-    """The tags of the way that a result's gradient comes: through float16 of a region, or as that of an operand."""
+def halved(frame: Frame, tensors: Sequence[Tensor], reach: Leaves, autocast: Autocast | None = None) -> int:
+    """The tags of the way that a result's gradient comes: through float16 of a region, or as that of an operand.
+
+    Args:
+        reach: the leaves that it comes to.
+        autocast: that of a region, where the result is computed in its precision.
+    """
     made = 0 if autocast is None or not autocast.may_be_on else autocast.dtype
+    if made & F16:
+        frame.analysis.pytorch.halved |= reach
     tags = HALVED if made == F16 else PERHAPS_HALVED if made & F16 else 0
     for each in tensors:
         tags |= each.tags & WAY_OF_GRADIENT if each.flows & FLOWS else 0

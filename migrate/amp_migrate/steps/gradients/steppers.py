@@ -136,8 +136,8 @@ class Steppers:
     def _steps(self, function: FunctionRef) -> bool:
         if self._roles.project.is_common_method(function) or _goes_backward(function.node):
             return False
-        body = block_of(function.node)
-        return any(True for _ in optimizer_steps(self._roles, function.file, body))
+        steps = optimizer_steps(self._roles, function.file, block_of(function.node))
+        return any(not _is_cleared_before(function, each) for each in steps)
 
 
 def _optimizer_at(function: FunctionRef, call: cst.Call, own: OptimizerStep | None) -> cst.BaseExpression | None:
@@ -189,6 +189,17 @@ def optimizer_steps(roles: Roles, file: File, body: Block) -> Iterator[Optimizer
             yield OptimizerStep(statement, call, func.value)
 
 
+def _is_cleared_before(function: FunctionRef, step: OptimizerStep) -> bool:
+    """Whether a function clears, always and before its step, what a caller's backward pass has left."""
+    body = block_of(function.node)
+    own = statements(body)
+    around = next(
+        (each for each in (step.statement, *function.file.tree.ancestors(step.statement)) if each in own), None
+    )
+    above = own[: own.index(around)] if around is not None else []
+    return any(_clears(each, step.optimizer) for each in above)
+
+
 def loop_over_optimizers(file: File, step: OptimizerStep) -> cst.For | cst.CompFor | None:
     """The loop `for optimizer in optimizers:` whose body a step stands in directly, or that of a comprehension."""
     each = in_each(step.statement, step.call)
@@ -203,9 +214,14 @@ def loop_over_optimizers(file: File, step: OptimizerStep) -> cst.For | cst.CompF
 def _follows_zero_grad(file: File, statement: Statement, optimizer: cst.BaseExpression) -> bool:
     """Whether `optimizer.zero_grad()` comes right before: a scaler has no part in a step that only sets things up."""
     above = _before(file, statement)
-    if not isinstance(above, cst.Expr) or not isinstance(above.value, cst.Call):
+    return above is not None and _clears(above, optimizer)
+
+
+def _clears(statement: Statement, optimizer: cst.BaseExpression) -> bool:
+    """Whether a statement is `optimizer.zero_grad()`."""
+    if not isinstance(statement, cst.Expr) or not isinstance(statement.value, cst.Call):
         return False
-    return dotted(above.value.func) == f"{dotted(optimizer)}.zero_grad"
+    return dotted(statement.value.func) == f"{dotted(optimizer)}.zero_grad"
 
 
 def _before(file: File, statement: Statement) -> Statement | None:

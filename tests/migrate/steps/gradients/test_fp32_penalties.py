@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.settings import Settings
+
 Check = Callable[..., Any]
 
 
@@ -254,3 +257,88 @@ def test_a_scale_that_begins_low_is_told(migrate: Check) -> None:
     )
     assert "init_scale=1024.0" in plan.after
     assert [each.code for each in plan.findings if "begins at 1024" in each.message] == ["AMP501"]
+
+
+CONTROLLER = """\
+import torch
+from torch import nn
+
+
+class Controller(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weights = nn.Parameter(torch.ones(4))
+        self.optimizer = torch.optim.Adam([self.weights], lr=1e-3)
+
+    def update_weights(self, losses):
+        self.optimizer.zero_grad()
+        weighted = losses * torch.softmax(self.weights, dim=-1).sum()
+        self.weights.grad = torch.autograd.grad(weighted.sum(), {inputs}, retain_graph=True)[0]
+        self.optimizer.step()
+
+
+def train(loader):
+    model = nn.Linear(4, 4).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    controller = Controller().cuda()
+    for x, y in loader:
+        losses = nn.functional.mse_loss(model(x.cuda()), y.cuda(), reduction="none").flatten()
+        loss = losses.mean()
+        optimizer.zero_grad()
+        loss.backward(retain_graph=True)
+        controller.update_weights(losses)
+        optimizer.step()
+"""
+
+
+def test_gradients_of_what_is_in_no_region_need_no_scale_beside_a_step() -> None:
+    text = CONTROLLER.format(inputs="self.weights")
+    plan = migrate_text(text, Settings())
+    assert "scaler.scale(loss).backward(retain_graph=True)" in plan.after
+    assert "scaler.step(optimizer)" in plan.after
+    assert "        self.optimizer.step()\n" in plan.after
+
+
+def test_gradients_of_what_a_region_computes_with_need_one() -> None:
+    text = (
+        CONTROLLER.format(inputs="self.weights")
+        .replace("update_weights(self, losses)", "update_weights(self, losses, model)")
+        .replace("(losses)\n        opt", "(losses, model)\n        opt")
+        .replace(" self.weights, retain", " list(model.parameters()), retain")
+    )
+    plan = migrate_text(text, Settings())
+    assert plan.after == text
+    assert "gradients of an unscaled loss" in plan.findings[0].message
+
+
+META = """\
+import torch
+from torch import nn
+
+
+def net():
+    return nn.Sequential(nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 2, 1))
+
+
+student, teacher = net().cuda(), net().cuda()
+optimizer = torch.optim.SGD(teacher.parameters(), lr=0.1)
+for image, label in loader:
+    target = torch.softmax(student(image.cuda()){detach}, dim=1)
+    agree = nn.functional.kl_div(torch.log_softmax(teacher(image.cuda()), dim=1), target)
+    loss = nn.functional.cross_entropy(teacher(image.cuda()), label.cuda()) + agree
+    optimizer.zero_grad()
+    loss.backward(retain_graph=True)
+    for given in torch.autograd.grad(agree, list(student.parameters()), create_graph=True, allow_unused=True):
+        if given is not None:
+            print(torch.autograd.grad(given.sum(), student[0].weight, allow_unused=True))
+    optimizer.step()
+"""
+
+
+def test_gradients_of_what_a_loss_does_not_depend_on_are_none() -> None:
+    assert (
+        "scaler.scale(loss).backward(retain_graph=True)"
+        in migrate_text(META.format(detach=".detach()"), Settings()).after
+    )
+    text = META.format(detach="")
+    assert migrate_text(text, Settings()).after == text
