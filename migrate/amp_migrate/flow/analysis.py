@@ -864,7 +864,8 @@ class Analysis:
         context = frame.now.context
         found.context = context if found.context is None else found.context.join(context)
         about = self.pytorch.there(frame.now.worlds, facts.get("optimizer", NEVER))
-        states = ((world.now, world.facts, about(world.now)) for world in frame.now.worlds)
+        by = facts.get("scaler", NEVER)
+        states = ((world.now, world.facts, about(world.now), by) for world in frame.now.worlds)
         found.seen_by.setdefault(frame.task, set()).update(states)
         frame.task.happened[found] = None
         return found

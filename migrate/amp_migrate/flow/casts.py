@@ -82,7 +82,7 @@ class Casts:
             return ()
         if event.act is Act.INDEX_STORE:
             return tuple(self._stored(event))
-        if event.act is Act.MISMATCH and not self._is_left(event):
+        if event.act is Act.MISMATCH and not (self._is_left(event) or self._changes_more_precise(event)):
             return ()
         if event.act is Act.FOREIGN and not _is_outside(event):
             return ()
@@ -219,6 +219,14 @@ class Casts:
     def _is_left(event: Event) -> bool:
         """Whether operands differ because one of them comes out of a region."""
         return _is_outside(event) and event.why in table.MUST_AGREE
+
+    def _changes_more_precise(self, event: Event) -> bool:
+        """Whether what is low meets something more precise that changes in place, which autocast leaves alone."""
+        func = event.node.func if isinstance(event.node, ast.Call) else None
+        if not isinstance(func, ast.Attribute) or not func.attr.endswith("_"):
+            return False
+        changed = tensor_of(self._value(func.value))
+        return changed is not None and not changed.is_low
 
     def _stored(self, event: Event) -> Iterator[FloatCast]:
         """What is put into a more precise buffer, which gets the buffer's precision."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TypeAlias
 
 from amp_migrate.flow.domain.atoms import Atom, Value
 from amp_migrate.flow.domain.contexts import Context
@@ -70,6 +71,10 @@ class Act(Enum):
     OUT_OF_PLACE = "a loss goes backward inside an autocast region"
 
 
+# A state, what tests have come to, and the optimizers and scalers that something is about there.
+Reached: TypeAlias = "tuple[Machine, Facts, Value, Value]"
+
+
 @dataclass(eq=False)
 class Event:
     """One thing that happens at one place, on all ways to it together.
@@ -82,8 +87,8 @@ class Event:
         subject: what it is about: the loss, the value that leaves, the module that runs.
         why: the reason in words, where there are several.
         seen_by: the states of scalers and gradients that it is reached in, each with what tests have come to and with
-            the optimizers that it is about then, by what was interpreted when it was: an earlier time that knew less
-            says nothing.
+            the optimizers and scalers that it is about then, by what was interpreted when it was: an earlier time that
+            knew less says nothing.
         sure_in: by what was interpreted, whether it happens there on every way on which it is reached.
         context: what is switched on, over all ways.
     """
@@ -97,7 +102,7 @@ class Event:
     subject: Value = frozenset()
     why: str = ""
     tensor: Tensor | None = None
-    seen_by: dict[object, set[tuple[Machine, Facts, Value]]] = field(default_factory=dict)
+    seen_by: dict[object, set[Reached]] = field(default_factory=dict)
     sure_in: dict[object, bool] = field(default_factory=dict)
     context: Context | None = None
     sources: frozenset[Site] = frozenset()
@@ -107,9 +112,9 @@ class Event:
     @property
     def states(self) -> set[tuple[Machine, Facts]]:
         """The states that it is reached in, each with what tests have come to."""
-        return {(machine, facts) for machine, facts, _ in self.reached}
+        return {(machine, facts) for machine, facts, _, _ in self.reached}
 
     @property
-    def reached(self) -> set[tuple[Machine, Facts, Value]]:
-        """The states that it is reached in, each with what tests have come to, and the optimizers it is about then."""
+    def reached(self) -> set[Reached]:
+        """The states that it is reached in, each with what tests have come to, and the optimizers and scalers then."""
         return set().union(*self.seen_by.values())

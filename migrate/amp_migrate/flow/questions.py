@@ -27,12 +27,11 @@ from amp_migrate.flow.domain.machine import (
     UNKNOWN_GRAD,
     UNSCALED,
     UNSCALED_BY,
-    Facts,
     Grad,
     Machine,
 )
 from amp_migrate.flow.domain.tensor import BF16, CPU, HALVED, PERHAPS_HALVED, PURE, Tensor
-from amp_migrate.flow.events import Act, Event
+from amp_migrate.flow.events import Act, Event, Reached
 from amp_migrate.flow.pytorch.gradients import AGAIN, ENABLED, is_one, overlap, stage, standalone_leaves
 from amp_migrate.flow.source import Code, Site, site_of
 
@@ -314,7 +313,9 @@ class Questions:
                     reached = [
                         each
                         for each in event.reached
-                        if (optimizer is None or optimizer in each[2]) and _may_be(each[0], scaler, event.scaler)
+                        if (optimizer is None or optimizer in each[2])
+                        and (scaler is None or scaler in each[3])
+                        and _may_be(each[0], scaler, each[3])
                     ]
                     wrong = [each for each in reached if is_wrong(each[0], scaler, optimizer)]
                     if wrong:
@@ -324,7 +325,7 @@ class Questions:
                         is_always &= not all(
                             _grad(machine, optimizer).guessed
                             and not all(is_wrong(machine, scaler, one) for one in _atoms(about) if one is not optimizer)
-                            for machine, _, about in wrong
+                            for machine, _, about, _ in wrong
                         )
                         is_always &= what is not SEVERAL_SCALES or self._is_surely_of(optimizer, event.leaves)
                         is_seen = any(self.is_known(each, scaler, optimizer) for each in ways)
@@ -390,9 +391,10 @@ def _is_always(wrong: set[Machine], right: set[Machine]) -> bool:
     return False
 
 
-def _ways(states: Iterable[tuple[Machine, Facts, Value]]) -> str:
+def _ways(states: Iterable[Reached]) -> str:
     """What tests have come to on one of the ways, as a message shows it."""
-    told = (sorted((text, outcome) for text, outcome, names in facts if GIVEN not in names) for _, facts, _ in states)
+    every = (facts for _, facts, _, _ in states)
+    told = (sorted((text, outcome) for text, outcome, names in facts if GIVEN not in names) for facts in every)
     shortest = min(told, key=lambda facts: (len(facts), facts))
     return ", ".join(f"{text} is {'true' if outcome else 'false'}" for text, outcome in shortest)
 

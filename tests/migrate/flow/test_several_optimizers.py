@@ -233,3 +233,101 @@ def test_an_optimizer_that_was_made_before_is_there_beside_one_that_a_branch_mak
         """
     events = told(dedent(text)).events(Act.STEP)
     assert {atom.external for each in events for atom in each.optimizer} == {"torch.optim.Adam", "torch.optim.SGD"}
+
+
+OF_A_NAME = """
+    from lion_pytorch import Lion
+
+    KINDS = {{"adam": optim.Adam, "adamw": optim.AdamW, "rms": optim.RMSprop, "lion": Lion}}
+
+    def save(net, opt):
+        torch.save({{"net": net.state_dict(), "opt": opt.state_dict()}}, "last.pt")
+
+    def train(net, opt, scaler, best=0.0):
+        for epoch in range(9):
+            for x in loader:
+                {zero}
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    loss = net(x).mean()
+                scaler.scale(loss).backward()
+                scaler.step(opt)
+                scaler.update()
+            if epoch % 2 == 0:
+                save(net, opt)
+
+    net = nn.Linear(8, 1).cuda()
+    opt = KINDS[kind](net.parameters(), lr=0.1)
+    if again:
+        opt.load_state_dict(torch.load("last.pt")["opt"])
+    train(net, opt, torch.amp.GradScaler("cuda"))
+    """
+
+
+@pytest.mark.parametrize(
+    ("zero", "found"), [("opt.zero_grad()", []), ("pass", ["true gradients are added to scaled ones"])]
+)
+def test_an_optimizer_whose_class_a_name_picks_is_one_on_each_way(told: Tell, zero: str, found: list[str]) -> None:
+    assert told_of(told, OF_A_NAME.format(zero=zero)) == found
+
+
+def test_what_another_method_stores_without_gradients_takes_none_from_a_loss(told: Tell) -> None:
+    text = """
+        class Model:
+            def __init__(self):
+                self.g, self.d = nn.Linear(8, 8).cuda(), nn.Linear(8, 1).cuda()
+                self.opt_g, self.opt_d = optim.Adam(self.g.parameters()), optim.Adam(self.d.parameters())
+                self.scaler = torch.amp.GradScaler("cuda")
+
+            def forward(self):
+                self.fake = self.g(self.real)
+
+            def backward_g(self):
+                self.loss = self.d(self.fake).mean() + (self.fake - self.real).abs().mean()
+                self.scaler.scale(self.loss).backward()
+
+            def train(self, x):
+                self.real = x
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    self.forward()
+                self.opt_g.zero_grad()
+                self.backward_g()
+                self.scaler.step(self.opt_g)
+                self.scaler.update()
+
+            def test(self):
+                with torch.no_grad():
+                    self.forward()
+
+        model = Model()
+        for x in loader:
+            model.train(x)
+        model.test()
+        """
+    assert "a scaler steps an optimizer without gradients" not in told_of(told, text)
+
+
+def test_a_function_that_makes_its_scaler_steps_with_no_other_calls(told: Tell) -> None:
+    text = """
+        def epoch(net, opt, scaler):
+            for x in loader:
+                opt.zero_grad()
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    loss = net(x).mean()
+                scaler.scale(loss).backward()
+                scaler.unscale_(opt)
+                nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+                scaler.step(opt)
+                scaler.update()
+
+        def train():
+            net = nn.Linear(8, 1).cuda()
+            opt = optim.Adam(net.parameters())
+            scaler = torch.amp.GradScaler("cuda")
+            epoch(net, opt, scaler)
+            return net
+
+        reference = train()
+        for method in methods:
+            net = train()
+        """
+    assert not told_of(told, text)

@@ -170,9 +170,10 @@ def worse_numerics(
             is_said = trouble in _FOR_LEFT or sure[0].message.startswith("autocast ")
             what = sure[0].message if is_said else f"under autocast {sure[0].message}"
             file = "line " if where.path == step.path else f"{seen_from(where.path, step.path)}:"
-            left[changed[name].source.path] = _left(
-                step, f"{what} ({file}{where.line})", _FOR_LEFT.get(trouble, _BY_HAND)
-            )
+            what, hint = f"{what} ({file}{where.line})", _FOR_LEFT.get(trouble, _BY_HAND)
+            left[changed[name].source.path] = _left(step, what, hint)
+            # The other steps of the file stay with it, and each is told of at its own place.
+            told.update((_left(each, what, hint), None) for each in _steps(changed[name])[1:])
         else:
             told.update((_at(harm, changed), None) for harm in found if not _is_said(harm, changed))
             if name in settings.uncached:

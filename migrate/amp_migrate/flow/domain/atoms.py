@@ -13,6 +13,7 @@ from amp_migrate.flow.domain.tensor import (
     SOME_TENSOR,
     Tensor,
     Units,
+    each_of,
     join_tensors,
     unknown_as_one,
 )
@@ -246,6 +247,10 @@ class Part(Atom):
         return f"{self.owner!r}.{self.name}"
 
 
+# Beside the leaves of what was stored at several times, of which nobody knows when a loss is computed from which.
+AT_SOME_TIME = Part(External("<some time>"), "")
+
+
 class Unbound(Atom):
     """What a name is before it is assigned."""
 
@@ -471,6 +476,18 @@ def _with_few_leaves(atom: Atom | Tensor) -> Atom | Tensor:
     if isinstance(atom, Opaque) and atom.tensor is not None:
         return Opaque(atom.path, atom.tensor.but(reach=unknown_as_one(atom.tensor.reach)), atom.hint)
     return atom
+
+
+def at_several_times(found: Value, *stored: Value) -> Value:
+    """A join of what was stored one after the other: nobody knows at which time a loss reads what depends on more."""
+    reaches = {frozenset().union(*(each.reach for each in tensors_in(value))) for value in stored}
+    return found if len(reaches) == 1 else frozenset(_at_some_time(each) for each in found)
+
+
+def _at_some_time(atom: Atom | Tensor) -> Atom | Tensor:
+    if not isinstance(atom, Tensor) or atom.reach <= each_of(atom.surely):
+        return atom
+    return atom.but(reach=atom.reach | {AT_SOME_TIME})
 
 
 def loosened(value: Value) -> Value:

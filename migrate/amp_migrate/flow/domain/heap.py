@@ -6,7 +6,15 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from amp_migrate.flow.domain.atoms import NEVER, Atom, Value, bounded, widened, with_few_leaves
+from amp_migrate.flow.domain.atoms import (
+    NEVER,
+    Atom,
+    Value,
+    at_several_times,
+    bounded,
+    widened,
+    with_few_leaves,
+)
 from amp_migrate.flow.domain.state import Cell
 
 _NUMBERS = ("int", "float")
@@ -59,6 +67,7 @@ class Heap:
                 new = with_few_leaves(new)
             if new == old:
                 return False
+            new = at_several_times(new, old, value)
             self._growths[cell] += 1
             self._cells[cell] = new
         for each in list(self._readers.get(cell, ())):

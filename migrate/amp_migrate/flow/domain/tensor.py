@@ -218,8 +218,13 @@ def sure_of_either(a: Leaves, b: Leaves) -> Leaves:
 
 def one_of(leaves: Leaves) -> Leaves:
     """That something depends on one of some leaves, and nobody knows on which."""
-    found = frozenset(leaf for each in leaves for leaf in (each if isinstance(each, frozenset) else [each]))
+    found = each_of(leaves)
     return frozenset({found}) if found and len(found) <= _MOST_EITHER else NOTHING
+
+
+def each_of(leaves: Leaves) -> Leaves:
+    """The leaves that something depends on, be it on one of several."""
+    return frozenset(leaf for each in leaves for leaf in (each if isinstance(each, frozenset) else [each]))
 
 
 def is_same(a: Tensor, b: Tensor) -> bool:

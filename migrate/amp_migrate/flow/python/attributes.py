@@ -33,13 +33,18 @@ from amp_migrate.flow.python.frame import Frame
 
 ANY_ATTRIBUTE = "*"
 _OBJECT = External("builtins.object")  # what every class inherits from
+# What tensors and tuples have, or those that PyTorch's functions give.
+_OF_TUPLES = frozenset("count index values indices min max sign numel".split())
 
 
 def load(frame: Frame, value: Value, name: str, node: ast.AST) -> Value:
     """What an attribute of a value may be."""
     found = NEVER
+    # Where it is that of a tensor, a tuple would raise: `net(x).cpu()` of what gives a pair in training only.
+    is_of_tensor = len(value) > 1 and name not in _OF_TUPLES and any(isinstance(each, Tensor) for each in value)
     for atom in value:
-        found = join(found, _load(frame, atom, name, node))
+        if not (is_of_tensor and isinstance(atom, Tup)):
+            found = join(found, _load(frame, atom, name, node))
     return found
 
 

@@ -16,6 +16,7 @@ from amp_migrate.flow.domain.atoms import (
     Const,
     External,
     Func,
+    Method,
     Native,
     Obj,
     Opaque,
@@ -160,14 +161,15 @@ class PyTorch:
 
     def worlds_with(self, frame: Frame, atom: Atom | Tensor, among: Value) -> Worlds:
         """The ways on which something is there that may be called: of several optimizers, each is where it was made."""
-        owners = [each.owner for each in among if isinstance(each, Native)]
-        optimizers = [each for each in owners if each in self.registry.optimizers]
         worlds = frame.now.worlds
-        if len(optimizers) < 2 or not isinstance(atom, Native) or atom.owner not in optimizers:
+        mine = _owner(atom)
+        known = self.registry.optimizers.keys() | self.registry.unread.keys()
+        owners = [owner for each in among if (owner := _owner(each)) in known]
+        if len(owners) < 2 or mine not in owners:
             return worlds
-        frame.task.touched.update(map(made_key, optimizers))
-        are_there = gradients.there(worlds, optimizers)
-        return frozenset(each for each in worlds if atom.owner in are_there(each.now))
+        frame.task.touched.update(map(made_key, owners))
+        are_there = gradients.there(worlds, owners)
+        return frozenset(each for each in worlds if mine in are_there(each.now))
 
     @staticmethod
     def is_module_name(name: str) -> bool:
@@ -753,6 +755,16 @@ _MODULE_EVIDENCE = frozenset(
 def _named_like_module(name: str) -> bool:
     word = name.strip(".").lower().rstrip("0123456789_")
     return word.endswith(("model", "net", "network", "encoder", "decoder", "backbone", "head"))
+
+
+def _owner(method: Atom | Tensor) -> Atom | None:
+    """What a method is of; None where it is no method."""
+    if isinstance(method, (Native, Method)):
+        return method.owner
+    if isinstance(method, Opaque) and len(method.path) > 1:
+        *path, _ = method.path
+        return path[0] if len(path) == 1 and isinstance(path[0], Obj) else Opaque(tuple(path), method.tensor)
+    return None
 
 
 def is_scheduler_name(word: str) -> bool:

@@ -420,8 +420,11 @@ def _foreign(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         for word, value in args.keywords.items():
             frame.write(owner, f"<{word}>", value, strong=False)
         unread.noted(frame, name, node)
-        is_known = name.startswith((*_SILENT, "contextlib."))
-        return one(owner) if is_known else join(one(owner), one(Opaque((frame.site(node), last))))
+        if name.startswith((*_SILENT, "contextlib.")):
+            return one(owner)
+        found = join(one(owner), one(Opaque((frame.site(node), last))))
+        gradients.made_of_leaves(frame, found, args.get(0, "params") or NEVER)
+        return found
     if name.startswith("math."):
         return some("float")
     return modules.unknown_result(frame, NEVER, args, node, name=name)

@@ -101,6 +101,7 @@ class Registry:
 
     def __init__(self) -> None:
         self.optimizers: dict[Atom, frozenset[Atom] | None] = {}
+        self.unread: dict[Atom, None] = {}  # what has parameters and is of a class that nobody knows
         self.whole: dict[Atom, None] = {}  # the optimizers that were given all parameters of a module
         self.scalers: dict[Atom, None] = {}
         self.homes: dict[Atom, set[Code]] = {}
@@ -607,6 +608,15 @@ def make_optimizer(frame: Frame, optimizer: Obj, args: Arguments, node: ast.AST)
         made: dict[Key, object] = {("fresh", optimizer): True, made_key(optimizer): True}
         changes = {grad_key(optimizer): NO_GRAD, **made, **dict.fromkeys(gone)}
         _change(frame, changes, lambda machine: (machine.but(changes),))
+
+
+def made_of_leaves(frame: Frame, found: Value, given: Value) -> None:
+    """What may be an optimizer of a class that nobody knows is made: of several, it is the one that is there."""
+    if any(isinstance(each, Tensor) and each.leaf for each in all_in(frame, given, "['params']")):
+        known = [each for each in found if isinstance(each, Atom) and each not in frame.analysis.plural]
+        frame.analysis.pytorch.registry.unread.update(dict.fromkeys(known))
+        keys: dict[Key, object] = {made_key(each): True for each in known}
+        _change(frame, keys, lambda machine: (machine.but(keys),))
 
 
 def optimizer_method(frame: Frame, optimizer: Atom, name: str, args: Arguments, node: ast.AST) -> Value:

@@ -513,7 +513,13 @@ def method(frame: Frame, owner: Atom, name: str, args: Arguments, node: ast.AST)
         return UNKNOWN
     if name == "register_buffer":
         value = args.get(1, "tensor") or UNKNOWN
-        marked = frozenset(each.but(tags=each.tags | BUFFER) if isinstance(each, Tensor) else each for each in value)
+        # It goes where its module goes, as a parameter does.
+        marked = frozenset(
+            each.but(tags=each.tags | BUFFER, place=ANYWHERE if each.place == CPU else each.place)
+            if isinstance(each, Tensor)
+            else each
+            for each in value
+        )
         _set(frame, owner, args.get(0, "name"), marked)
         return NONE_VALUE
     if name in ("register_parameter", "add_module", "register_module"):

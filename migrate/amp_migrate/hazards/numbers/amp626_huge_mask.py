@@ -118,14 +118,16 @@ def _hazard(
 ) -> Hazard:
     is_named = dotted(scores) is not None
     dtype = f"{file.tree.code(scores)}.dtype" if is_named else "its dtype"
-    can_repair = is_named and "torch.jit" not in file.tree.text
     editor = script.editor(RULE.code, file)
     masked = code("max({}, {}.finfo({}).min)", least, editor.torch(call), dtype)
+    in_place = isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("_")
+    # What has no name is asked for no dtype: float32 has the number.
+    edits = (editor.replace(least, masked),) if is_named else () if in_place else (editor.as_float(scores),)
     return Hazard(
         call,
         f"{file.tree.quote(call)} raises where the scores are float16",
         f"mask with torch.finfo({dtype}).min",
-        (editor.replace(least, masked),) if can_repair else (),
+        () if "torch.jit" in file.tree.text else edits,
         file,
     )
 

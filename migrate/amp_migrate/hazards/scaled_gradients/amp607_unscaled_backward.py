@@ -241,7 +241,7 @@ def _kept(event: flow.Event, kind: str) -> set[object]:
     Of several that nobody can tell apart, it is whichever is meant where that holds of all of them.
     """
     found: set[object] = set()
-    for machine, _, about in event.reached:
+    for machine, _, about, _ in event.reached:
         known = {each: grad for each in about if (grad := machine.grad(each)) is not None}
         those = {each for each, grad in known.items() if grad.kind == kind and not grad.spent}
         guessed = {each for each in those if known[each].guessed}

@@ -65,7 +65,7 @@ class Course:
             if happening:
                 scalers = _atoms(one.scaler for one in happening)
                 found[event] = Seen()
-                for machine, _, about in (each for one in happening for each in one.reached):
+                for machine, _, about, _ in (each for one in happening for each in one.reached):
                     found[event].add([machine], scalers, _atoms([about]))
             elif event.act is Act.READ:  # in a function that is called
                 found[event] = Seen.of(self.flowing.before(self.file, event.statement), *self._stepping)

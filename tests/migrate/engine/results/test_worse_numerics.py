@@ -840,6 +840,25 @@ def test_an_optimizer_gets_no_gradients_where_its_parameters_are_in_some_losses_
     assert "autocast" in migrate_text(text, Settings(Dtype.BF16)).after
 
 
+def test_every_step_of_a_file_that_stays_for_one_of_them_is_told() -> None:
+    text = HEADED.format("", BACKWARD)
+    other = """
+
+def pretrain(loader):
+    for x, y in loader:
+        loss = nn.functional.cross_entropy(model(x), y)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+"""
+    plan = migrate_text(text + other, Settings())
+    assert plan.after == text + other
+    lines = (text + other).splitlines()
+    told = [each for each in plan.findings if each.kind is Kind.LEFT]
+    assert [lines[each.line - 1].strip() for each in told] == ["loss.backward()"] * 2
+    assert len({each.message for each in told}) == 1
+
+
 PENALTY = """\
 import torch
 from torch import nn

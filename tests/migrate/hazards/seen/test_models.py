@@ -123,7 +123,7 @@ def test_scores_that_a_moved_step_makes_float16_are_masked_with_what_there_is(ma
 
 
 def test_scores_that_cannot_be_masked_otherwise_leave_the_step(tmp_path: Path) -> None:
-    nameless = IN_A_HELPER.format(masked="(scores * 2).masked_fill(mask, -1e9)") + STEP
+    nameless = IN_A_HELPER.format(masked="(scores * 2).masked_fill_(mask, -1e9)") + STEP
     (tmp_path / "train.py").write_text(nameless)
     outcome = migrate([tmp_path], Settings())
     assert not outcome.changed
@@ -135,12 +135,18 @@ def test_scores_that_cannot_be_masked_otherwise_leave_the_step(tmp_path: Path) -
     assert migrate_text(unwanted, Settings(ignore=("AMP626",))).after == unwanted
 
 
+def test_scores_without_a_name_are_masked_in_float32() -> None:
+    plan = migrate_text(IN_A_HELPER.format(masked="(scores * 2).masked_fill(mask, -1e9)") + STEP, Settings())
+    assert "(scores * 2).float().masked_fill(mask, -1e9)" in plan.after
+    assert "scaler.scale(loss).backward()" in plan.after
+
+
 def test_scores_without_a_name_are_told(marked: Check) -> None:
     found = marked(
         """
         class Attention(nn.Module):
             def forward(self, q, k, mask):
-                return torch.matmul(q, k).masked_fill(mask, -1e9)  # AMP626
+                return torch.matmul(q, k).masked_fill_(mask, -1e9)  # AMP626
         """
         + AMP.replace("\n", "\n        ")
     )

@@ -89,3 +89,30 @@ for x, y in loader:
     loss = nn.functional.mse_loss({read}, y)
     STEP
 """
+
+
+def test_a_buffer_goes_where_its_module_goes(migrate: Check) -> None:
+    plan = migrate(
+        """\
+        class Attention(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.qk = nn.Linear(8, 16)
+                self.register_buffer("mask", torch.tril(torch.ones(4, 4)))
+
+            def forward(self, x):
+                q, k = self.qk(x).split(8, dim=2)
+                scores = (q @ k.transpose(-2, -1)).masked_fill(self.mask == 0, float("-inf"))
+                return nn.functional.softmax(scores, dim=-1) @ q
+
+        model = Attention().to(args.device)
+        optimizer = torch.optim.Adam(model.parameters())
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x.to(args.device)), y.to(args.device))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        """
+    )
+    assert "scaler.step(optimizer)" in plan.after
+    assert "softmax(scores, dim=-1) @ q\n" in plan.after
