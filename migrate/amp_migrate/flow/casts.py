@@ -17,7 +17,7 @@ from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import NEVER, External, Obj, Opaque, Value, tensor_of
 from amp_migrate.flow.domain.contexts import OFF
 from amp_migrate.flow.domain.tensor import F32, F64, LOW, Tensor
-from amp_migrate.flow.events import A_ROUNDED_PROBABILITY, Act, Event
+from amp_migrate.flow.events import A_ROUNDED_PROBABILITY, A_RUNNING_BUFFER, Act, Event
 from amp_migrate.flow.pytorch.functions import operator_name
 from amp_migrate.flow.pytorch.modules import SOME_LAYER
 from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
@@ -145,8 +145,23 @@ class Casts:
         unknown, and changes nothing low in place, which a cast would make a copy of.
         """
         statement = self._statements.get(event.node)
+        if statement is not None and event.why == A_RUNNING_BUFFER:
+            statement = self._multiplying(statement, event)
         loss = event.node if event.act is Act.REFUSED else None
         return None if statement is None else self._island(statement, event.site.file, loss)
+
+    def _multiplying(self, statement: ast.stmt, event: Event) -> ast.stmt | None:
+        """The statement that computes the product which a statement takes: itself, or what gives a name in it a value."""
+        names = {each.id for each in ast.walk(statement) if isinstance(each, ast.Name)}
+        inside = (each for top in event.code.body for each in ast.walk(top))
+        made = (each for each in inside if isinstance(each, ast.Assign) and _names_of(each) & names)
+        return next((each for each in (statement, *made) if any(map(self._is_low_product, ast.walk(each)))), None)
+
+    def _is_low_product(self, node: ast.AST) -> bool:
+        is_product = isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)
+        if isinstance(node, ast.Call):
+            is_product = self._only_known_as(node) in table.PRODUCTS
+        return is_product and isinstance(node, ast.expr) and self._may_be_low(node)
 
     def measured(self, file: str, line: int) -> tuple[Site, Island | None] | None:
         """The statement of a line that computes in low precision, and as an island; None where nothing is low there."""
@@ -376,6 +391,11 @@ class Casts:
                     found[node] = around
                 stack += [(each, around) for each in ast.iter_child_nodes(node)]
         return found
+
+
+def _names_of(statement: ast.Assign) -> set[str]:
+    """The names that a statement gives a value."""
+    return {each.id for target in statement.targets for each in ast.walk(target) if isinstance(each, ast.Name)}
 
 
 def _on_line(statement: ast.stmt, line: int) -> Iterator[ast.expr]:

@@ -314,6 +314,11 @@ class PyTorch:
         """Autocast casts a weight."""
         modules.cast_weight(frame, leaf, recorded, site)
 
+    def attribute_stored(self, frame: Frame, before: Value, value: Value, node: ast.AST) -> None:
+        """An object's attribute gets a value."""
+        for each in tensors_in(before):
+            gradients.updated(frame, each, value, node)
+
     def tensor_stored(self, frame: Frame, tensor: Tensor, name: str, value: Value, node: ast.AST) -> None:
         """An attribute of a tensor is stored: `p.grad = None` clears a gradient, `p.data = x` changes a precision."""
         if name == "grad" and value == NONE_VALUE and tensor.leaf:

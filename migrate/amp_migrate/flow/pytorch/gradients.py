@@ -64,8 +64,8 @@ from amp_migrate.flow.domain.tensor import (
     NORMALIZED,
     NOTHING,
     OTHER,
-    PRODUCT,
     PURE,
+    ROUGH,
     SCALAR,
     SHAPED,
     SOME_TENSOR,
@@ -557,15 +557,19 @@ def changed_in_place(frame: Frame, tensor: Tensor, name: str, args: Arguments, n
     for value in args.positional:
         if reads_of(value) and not tensor.reads:
             gauge(frame, value, node, "added to a parameter")
-    if tensor.tags & BUFFER:
-        for value in args.positional:
-            for each in tensors_in(value):
-                if each.may_be_low and each.tags & PRODUCT:
-                    frame.analysis.event(frame, Act.RISK, node, tensor=each, why=A_RUNNING_BUFFER)
+    for value in args.positional:
+        updated(frame, tensor, value, node)
     if name == "copy" and args.positional and reads_of(args.positional[0]):
         stored(frame, tensor, name, args.positional[0], node)
     elif tensor.reads and name in ("clamp", "clip", "copy", "add"):
         gauge(frame, one(tensor), node, "changed by a number")
+
+
+def updated(frame: Frame, old: Tensor, value: Value, node: ast.AST) -> None:
+    """A tensor becomes another, or gets something more: a buffer keeps what overflows in a product for good."""
+    for each in tensors_in(value) if old.tags & BUFFER else ():
+        if each.tags & ROUGH:
+            frame.analysis.event(frame, Act.RISK, node, tensor=each, why=A_RUNNING_BUFFER)
 
 
 def hook(frame: Frame, tensor: Tensor, function: Value, node: ast.AST) -> None:

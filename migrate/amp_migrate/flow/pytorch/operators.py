@@ -54,6 +54,7 @@ from amp_migrate.flow.domain.tensor import (
     PERHAPS_HALVED,
     PROBABILITY,
     PRODUCT,
+    ROUGH,
     PURE,
     ROUNDED,
     SCALAR,
@@ -349,7 +350,7 @@ def _tags(name: str, tensors: list[Tensor], operands: Sequence[Value], precision
     if name in table.PROBABILITIES:
         tags = PROBABILITY | BOUNDED
     elif name in table.PRODUCTS:
-        tags = carried & (BUFFER | ROUNDED) | PRODUCT
+        tags = carried & (BUFFER | ROUNDED) | PRODUCT | (ROUGH if precision & LOW else 0)
         if len(tensors) > 1 and is_same(first, tensors[1]) and not first.tags & BOUNDED:
             tags |= GRAM
     elif name in table.SQUARES or (name in ("mul", "multiply") and len(tensors) == 2 and is_same(*tensors)):
@@ -382,6 +383,8 @@ def _tags(name: str, tensors: list[Tensor], operands: Sequence[Value], precision
         tags = carried
     if tags & (PROBABILITY | COMPLEMENT) and precision & LOW:
         tags |= ROUNDED
+    if name in _PIECEWISE and any(each.tags & ROUGH for each in tensors):
+        tags |= ROUGH
     return tags
 
 
@@ -577,6 +580,7 @@ def compare(frame: Frame, left: Value, right: Value, node: ast.AST) -> Value:
 
 # A weighed mean of probabilities stays one through these.
 _KEEPING = frozenset("add mul multiply cat concat stack index getitem clamp clamp_min clip where scatter_add".split())
+_PIECEWISE = table.LINEAR - frozenset("sum nansum mean nanmean".split())  # which takes no two elements of one tensor
 _NOTHINGS = (NOTHING, NOTHING, NOTHING, NOTHING)
 
 
